@@ -1,0 +1,1 @@
+"""The outside world of text: passages, questions, benchmarks, retrievers."""

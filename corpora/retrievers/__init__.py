@@ -1,0 +1,1 @@
+"""Rank passages for a query; every retriever speaks the protocol of signatures.types."""

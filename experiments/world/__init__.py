@@ -1,0 +1,1 @@
+"""A generated fictional corpus and a simulated LM with dials."""

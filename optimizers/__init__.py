@@ -1,0 +1,1 @@
+"""How a program gets better, and what better means."""

@@ -1,0 +1,1 @@
+"""What better means: one definition, one function, per-question values."""

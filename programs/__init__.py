@@ -1,0 +1,1 @@
+"""One strategy, one paper, one file."""

@@ -1,0 +1,115 @@
+"""Knobs: the numbers and switches of a program, declared once in its constructor.
+
+A knob with an `Annotated` range is what the tuner may search; a plain bool is an ablation and is never searched.
+"""
+
+import inspect
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+import dspy
+
+from signatures.errors import UserError, unknown
+
+Program = TypeVar("Program", bound=dspy.Module)
+
+
+@dataclass(frozen=True)
+class Range:
+    """The numbers from `low` to `high`, both included; `log` asks the tuner to sample on a log scale."""
+
+    low: float
+    high: float
+    log: bool = False
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise UserError unless `value` is a number inside the range."""
+        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        if not number or not self.low <= value <= self.high:
+            raise UserError(f"Knob {name} must be a number from {self.low} to {self.high}, got {value!r}.")
+
+
+@dataclass(frozen=True, init=False)
+class Choice:
+    """One of the listed values."""
+
+    options: tuple[Any, ...]
+
+    def __init__(self, *options: Any):
+        object.__setattr__(self, "options", options)
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise UserError unless `value` is one of the options."""
+        if value not in self.options:
+            raise UserError(f"Knob {name} must be one of {', '.join(map(repr, self.options))}, got {value!r}.")
+
+
+@dataclass(frozen=True)
+class Knob:
+    """One keyword-only argument of a program: its type, its default and, when it may be searched, its space."""
+
+    name: str
+    type: type
+    default: Any
+    space: Range | Choice | None
+
+    def check(self, value: Any) -> None:
+        """Raise UserError when `value` has another type than the knob or lies outside its space."""
+        fits = isinstance(value, self.type) or (self.type is float and type(value) is int)
+        if not fits or (isinstance(value, bool) and self.type is not bool):
+            raise UserError(f"Knob {self.name} must be {self.type.__name__}, got {value!r}.")
+        if self.space is not None:
+            self.space.check(self.name, value)
+
+
+_COLLABORATORS = {"similarity"}  # keyword-only, but handed in rather than tuned
+
+
+def knobs_of(program: type[dspy.Module] | dspy.Module) -> dict[str, Knob]:
+    """Return the knobs of a program class (or instance), in the order of its constructor."""
+    cls = program if isinstance(program, type) else type(program)
+    hints = get_type_hints(cls.__init__, include_extras=True)
+    knobs = {}
+    for parameter in inspect.signature(cls.__init__).parameters.values():
+        if parameter.kind is not parameter.KEYWORD_ONLY or parameter.name in _COLLABORATORS:
+            continue
+        hint, space = hints[parameter.name], None
+        if get_origin(hint) is Annotated:
+            hint, space, *_ = get_args(hint)
+        knobs[parameter.name] = Knob(parameter.name, hint, parameter.default, space)
+    return knobs
+
+
+def check_knobs(cls: type[dspy.Module], values: dict[str, Any]) -> None:
+    """Raise UserError for the first of `values` that is no knob of `cls` or is not allowed there."""
+    knobs = knobs_of(cls)
+    for name, value in values.items():
+        if name not in knobs:
+            raise unknown(f"knob of {cls.__name__}", name, knobs)
+        knobs[name].check(value)
+
+
+def set_knobs(program: dspy.Module, values: dict[str, Any]) -> None:
+    """Check `values` and store each as an attribute; called once, by a program's constructor."""
+    check_knobs(type(program), values)
+    for name, value in values.items():
+        setattr(program, name, value)
+
+
+def knob_values(program: dspy.Module) -> dict[str, Any]:
+    """Return the knobs of a live program with their current values."""
+    return {name: getattr(program, name) for name in knobs_of(program)}
+
+
+def with_knobs(program: Program, **values: Any) -> Program:
+    """Return a new program with some knobs changed; demos and instructions are carried over.
+
+    Raises:
+        UserError: A name is no knob of the program, or a value lies outside its range.
+    """
+    check_knobs(type(program), values)
+    collaborators = {name: getattr(program, name) for name in ("retrieve", *_COLLABORATORS) if hasattr(program, name)}
+    renewed = type(program)(**collaborators, **{**knob_values(program), **values})
+    renewed.load_state(program.dump_state())
+    return renewed

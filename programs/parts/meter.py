@@ -1,0 +1,70 @@
+"""What one question costs: LM calls, tokens, sequential rounds, and what went wrong on the way.
+
+Adapters, LMs and `fanout` write to the meter of the running context; the runner reads it. A meter travels in a
+context variable, so that programs need not pass it along and threads do not mix their counts.
+"""
+
+import contextlib
+import contextvars
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+
+
+@dataclass
+class Meter:
+    """Counts of one question.
+
+    Args:
+        calls: LM calls the program asked for, answered from the cache or not.
+        cached_calls: Those among `calls` that the cache answered; they cost nothing.
+        prompt_tokens: Tokens sent, cache hits excluded.
+        completion_tokens: Tokens generated, cache hits excluded.
+        cached_tokens: Prompt and completion tokens that cache hits saved, where the LM tells.
+        rounds: Sequential LM rounds: calls made side by side count once.
+        parse_failures: Replies that did not hold the fields asked for.
+        truncated: Prompts that had to be cut to fit the context.
+        usd: Price of the calls, where the LM states one.
+    """
+
+    calls: int = 0
+    cached_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cached_tokens: int = 0
+    rounds: int = 0
+    parse_failures: int = 0
+    truncated: int = 0
+    usd: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    def add(self, **counts: float) -> None:
+        """Add to the named counts; safe under threads."""
+        with self._lock:
+            for name, count in counts.items():
+                setattr(self, name, getattr(self, name) + count)
+
+    def counts(self) -> dict[str, float]:
+        """Return all counts by name."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if not item.name.startswith("_")}
+
+
+_current: contextvars.ContextVar[Meter | None] = contextvars.ContextVar("verihop_meter", default=None)
+
+
+@contextlib.contextmanager
+def metered() -> Iterator[Meter]:
+    """Count what happens inside the block in a new meter; an outer meter does not see it."""
+    meter = Meter()
+    token = _current.set(meter)
+    try:
+        yield meter
+    finally:
+        _current.reset(token)
+
+
+def record(**counts: float) -> None:
+    """Add to the meter of the running context; without one, nothing happens."""
+    meter = _current.get()
+    if meter is not None:
+        meter.add(**counts)

@@ -1,0 +1,1 @@
+"""What is said to the LM, and the nouns that every other folder shares."""

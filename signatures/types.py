@@ -1,0 +1,81 @@
+"""The nouns of the project: what a passage, a hop, a retriever and a similarity are.
+
+Everything else imports these; this file imports nothing of the project.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict
+
+
+class Passage(BaseModel):
+    """One unit of retrieval. Equal by value, never changed after it was made.
+
+    Args:
+        id: Unique within its corpus; gold is stated in these ids.
+        title: Title of the article the passage was taken from; may be empty.
+        text: The passage without its title.
+        score: The retriever's score for the query at hand, higher is better; its scale is the retriever's own.
+            None outside a ranking.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    title: str = ""
+    text: str
+    score: float | None = None
+
+
+class Hop(BaseModel):
+    """One step of reasoning: a sub-question and how its answer came to be.
+
+    A prompt shows question, answer and evidence only; the rest is for people and metrics.
+
+    Args:
+        question: The sub-question, understandable on its own.
+        answer: The answer that later hops build on.
+        draft: The answer before it was checked against passages; None where no draft was made.
+        evidence: What the answer rests on, quoted from a passage; None when nothing was citable.
+        passage_ids: Passages read for this hop, in reading order.
+        verdict: What the check did to the draft, in the strategy's own words (see its docstring).
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    question: str
+    answer: str
+    draft: str | None = None
+    evidence: str | None = None
+    passage_ids: list[str] = []
+    verdict: str | None = None
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """Ranks the passages of one corpus for a query.
+
+    `fingerprint` is a short stable text that changes when the corpus, the engine or its parameters change.
+    Implementations are safe under threads and define `__deepcopy__` to return themselves, because
+    optimizers copy whole programs.
+    """
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    def __call__(self, query: str, k: int) -> list[Passage]:
+        """Return at most `k` passages, best first, each with its score."""
+        ...
+
+    def many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        """Return the same as one call per query, in the order of `queries`, faster."""
+        ...
+
+
+class Similarity(Protocol):
+    """Semantic closeness of every text of one list to every text of another."""
+
+    def __call__(self, left: Sequence[str], right: Sequence[str]) -> Any:
+        """Return an array of shape (len(left), len(right)) with cosines in [-1, 1]."""
+        ...
