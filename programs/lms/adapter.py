@@ -1,0 +1,239 @@
+"""From a signature to a prompt and back: one layout, two forms of reply.
+
+Both forms put what calls share first (instruction, fields, demos) and what differs last, so that a prefix cache
+pays. `ChatForm` asks for fields under `[[ ## name ## ]]` headers; `JsonForm` asks for one JSON object and suits LMs
+that enforce a schema. A signature whose only output is a bool is asked for one word in either form.
+
+There is no second call when a reply cannot be parsed: the failure is counted and raised, and the strategy goes on
+with its documented fallback (`programs.parts.attempt`).
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal, get_args, get_origin
+
+import json_repair
+from dspy import Signature
+from dspy.adapters import ChatAdapter, JSONAdapter
+from dspy.adapters.chat_adapter import field_header_pattern
+from dspy.adapters.utils import apply_output_field_defaults
+from dspy.utils.exceptions import AdapterParseError
+from pydantic.fields import FieldInfo
+
+from programs.lms.rendering import defuse, is_passages, render
+from programs.lms.tolerant import coerce
+from programs.parts.meter import record
+
+ProbabilityMode = Literal["logprobs", "samples", "verbalised"]
+Messages = list[dict[str, Any]]
+Inputs = dict[str, Any]
+
+_ONE_WORD = "Answer with one word, yes or no."
+_ONE_WORD_TOKENS = 4  # room for decoration such as "**Yes**"; log-probabilities read only the first
+
+
+def asks_yes_no(signature: type[Signature]) -> bool:
+    """Return whether the signature's only output is a bool."""
+    return [field.annotation for field in signature.output_fields.values()] == [bool]
+
+
+def rough_tokens(text: str) -> int:
+    """Return an upper guess of the tokens in `text`, for LMs whose tokeniser is not at hand."""
+    return len(text.encode()) // 3 + 4  # English runs near 4 bytes a token; 3 errs on the side that fits
+
+
+class _Form:
+    """What both forms share; mixed in before a DSPy adapter.
+
+    Args:
+        context_size: Tokens of prompt and reply together that the LM can hold; None means unknown, nothing is cut.
+        reply_tokens: Tokens of the context kept free for the reply.
+        count_tokens: Tokens of a text; a rough upper guess when None.
+        probability_mode: How `programs.parts.probability` reads P(yes) from this LM.
+    """
+
+    def __init__(
+        self,
+        *,
+        context_size: int | None = None,
+        reply_tokens: int = 256,
+        count_tokens: Callable[[str], int] | None = None,
+        probability_mode: ProbabilityMode = "samples",
+    ):
+        super().__init__(use_native_function_calling=False)
+        self.use_json_adapter_fallback = False  # type: ignore[attr-defined]
+        self.context_size = context_size
+        self.reply_tokens = reply_tokens
+        self.count_tokens = count_tokens or rough_tokens
+        self.probability_mode = probability_mode
+
+    def __call__(self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs) -> list[Inputs]:
+        """Ask once; count a reply that cannot be parsed, and raise AdapterParseError for it."""
+        if asks_yes_no(signature):
+            lm_kwargs.setdefault("max_tokens", _ONE_WORD_TOKENS)
+        try:
+            return super().__call__(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+        except AdapterParseError:
+            record(parse_failures=1)
+            raise
+
+    def format(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
+        """Return the messages; where they exceed the context, demos go first, then the last-ranked passages."""
+        messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+        if self._fits(messages):
+            return messages
+        record(truncated=1)
+        while demos and not self._fits(messages):
+            demos = demos[:-1]
+            messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+        names = [name for name, field in signature.input_fields.items() if is_passages(field) and inputs.get(name)]
+        while names and not self._fits(messages):
+            longest = max(names, key=lambda name: len(inputs[name]))
+            if not inputs[longest]:
+                break
+            inputs = {**inputs, longest: inputs[longest][:-1]}
+            messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+        return messages
+
+    def _fits(self, messages: Messages) -> bool:
+        if self.context_size is None:
+            return True
+        overhead = 8 * len(messages)  # roles and separators of the chat template
+        return sum(self.count_tokens(message["content"]) for message in messages) + overhead <= (
+            self.context_size - self.reply_tokens
+        )
+
+    def format_system_message(self, signature: Any) -> str:
+        """Return the instruction, what is given and what is asked for."""
+        given = "\n".join(_describe(name, field) for name, field in signature.input_fields.items())
+        parts = [signature.instructions.strip(), f"Given:\n{given}"]
+        if asks_yes_no(signature):
+            parts.append(_ONE_WORD)
+        else:
+            asked = "\n".join(_describe(name, field) for name, field in signature.output_fields.items())
+            parts.append(f"{self._asked_heading}\n{asked}")
+        return "\n\n".join(parts)
+
+    _asked_heading = "Reply with:"
+
+    def format_user_message_content(
+        self, signature: Any, inputs: Inputs, prefix: str = "", suffix: str = "", main_request: bool = False
+    ) -> str:
+        """Return the input fields under their headers, and at the end what to reply with."""
+        blocks = [prefix] if prefix else []
+        for name, field in signature.input_fields.items():
+            if name in inputs:
+                blocks.append(f"[[ ## {name} ## ]]\n{render(field, inputs[name])}")
+        if main_request or asks_yes_no(signature):
+            blocks.append(self.user_message_output_requirements(signature))
+        if suffix:
+            blocks.append(suffix)
+        return "\n\n".join(blocks)
+
+    def user_message_output_requirements(self, signature: Any) -> str:
+        """Return the last line of a prompt: the fields to reply with, in order."""
+        return _ONE_WORD if asks_yes_no(signature) else self._reminder(signature)
+
+    def _reminder(self, signature: Any) -> str:
+        raise NotImplementedError
+
+    def format_assistant_message_content(
+        self, signature: Any, outputs: Inputs, missing_field_message: str | None = None
+    ) -> str:
+        """Return a demo's outputs in the form that replies shall have."""
+        if asks_yes_no(signature):
+            (name,) = signature.output_fields
+            return "yes" if outputs.get(name) else "no"
+        outputs = {name: defuse(value) if isinstance(value, str) else value for name, value in outputs.items()}
+        return super().format_assistant_message_content(signature, outputs, missing_field_message)  # type: ignore[misc]
+
+    def parse(self, signature: Any, completion: str) -> Inputs:
+        """Return the output fields read from a reply.
+
+        Raises:
+            AdapterParseError: A field is missing or cannot be read as its type.
+        """
+        raw = {next(iter(signature.output_fields)): completion} if asks_yes_no(signature) else None
+        raw = raw or self._read_fields(signature, completion)
+        fields: Inputs = {}
+        for name, value in raw.items():
+            try:
+                fields[name] = coerce(value, signature.output_fields[name].annotation)
+            except ValueError as error:
+                raise self._failure(signature, completion, fields, f"field {name}: {error}") from error
+        fields = apply_output_field_defaults(signature, fields)
+        if missing := [name for name in signature.output_fields if name not in fields]:
+            raise self._failure(signature, completion, fields, f"missing: {', '.join(missing)}")
+        return fields
+
+    def _read_fields(self, signature: Any, completion: str) -> Inputs:
+        raise NotImplementedError
+
+    def _failure(self, signature: Any, completion: str, parsed: Inputs, message: str) -> AdapterParseError:
+        return AdapterParseError(
+            adapter_name=type(self).__name__,
+            signature=signature,
+            lm_response=completion,
+            parsed_result=parsed,
+            message=message,
+        )
+
+
+class ChatForm(_Form, ChatAdapter):
+    """Replies are fields under `[[ ## name ## ]]` headers; any LM can do it, and fine-tuning data has this form."""
+
+    _asked_heading = "Reply with these fields, each below its header in double brackets:"
+
+    def _reminder(self, signature: Any) -> str:
+        headers = ", then ".join(f"`[[ ## {name} ## ]]`" for name in signature.output_fields)
+        return f"Reply with {headers}, and close with `[[ ## completed ## ]]`."
+
+    def _read_fields(self, signature: Any, completion: str) -> Inputs:
+        sections: dict[str | None, list[str]] = {None: []}
+        current: str | None = None
+        for line in completion.splitlines():
+            header = field_header_pattern.match(line.strip())
+            if header:
+                current = header[1] if header[1] not in sections else "ignored"  # the first of a name counts
+                sections.setdefault(current, []).append(line.strip()[header.end() :])
+            else:
+                sections.setdefault(current, []).append(line)
+        fields = {name: "\n".join(sections[name]).strip() for name in signature.output_fields if name in sections}
+        if not fields and len(signature.output_fields) == 1:
+            # A bare reply to a one-field question is that field; only a marker could say otherwise.
+            fields = {next(iter(signature.output_fields)): completion.strip()}
+        return fields
+
+
+class JsonForm(_Form, JSONAdapter):
+    """Replies are one JSON object; the LM is given the schema where it can enforce it."""
+
+    _asked_heading = "Reply with a JSON object that holds:"
+
+    def _prepare_response_format(self, lm: Any, lm_kwargs: Inputs, signature: Any) -> None:
+        if not asks_yes_no(signature):
+            super()._prepare_response_format(lm, lm_kwargs, signature)
+
+    def _reminder(self, signature: Any) -> str:
+        names = ", ".join(f"`{name}`" for name in signature.output_fields)
+        return f"Reply with a JSON object: {names}."
+
+    def _read_fields(self, signature: Any, completion: str) -> Inputs:
+        start = completion.find("{")
+        value = json_repair.loads(completion[start:]) if start >= 0 else None
+        if not isinstance(value, dict):
+            raise self._failure(signature, completion, {}, "the reply holds no JSON object")
+        return {name: value[name] for name in signature.output_fields if name in value}
+
+
+def _describe(name: str, field: FieldInfo) -> str:
+    """Return one line of the system message: a field's name, its type in plain words, and its description."""
+    note = field.json_schema_extra.get("desc", "")  # type: ignore[union-attr]
+    kind = _plain_type(field.annotation)
+    note = "" if note == f"${{{name}}}" else f": {note}"
+    return f"- {name}{f' ({kind})' if kind else ''}{note}"
+
+
+def _plain_type(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return "one of " + ", ".join(map(str, get_args(annotation)))
+    return {bool: "true or false", int: "whole number", float: "number", list[str]: "list of texts"}.get(annotation, "")

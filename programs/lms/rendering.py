@@ -1,0 +1,69 @@
+"""How values look in a prompt: passages numbered, hops in one line each, nothing that can pose as structure.
+
+Passages and model output are untrusted. What they could use to pose as part of the prompt is defused here: field
+markers, the special tokens of chat templates, and the line breaks that would let one passage imitate another.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from dspy.adapters.utils import format_field_value
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
+
+from signatures.types import Hop, Passage
+
+_FIELD_MARKER = re.compile(r"\[\[\s*##\s*(.*?)\s*##\s*\]\]")
+_SPECIAL_TOKEN = re.compile(r"<\|(?=\S)")
+_PASSAGES = TypeAdapter(list[Passage])
+_HOPS = TypeAdapter(list[Hop])
+
+
+def defuse(text: str) -> str:
+    """Return `text` without field markers (`[[ ## x ## ]]` becomes `[x]`) and without chat-template tokens."""
+    previous = None
+    while previous != text:  # a marker inside a marker comes to light only when the inner one is gone
+        previous, text = text, _FIELD_MARKER.sub(r"[\1]", text)
+    return _SPECIAL_TOKEN.sub("< |", text)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(defuse(text).split())
+
+
+def render_passages(passages: Sequence[Passage]) -> str:
+    """Return one line `[n] title: text` for each passage, n counted from 1."""
+    if not passages:
+        return "(none)"
+    return "\n".join(
+        f"[{number}] {_one_line(passage.title)}: {_one_line(passage.text)}"
+        if passage.title
+        else f"[{number}] {_one_line(passage.text)}"
+        for number, passage in enumerate(passages, start=1)
+    )
+
+
+def render_hops(hops: Sequence[Hop]) -> str:
+    """Return one line `n. question -> answer (evidence: "...")` for each hop, n counted from 1."""
+    if not hops:
+        return "(none)"
+    lines = []
+    for number, hop in enumerate(hops, start=1):
+        evidence = f' (evidence: "{_one_line(hop.evidence)}")' if hop.evidence else ""
+        lines.append(f"{number}. {_one_line(hop.question)} -> {_one_line(hop.answer)}{evidence}")
+    return "\n".join(lines)
+
+
+def is_passages(field: FieldInfo) -> bool:
+    """Return whether a field holds a list of passages."""
+    return field.annotation == list[Passage]
+
+
+def render(field: FieldInfo, value: Any) -> str:
+    """Return the text of an input field's value; demos read back from JSON hold dicts instead of passages."""
+    if is_passages(field) and not isinstance(value, str):
+        return render_passages(_PASSAGES.validate_python(value))
+    if field.annotation == list[Hop] and not isinstance(value, str):
+        return render_hops(_HOPS.validate_python(value))
+    return defuse(str(format_field_value(field_info=field, value=value)))

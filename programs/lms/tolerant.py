@@ -1,0 +1,86 @@
+"""Reading what an LM wrote for one field, when it wrote a little more or less than was asked.
+
+"Yes.", "**yes**", "0.9 (high)" and bullet lists are understood; what says nothing of the kind is an error, never a
+default.
+"""
+
+import re
+from typing import Any, Literal, get_args, get_origin
+
+from dspy.adapters.utils import parse_value
+
+YES = frozenset({"yes", "true", "1", "是", "对"})
+NO = frozenset({"no", "false", "0", "否", "不是"})
+
+_WORD = re.compile(r"\w+")
+_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+
+
+def coerce(value: Any, annotation: Any) -> Any:
+    """Return `value` as the type of its field.
+
+    Raises:
+        ValueError: The text cannot be read as that type.
+    """
+    if annotation is bool:
+        return _to_bool(value)
+    if annotation in (int, float):
+        return _to_number(value, annotation)
+    if get_origin(annotation) is Literal:
+        return _to_option(value, annotation)
+    if annotation == list[str] and isinstance(value, str):
+        return _to_list(value)
+    if annotation is str:
+        return _to_text(value)
+    return parse_value(value, annotation)
+
+
+def _to_bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = _WORD.search(str(value).lower())
+    if word and word[0] in YES:
+        return True
+    if word and word[0] in NO:
+        return False
+    raise ValueError(f"neither yes nor no: {value!r}")
+
+
+def _to_number(value: Any, kind: type[int] | type[float]) -> int | float:
+    if isinstance(value, int | float):
+        return kind(value)
+    match = _NUMBER.search(str(value))
+    if match is None:
+        raise ValueError(f"no number in {value!r}")
+    return kind(float(match[0]))
+
+
+def _to_option(value: Any, annotation: Any) -> Any:
+    options = get_args(annotation)
+    if value in options:
+        return value
+    word = str(value).strip().strip("\"'*`. ").casefold()
+    for option in options:
+        if str(option).casefold() == word:
+            return option
+    raise ValueError(f"{value!r} is none of {options}")
+
+
+def _to_list(value: str) -> list[str]:
+    if value.lstrip().startswith("["):
+        return parse_value(value, list[str])
+    lines = [_BULLET.sub("", line).strip() for line in value.splitlines()]
+    return [line for line in lines if line]
+
+
+def _to_text(value: Any) -> str:
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, bool):
+        return "yes" if value else "no"  # a JSON reply may hold a bare true where a word was asked for
+    if isinstance(value, list):
+        return ", ".join(_to_text(item) for item in value)
+    if value is None:
+        return ""
+    return str(value)
