@@ -1,0 +1,49 @@
+"""Signatures of GenGround (Shi et al., ACL 2024, https://arxiv.org/abs/2406.14891)."""
+
+import dspy
+
+from signatures.types import Hop, Passage
+
+
+class DeduceAnswer(dspy.Signature):
+    """Take the next step toward the question: pose one simpler question about a single fact and answer it from memory.
+
+    Always give an answer, even when unsure. When the settled hops already decide the question, set finished and give
+    the answer to the question itself instead.
+    """
+
+    question: str = dspy.InputField()
+    hops: list[Hop] = dspy.InputField(desc="settled so far, oldest first")
+    finished: bool = dspy.OutputField(desc="do the settled hops decide the question?")
+    sub_question: str = dspy.OutputField(desc="names every entity in full, no pronouns")
+    answer: str = dspy.OutputField(desc="a short phrase, not a sentence")
+
+
+class GroundAnswer(dspy.Signature):
+    """Check an answer given from memory against the passages, and correct it where they say otherwise.
+
+    Quote the words that decide it. Leave the evidence empty when no passage bears on the question.
+    """
+
+    question: str = dspy.InputField()
+    draft: str = dspy.InputField(desc="the answer from memory; may be wrong")
+    passages: list[Passage] = dspy.InputField()
+    evidence: str = dspy.OutputField(desc="the deciding words of one passage, copied; empty if there are none")
+    answer: str = dspy.OutputField(desc="the draft, or what the evidence says instead; a short phrase")
+
+
+class ConcludeAnswer(dspy.Signature):
+    """Answer the question now, from the settled hops. Give the answer alone, as short as it can be."""
+
+    question: str = dspy.InputField()
+    hops: list[Hop] = dspy.InputField(desc="settled, oldest first")
+    answer: str = dspy.OutputField(desc="a name, date, number or short phrase; yes or no for a yes/no question")
+
+
+class CiteEvidence(dspy.Signature):
+    """Quote the words of the passages that help to check the answer. Leave the evidence empty when none do."""
+
+    question: str = dspy.InputField()
+    draft: str = dspy.InputField(desc="the answer from memory; may be wrong")
+    passages: list[Passage] = dspy.InputField()
+    evidence: str = dspy.OutputField(desc="words of one passage, copied; empty if there are none")

@@ -1,0 +1,20 @@
+"""Signatures that two or more programs share."""
+
+import dspy
+
+from signatures.types import Passage
+
+
+class AnswerFromMemory(dspy.Signature):
+    """Answer the question from what you know. Give the answer alone, as short as it can be."""
+
+    question: str = dspy.InputField()
+    answer: str = dspy.OutputField(desc="a name, date, number or short phrase; yes or no for a yes/no question")
+
+
+class ReadAnswer(dspy.Signature):
+    """Answer the question with what the passages say. Give the answer alone, as short as it can be."""
+
+    question: str = dspy.InputField()
+    passages: list[Passage] = dspy.InputField()
+    answer: str = dspy.OutputField(desc="a name, date, number or short phrase; yes or no for a yes/no question")
