@@ -28,11 +28,10 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)  # mkstemp gives 0600; a result file is meant to be read by others
-        os.replace(name, path)
+        Path(name).chmod(0o644)  # mkstemp gives 0600; a result file is meant to be read by others
+        Path(name).replace(path)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+        Path(name).unlink(missing_ok=True)
         raise
 
 

@@ -62,7 +62,9 @@ class Retriever(Protocol):
     """
 
     @property
-    def fingerprint(self) -> str: ...
+    def fingerprint(self) -> str:
+        """Return a short text that changes with corpus, engine and parameters."""
+        ...
 
     def __call__(self, query: str, k: int) -> list[Passage]:
         """Return at most `k` passages, best first, each with its score."""

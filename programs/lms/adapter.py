@@ -59,8 +59,8 @@ class _Form:
         count_tokens: Callable[[str], int] | None = None,
         probability_mode: ProbabilityMode = "samples",
     ):
-        super().__init__(use_native_function_calling=False)
-        self.use_json_adapter_fallback = False  # type: ignore[attr-defined]
+        super().__init__(use_native_function_calling=False)  # type: ignore[call-arg]
+        self.use_json_adapter_fallback = False
         self.context_size = context_size
         self.reply_tokens = reply_tokens
         self.count_tokens = count_tokens or rough_tokens

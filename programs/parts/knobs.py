@@ -68,7 +68,7 @@ _COLLABORATORS = {"similarity"}  # keyword-only, but handed in rather than tuned
 
 def knobs_of(program: type[dspy.Module] | dspy.Module) -> dict[str, Knob]:
     """Return the knobs of a program class (or instance), in the order of its constructor."""
-    cls = program if isinstance(program, type) else type(program)
+    cls: Any = program if isinstance(program, type) else type(program)
     hints = get_type_hints(cls.__init__, include_extras=True)
     knobs = {}
     for parameter in inspect.signature(cls.__init__).parameters.values():

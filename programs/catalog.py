@@ -1,0 +1,38 @@
+"""All programs by name."""
+
+from typing import Any
+
+import dspy
+
+from programs.cot import CoT
+from programs.genground import GenGround
+from programs.multihop import MultiHop
+from programs.parts.knobs import check_knobs
+from programs.rag import RAG
+from programs.standard import Standard
+from signatures.errors import unknown
+from signatures.types import Retriever
+
+PROGRAMS: dict[str, type[dspy.Module]] = {
+    "standard": Standard,
+    "cot": CoT,
+    "rag": RAG,
+    "multihop": MultiHop,
+    "genground": GenGround,
+}
+
+
+def build(name: str, retrieve: Retriever | None = None, *, preset: str = "paper", **knobs: Any) -> dspy.Module:
+    """Return a new program by name, with the knobs of a preset and then those given.
+
+    Raises:
+        UserError: The program, the preset or a knob is unknown, or a knob's value is not allowed.
+    """
+    if name not in PROGRAMS:
+        raise unknown("program", name, PROGRAMS)
+    cls = PROGRAMS[name]
+    presets: dict[str, dict[str, Any]] = cls.PRESETS
+    if preset not in presets:
+        raise unknown(f"preset of {name}", preset, presets)
+    check_knobs(cls, knobs)
+    return cls(retrieve, **{**presets[preset], **knobs})

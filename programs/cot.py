@@ -1,0 +1,42 @@
+"""Chain of thought, closed-book: reason first, then answer.
+
+Wei et al., "Chain-of-Thought Prompting Elicits Reasoning in Large Language Models", NeurIPS 2022, section 2.
+https://arxiv.org/abs/2201.11903
+
+Departure: reasoning and answer are two typed fields instead of one text cut at "the answer is".
+"""
+
+from typing import Any
+
+import dspy
+
+from programs.parts.attempt import attempt
+from programs.parts.outcome import outcome
+from signatures.reading import AnswerFromMemory
+from signatures.types import Passage, Retriever
+
+
+class CoT(dspy.Module):
+    """Reason step by step from memory, then answer; `response` holds the reasoning, too.
+
+    Args:
+        retrieve: Accepted so that all programs are built alike; never called.
+    """
+
+    PRESETS: dict[str, dict[str, Any]] = {"paper": {}}
+
+    def __init__(self, retrieve: Retriever | None = None):
+        super().__init__()
+        self.retrieve = retrieve
+        self.answering = dspy.ChainOfThought(AnswerFromMemory)
+
+    def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
+        """Return the answer; given `passages` are ignored, for this program is closed-book."""
+        step = attempt(self.answering, question=question)
+        if step is None:
+            return outcome("")
+        return outcome(step.answer, response=f"{step.reasoning}\n{step.answer}")
+
+    def max_calls(self) -> int:
+        """Return the most LM calls one question can take."""
+        return 1

@@ -1,0 +1,68 @@
+"""DSPy's multi-hop program: write a query, retrieve, repeat; then read everything found.
+
+Khattab et al., "Baleen: Robust Multi-Hop Reasoning at Scale via Condensed Retrieval", NeurIPS 2021, and its simplified
+form in Khattab et al., "DSPy: Compiling Declarative Language Model Calls into Self-Improving Pipelines", ICLR 2024,
+section 7 (HotPotQA). https://arxiv.org/abs/2310.03714
+
+Departure: an unreadable query falls back to the question itself, so that a hop is never lost.
+"""
+
+from typing import Annotated, Any
+
+import dspy
+
+from programs.parts.attempt import attempt
+from programs.parts.knobs import Range, set_knobs
+from programs.parts.outcome import outcome, retrieve_or_given
+from programs.parts.quoting import passages_stating, without_repeats
+from signatures.multihop import WriteQuery
+from signatures.reading import ReadAnswer
+from signatures.types import Hop, Passage, Retriever
+
+
+class MultiHop(dspy.Module):
+    """Write one query per hop with what was found so far, then read the answer from all passages.
+
+    A hop of the result holds the query as its question; its answer is empty, since nothing is answered on the way.
+
+    Args:
+        retrieve: Ranks passages for a query.
+        k: Passages per hop (paper: 2).
+        max_hops: Queries written (paper: 2).
+    """
+
+    PRESETS: dict[str, dict[str, Any]] = {"paper": {}}
+
+    def __init__(
+        self,
+        retrieve: Retriever | None = None,
+        *,
+        k: Annotated[int, Range(1, 20)] = 2,
+        max_hops: Annotated[int, Range(1, 8)] = 2,
+    ):
+        super().__init__()
+        set_knobs(self, {"k": k, "max_hops": max_hops})
+        self.retrieve = retrieve
+        self.querying = dspy.ChainOfThought(WriteQuery)
+        self.reading = dspy.ChainOfThought(ReadAnswer)
+
+    def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
+        """Return the answer; given `passages` replace the first retrieval, and all of them without a retriever."""
+        found: list[Passage] = []
+        hops: list[Hop] = []
+        if passages is not None:
+            found = list(passages)
+            hops.append(Hop(question=question, answer="", passage_ids=[passage.id for passage in found]))
+        while len(hops) < self.max_hops and (passages is None or self.retrieve is not None):
+            step = attempt(self.querying, question=question, passages=found)
+            query = step.query if step and step.query else question
+            fresh = retrieve_or_given(self, query, self.k, None)
+            hops.append(Hop(question=query, answer="", passage_ids=[passage.id for passage in fresh]))
+            found = without_repeats([*found, *fresh])
+        final = attempt(self.reading, question=question, passages=found)
+        answer = final.answer if final else ""
+        return outcome(answer, hops=hops, passages=found, citations=passages_stating(answer, found))
+
+    def max_calls(self) -> int:
+        """Return the most LM calls one question can take: one query per hop and the reading."""
+        return self.max_hops + 1

@@ -1,0 +1,48 @@
+"""Retrieve, then read: the simplest use of a corpus.
+
+Lewis et al., "Retrieval-Augmented Generation for Knowledge-Intensive NLP Tasks", NeurIPS 2020, section 2.
+https://arxiv.org/abs/2005.11401
+
+Departure: the LM reads all passages in one prompt instead of marginalising over them, as all later work does.
+"""
+
+from typing import Annotated, Any
+
+import dspy
+
+from programs.parts.attempt import attempt
+from programs.parts.knobs import Range, set_knobs
+from programs.parts.outcome import outcome, retrieve_or_given
+from programs.parts.quoting import passages_stating
+from signatures.reading import ReadAnswer
+from signatures.types import Passage, Retriever
+
+
+class RAG(dspy.Module):
+    """Retrieve k passages for the question and read the answer from them.
+
+    Cited are the passages that state the answer; an unreadable reply is an abstention.
+
+    Args:
+        retrieve: Ranks passages for the question; None when passages are given with every question.
+        k: Passages read (standard in the field: 5).
+    """
+
+    PRESETS: dict[str, dict[str, Any]] = {"paper": {}}
+
+    def __init__(self, retrieve: Retriever | None = None, *, k: Annotated[int, Range(1, 20)] = 5):
+        super().__init__()
+        set_knobs(self, {"k": k})
+        self.retrieve = retrieve
+        self.reading = dspy.Predict(ReadAnswer)
+
+    def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
+        """Return the answer read from the retrieved (or given) passages."""
+        found = retrieve_or_given(self, question, self.k, passages)
+        step = attempt(self.reading, question=question, passages=found)
+        answer = step.answer if step else ""
+        return outcome(answer, passages=found, citations=passages_stating(answer, found))
+
+    def max_calls(self) -> int:
+        """Return the most LM calls one question can take."""
+        return 1
