@@ -15,9 +15,11 @@ import dspy
 
 from signatures.errors import UserError
 
+_PATIENCE = 8  # failures in a row, after which no further example is likely to fare better
+
 
 class SideBySideBootstrap(dspy.BootstrapFewShot):
-    """Bootstrap from a training set in blocks.
+    """Bootstrap from a training set in blocks; eight failures in a row end the work with the last one's error.
 
     Args:
         width: Examples run side by side; with 1, or an LM that does not cache, they run one by one.
@@ -26,7 +28,7 @@ class SideBySideBootstrap(dspy.BootstrapFewShot):
     """
 
     def __init__(self, *, width: int, report: Callable[[int, int], None] | None = None, **settings: Any):
-        super().__init__(**settings)
+        super().__init__(max_errors=_PATIENCE, **settings)
         self.width = width
         self.report = report
         self.tried = 0
@@ -41,8 +43,11 @@ class SideBySideBootstrap(dspy.BootstrapFewShot):
                 break
             if index % self.width == 0:
                 self._run_ahead(self.trainset[index : index + self.width])
+            failed_before = self.error_count
             if self._bootstrap_one_example(example):
                 accepted.add(index)
+            if self.error_count == failed_before:
+                self.max_errors = self.error_count + _PATIENCE
             self.tried = index + 1
             if self.report is not None:
                 self.report(self.tried, len(accepted))

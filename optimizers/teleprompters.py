@@ -6,10 +6,11 @@ outputs are not handed to it, seeds are set, nothing is printed to standard outp
 """
 
 import contextlib
+import logging
 import random
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dspy
@@ -59,6 +60,7 @@ class Compiled:
         arguments: What it was called with, as JSON values.
         accepted: Demonstrations per predictor.
         tried: Training examples that were run (bootstrapping) or offered (labels).
+        failed: Those among them that ended in an error.
     """
 
     program: dspy.Module
@@ -66,7 +68,7 @@ class Compiled:
     arguments: dict[str, Any]
     accepted: dict[str, int]
     tried: int
-    notes: list[str] = field(default_factory=list)
+    failed: int = 0
 
 
 def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -> Compiled:
@@ -84,18 +86,31 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         raise unknown("optimizer", optimizer, OPTIMIZERS)
     if not task.trainset:
         raise UserError("The training set is empty: an optimizer needs at least one example.")
-    with contextlib.redirect_stdout(sys.stderr):  # DSPy prints its findings; standard output belongs to results
-        program, tried = OPTIMIZERS[optimizer](student, task)
+    with _quiet():
+        program, tried, failed = OPTIMIZERS[optimizer](student, task)
     for predictor in program.predictors():
         predictor.traces, predictor.train = [], []
     # A compiled flag would hide the predictors from `set_lm`, from saving and from compiling again.
     program._compiled = False
     arguments = {"accept": task.accept, "max_demos": task.max_demos, "seed": task.seed}
     accepted = {name: len(predictor.demos) for name, predictor in program.named_predictors()}
-    return Compiled(program, optimizer, arguments, accepted, tried)
+    return Compiled(program, optimizer, arguments, accepted, tried, failed)
 
 
-def _labeled(student: dspy.Module, task: Task) -> tuple[dspy.Module, int]:
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep DSPy's prints off standard output, which belongs to results, and its failures, which are counted, quiet."""
+    logger = logging.getLogger("dspy.teleprompt")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        logger.setLevel(level)
+
+
+def _labeled(student: dspy.Module, task: Task) -> tuple[dspy.Module, int, int]:
     """Show each predictor training examples that hold at least one of its inputs and all of its outputs."""
     program = student.reset_copy()
     chance = random.Random(task.seed)
@@ -107,10 +122,10 @@ def _labeled(student: dspy.Module, task: Task) -> tuple[dspy.Module, int]:
             if any(name in example for name in inputs) and all(name in example for name in outputs)
         ]
         predictor.demos = chance.sample(fitting, min(task.max_demos, len(fitting)))
-    return program, len(task.trainset)
+    return program, len(task.trainset), 0
 
 
-def _bootstrap(student: dspy.Module, task: Task) -> tuple[dspy.Module, int]:
+def _bootstrap(student: dspy.Module, task: Task) -> tuple[dspy.Module, int, int]:
     """Keep the traces of examples that the teacher answered well enough, as demonstrations of every predictor."""
 
     def accepted(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:
@@ -125,13 +140,13 @@ def _bootstrap(student: dspy.Module, task: Task) -> tuple[dspy.Module, int]:
         metric=accepted,
         max_bootstrapped_demos=task.max_demos,
         max_labeled_demos=0,  # raw examples lack the outputs of inner predictors, and would show a final one no input
-        max_errors=len(examples) + 1,
         teacher_settings={"lm": task.teacher_lm} if task.teacher_lm else {},
     )
-    return optimizer.compile(student, teacher=task.teacher or student, trainset=examples), optimizer.tried
+    program = optimizer.compile(student, teacher=task.teacher or student, trainset=examples)
+    return program, optimizer.tried, optimizer.error_count
 
 
-OPTIMIZERS: dict[str, Callable[[dspy.Module, Task], tuple[dspy.Module, int]]] = {
+OPTIMIZERS: dict[str, Callable[[dspy.Module, Task], tuple[dspy.Module, int, int]]] = {
     "labeled": _labeled,
     "bootstrap": _bootstrap,
 }

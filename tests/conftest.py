@@ -1,10 +1,19 @@
 """Fixtures that every test may use."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
+import dspy
 import pytest
+from dspy.lm15 import Message, Request, Response, TextPart, Usage
+
+from programs.lms.adapter import JsonForm
+from signatures.types import Passage
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+Reply = Callable[[str, str], dict | str]
 
 
 @pytest.fixture(scope="session")
@@ -13,3 +22,80 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("the development data (../shared/data) is not beside this checkout")
     return SHARED_DATA
+
+
+class ScriptedEngine:
+    """An LM that replies by a function of (system message, last user message) and remembers what it was asked."""
+
+    supports_response_schema = True
+    supported_params = ("temperature", "max_tokens", "response_format", "logprobs", "top_logprobs")
+
+    def __init__(self, reply: Reply):
+        self.reply = reply
+        self.requests: list[Request] = []
+
+    def complete(self, request: Request) -> Response:
+        self.requests.append(request)
+        text = self.reply(str(request.system), request.messages[-1].text)
+        text = text if isinstance(text, str) else json.dumps(text)
+        usage = Usage(input_tokens=10, output_tokens=5, total_tokens=15)
+        message = Message.assistant([TextPart(text)])
+        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+
+    def __deepcopy__(self, memo: dict) -> "ScriptedEngine":
+        return self
+
+    @property
+    def prompts(self) -> list[str]:
+        return [request.messages[-1].text for request in self.requests]
+
+
+@pytest.fixture
+def scripted():
+    """Return a function that puts a scripted LM into the settings and returns its engine."""
+    contexts = []
+
+    def start(reply: Reply, adapter: dspy.Adapter | None = None, cache: bool = False) -> ScriptedEngine:
+        engine = ScriptedEngine(reply)
+        lm = dspy.LM(f"scripted/{id(engine)}", engine=engine, cache=cache)
+        context = dspy.context(lm=lm, adapter=adapter or JsonForm(), disable_history=True)
+        context.__enter__()
+        contexts.append(context)
+        return engine
+
+    yield start
+    for context in reversed(contexts):
+        context.__exit__(None, None, None)
+
+
+class ListRetriever:
+    """Returns the first k of a fixed list, whatever is asked, and remembers the queries."""
+
+    fingerprint = "list"
+
+    def __init__(self, passages: list[Passage]):
+        self.passages = passages
+        self.queries: list[str] = []
+
+    def __call__(self, query: str, k: int) -> list[Passage]:
+        self.queries.append(query)
+        return self.passages[:k]
+
+    def many(self, queries: list[str], k: int) -> list[list[Passage]]:
+        return [self(query, k) for query in queries]
+
+    def __deepcopy__(self, memo: dict) -> "ListRetriever":
+        return self
+
+
+@pytest.fixture
+def passages() -> list[Passage]:
+    """Return ten passages about nothing; number 4 names the harbour master."""
+    texts = [f"Filler sentence number {number} about fog." for number in range(10)]
+    texts[4] = "The harbour master of Quillon is Ansa Merrow."
+    return [Passage(id=f"p{number}", title=f"Title {number}", text=text) for number, text in enumerate(texts)]
+
+
+@pytest.fixture
+def retriever(passages: list[Passage]) -> ListRetriever:
+    return ListRetriever(passages)

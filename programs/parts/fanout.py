@@ -24,10 +24,10 @@ def fanout(tasks: Sequence[Callable[[], Result]], *, width: int = 8) -> list[Res
     if len(tasks) <= 1:
         return [task() for task in tasks]
 
-    def run(task: Callable[[], Result]) -> tuple[Result, list[Any], dict[str, float]]:
+    def run(task: Callable[[], Result]) -> tuple[Callable[[], Result], list[Any], dict[str, float]]:
         with metered() as meter, dspy.context(trace=[]):
-            result = task()
-            return result, list(dspy.settings.trace or []), meter.counts()
+            outcome = _settle(task)
+            return outcome, list(dspy.settings.trace or []), meter.counts()
 
     with ThreadPoolExecutor(max_workers=min(width, len(tasks)), thread_name_prefix="fanout") as pool:
         futures = [pool.submit(contextvars.copy_context().run, run, task) for task in tasks]
@@ -40,4 +40,18 @@ def fanout(tasks: Sequence[Callable[[], Result]], *, width: int = 8) -> list[Res
             trace.extend(entries)
         record(**counts)
     record(rounds=rounds)
-    return [result for result, _, _ in outcomes]
+    return [outcome() for outcome, _, _ in outcomes]
+
+
+def _settle(task: Callable[[], Result]) -> Callable[[], Result]:
+    """Run a task and return how it ended: a function that gives its result or raises its error."""
+    try:
+        result = task()
+    except Exception as error:  # noqa: BLE001 - kept and raised again by the caller, after all costs are counted
+        failure = error
+
+        def fail() -> Result:
+            raise failure
+
+        return fail
+    return lambda: result

@@ -44,4 +44,7 @@ def passages_stating(answer: str, passages: Iterable[Passage]) -> list[str]:
 
 def without_repeats(passages: Iterable[Passage]) -> list[Passage]:
     """Return the passages in order, each id once."""
-    return list({passage.id: passage for passage in reversed(list(passages))}.values())[::-1]
+    first: dict[str, Passage] = {}
+    for passage in passages:
+        first.setdefault(passage.id, passage)
+    return list(first.values())

@@ -1,0 +1,122 @@
+import dspy
+import pytest
+
+from optimizers.teleprompters import OPTIMIZERS, Task, compile
+from programs.genground import GenGround
+from programs.lms.adapter import JsonForm
+from programs.rag import RAG
+from signatures.errors import UserError
+
+
+def examples(number):
+    return [
+        dspy.Example(question=f"Question {n}?", answer="right", answers=["right"]).with_inputs("question")
+        for n in range(number)
+    ]
+
+
+def score(example, prediction):
+    return float(prediction.answer == "right")
+
+
+def even_are_right(system, user):
+    question = user.split("\n")[1]
+    right = int(question.split()[-1].rstrip("?")) % 2 == 0
+    return {
+        "finished": "1. " in user,
+        "sub_question": f"Sub of {question}",
+        "evidence": "",
+        "answer": "right" if right else "wrong",
+    }
+
+
+def test_only_right_answers_become_demonstrations(scripted, retriever):
+    scripted(even_are_right)
+    compiled = compile(GenGround(retriever, k=2, batch_size=2), Task(examples(10), score, max_demos=3))
+    assert compiled.accepted == {"deduction": 3, "grounding": 3, "conclusion": 0}
+    for predictor in compiled.program.predictors():
+        for demo in predictor.demos:
+            assert int(demo.question.split()[-1].rstrip("?")) % 2 == 0
+
+
+def test_the_student_stays_as_it_was(scripted, retriever):
+    scripted(even_are_right)
+    student = RAG(retriever)
+    before = student.dump_state()
+    compile(student, Task(examples(4), score))
+    assert student.dump_state() == before
+
+
+def test_the_same_seed_gives_the_same_program_at_any_width(scripted, retriever):
+    states = []
+    for threads in (1, 4):
+        scripted(even_are_right, cache=True)
+        compiled = compile(RAG(retriever), Task(examples(9), score, threads=threads, seed=3, max_demos=2))
+        states.append((compiled.program.dump_state(), compiled.tried))
+    assert states[0] == states[1]
+
+
+def test_side_by_side_costs_no_call_twice(scripted, retriever):
+    engine = scripted(even_are_right, cache=True)
+    compile(RAG(retriever), Task(examples(8), score, threads=4, max_demos=8))
+    assert len(engine.requests) == 8
+
+
+def test_none_accepted_is_a_result_too(scripted, retriever):
+    scripted(lambda system, user: {"answer": "wrong"})
+    compiled = compile(RAG(retriever), Task(examples(5), score))
+    assert (compiled.accepted, compiled.tried) == ({"reading": 0}, 5)
+
+
+def test_a_score_of_zero_or_none_never_makes_a_demonstration(scripted, retriever):
+    scripted(lambda system, user: {"answer": "x"})
+    for value in (0.0, None, 0.99):
+        assert compile(RAG(retriever), Task(examples(3), lambda e, p, v=value: v)).accepted == {"reading": 0}
+
+
+def test_labels_go_only_where_all_outputs_are_known(scripted, retriever):
+    scripted(lambda system, user: {"answer": "x"})
+    compiled = compile(GenGround(retriever), Task(examples(9), score, max_demos=2), optimizer="labeled")
+    assert compiled.accepted == {"deduction": 0, "grounding": 0, "conclusion": 2}
+    assert set(compiled.program.conclusion.demos[0].keys()) == {"question", "answer"}
+
+
+def test_a_compiled_program_shows_its_demonstrations(scripted, retriever):
+    engine = scripted(even_are_right)
+    program = compile(RAG(retriever), Task(examples(6), score, max_demos=2)).program
+    engine.requests.clear()
+    program("Question 2?")
+    assert len(engine.requests[0].messages) == 5
+
+
+@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+def test_a_compiled_program_can_be_compiled_again(optimizer, scripted, retriever):
+    scripted(even_are_right)
+    once = compile(RAG(retriever), Task(examples(4), score), optimizer=optimizer).program
+    assert compile(once, Task(examples(4), score), optimizer=optimizer).accepted["reading"] >= 2
+
+
+def test_an_lm_that_is_not_there_ends_the_work_at_once(scripted, retriever):
+    def gone(system, user):
+        raise UserError("no server")
+
+    engine = scripted(gone, cache=True)
+    with pytest.raises(Exception, match="no server"):
+        compile(RAG(retriever), Task(examples(20), score, threads=2))
+    assert len(engine.requests) < 20
+
+
+def test_an_unknown_optimizer_is_refused_with_the_known_ones(retriever):
+    with pytest.raises(UserError, match=r"Unknown optimizer 'magic'.*bootstrap, labeled"):
+        compile(RAG(retriever), Task(examples(1), score), optimizer="magic")
+
+
+def test_nothing_to_learn_from_is_refused(retriever):
+    with pytest.raises(UserError, match="training set is empty"):
+        compile(RAG(retriever), Task([], score))
+
+
+def test_nothing_goes_to_standard_output(scripted, retriever, capsys):
+    scripted(even_are_right, JsonForm())
+    compile(RAG(retriever), Task(examples(4), score))
+    assert capsys.readouterr().out == ""

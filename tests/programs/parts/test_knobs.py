@@ -1,0 +1,52 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from programs.catalog import build
+from programs.genground import GenGround
+from programs.parts.knobs import Choice, Range, knob_values, knobs_of, with_knobs
+from signatures.errors import UserError
+
+
+def test_a_bad_knob_is_refused_by_name_and_value():
+    with pytest.raises(UserError, match=r"Knob k must be a number from 1 to 20, got 21"):
+        GenGround(k=21)
+
+
+def test_an_unknown_knob_is_refused_with_the_known_ones():
+    with pytest.raises(UserError, match=r"Unknown knob of GenGround 'kk'.*batch_size"):
+        build("genground", kk=3)
+
+
+@pytest.mark.parametrize("value", [True, "3", 2.5, None, float("nan")])
+def test_a_whole_number_knob_takes_whole_numbers_only(value):
+    with pytest.raises(UserError, match="Knob k must be"):
+        GenGround(k=value)
+
+
+def test_switches_are_knobs_without_a_space():
+    knobs = knobs_of(GenGround)
+    assert knobs["k"].space == Range(1, 20)
+    assert knobs["deduce"].space is None
+    assert "retrieve" not in knobs
+
+
+def test_other_knobs_make_a_new_program_and_carry_the_state_over(retriever):
+    program = GenGround(retriever)
+    program.deduction.demos = [{"question": "q", "hops": [], "finished": False, "sub_question": "s", "answer": "a"}]
+    renewed = with_knobs(program, k=3)
+    assert (program.k, renewed.k) == (10, 3)
+    assert renewed.retrieve is retriever
+    assert [dict(demo) for demo in renewed.deduction.demos] == program.deduction.demos
+    assert renewed.deduction.demos is not program.deduction.demos
+
+
+@given(st.integers(1, 20), st.integers(1, 10), st.integers(1, 8))
+def test_knob_values_build_the_same_program_again(k, batch_size, max_hops):
+    program = GenGround(k=k, batch_size=batch_size, max_hops=max_hops)
+    assert knob_values(GenGround(**knob_values(program))) == knob_values(program)
+
+
+def test_a_choice_names_its_options():
+    with pytest.raises(UserError, match=r"Knob revise must be one of 'end', 'start', got 'x'"):
+        Choice("end", "start").check("revise", "x")

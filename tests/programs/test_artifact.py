@@ -1,0 +1,127 @@
+import errno
+import json
+
+import dspy
+import pytest
+
+from programs.artifact import freeze, load, read_artifact
+from programs.genground import GenGround
+from programs.rag import RAG
+from signatures.errors import UserError
+
+
+@pytest.fixture
+def folder(tmp_path, retriever):
+    freeze(GenGround(retriever, k=4), tmp_path / "artifact", corpus="list", optimizer={"name": "bootstrap"})
+    return tmp_path / "artifact"
+
+
+def edit(folder, change):
+    path = folder / "artifact.json"
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+
+
+def test_knobs_and_provenance_come_back(folder, retriever):
+    assert load(folder, retriever).k == 4
+    assert read_artifact(folder).optimizer == {"name": "bootstrap"}
+    assert read_artifact(folder).versions["dspy"].startswith("3.4")
+
+
+def test_only_json_is_written(folder):
+    assert sorted(path.name for path in folder.iterdir()) == ["artifact.json", "program.json"]
+
+
+def test_a_changed_signature_is_refused_with_the_field_named(folder):
+    edit(folder, lambda record: record["signatures"]["deduction"][3].update(name="next_question"))
+    with pytest.raises(UserError, match="'next_question' of predictor deduction.*'sub_question'"):
+        load(folder)
+
+
+def test_a_field_that_went_is_refused_with_its_name(folder):
+    edit(folder, lambda record: record["signatures"]["conclusion"].append(record["signatures"]["deduction"][2]))
+    with pytest.raises(UserError, match="'finished' of predictor conclusion"):
+        load(folder)
+
+
+def test_a_lost_predictor_is_refused(folder):
+    edit(folder, lambda record: record["signatures"].pop("conclusion"))
+    with pytest.raises(UserError, match="had the predictors deduction, grounding"):
+        load(folder)
+
+
+def test_a_changed_state_is_refused(folder):
+    path = folder / "program.json"
+    path.write_text(path.read_text().replace("next step", "other step"))
+    with pytest.raises(UserError, match="its hash differs"):
+        load(folder)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"program": 3}', "\x00"])
+def test_a_damaged_description_is_one_clear_line(folder, text):
+    (folder / "artifact.json").write_text(text)
+    with pytest.raises(UserError, match="is damaged") as caught:
+        load(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_another_schema_version_is_refused(folder):
+    edit(folder, lambda record: record.update(schema_version=99))
+    with pytest.raises(UserError, match="schema version 99"):
+        load(folder)
+
+
+def test_no_artifact_says_how_to_make_one(tmp_path):
+    with pytest.raises(UserError, match="verihop compile"):
+        load(tmp_path)
+
+
+def test_another_corpus_warns(folder, retriever):
+    retriever.fingerprint = "other"
+    with pytest.warns(UserWarning, match="compiled on corpus list, this one is other"):
+        load(folder, retriever)
+
+
+def test_an_existing_folder_is_kept_unless_told_otherwise(folder, retriever):
+    with pytest.raises(UserError, match="exists already"):
+        freeze(RAG(retriever), folder)
+    freeze(RAG(retriever), folder, overwrite=True)
+    assert read_artifact(folder).program == "rag"
+
+
+def test_a_folder_that_is_no_artifact_is_never_overwritten(tmp_path, retriever):
+    (tmp_path / "precious.txt").write_text("x")
+    with pytest.raises(UserError, match="exists already"):
+        freeze(RAG(retriever), tmp_path, overwrite=True)
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path, retriever, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("programs.artifact._dump", full)
+    with pytest.raises(OSError, match="No space"):
+        freeze(RAG(retriever), tmp_path / "artifact")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_program_outside_the_catalog_cannot_be_frozen(tmp_path):
+    class Own(dspy.Module):
+        pass
+
+    with pytest.raises(UserError, match="Own is not in the catalog"):
+        freeze(Own(), tmp_path / "artifact")
+
+
+def test_loading_imports_neither_optuna_nor_the_corpora(folder):
+    import subprocess
+    import sys
+
+    code = (
+        f"import sys; from programs.artifact import load; load({str(folder)!r}); "
+        "bad = [name for name in sys.modules if name.split('.')[0] in ('optuna', 'corpora', 'optimizers', 'torch')]; "
+        "sys.exit(str(bad) if bad else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

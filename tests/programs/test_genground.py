@@ -1,0 +1,191 @@
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from programs.genground import GenGround
+from signatures.errors import UserError
+from signatures.types import Passage
+
+EVIDENCE = "The harbour master of Quillon is Ansa Merrow."
+
+
+def story(deductions, *, draft_is_checked=True, conclusion="concluded", citing=False):
+    """Reply as an LM that takes the deductions in order and quotes the harbour master wherever it reads of her."""
+    steps = iter(deductions)
+
+    def reply(system, user):
+        if "Take the next step" in system:
+            return next(steps)
+        if "from the settled hops" in system:
+            return {"answer": conclusion}
+        if "Answer the question from what you know" in system:
+            return {"answer": "from memory"}
+        if "with what the passages say" in system:
+            return {"answer": "read"}
+        found = EVIDENCE in user and draft_is_checked
+        if "help to check the answer" in system:
+            return {"evidence": EVIDENCE if found else ""}
+        return {"evidence": EVIDENCE if found else "", "answer": "Ansa Merrow" if found else "a slip"}
+
+    return reply
+
+
+def step(sub_question="Who is the harbour master?", answer="Bert Oyle", finished=False):
+    return {"finished": finished, "sub_question": sub_question, "answer": answer}
+
+
+END = step("", "the end", finished=True)
+
+
+def test_second_batch_corrects_a_wrong_memory(scripted, retriever):
+    engine = scripted(story([step(), END]))
+    result = GenGround(retriever, k=9, batch_size=3)("Question?")
+    (hop,) = result.hops
+    assert (hop.draft, hop.answer, hop.verdict) == ("Bert Oyle", "Ansa Merrow", "corrected")
+    assert hop.evidence == EVIDENCE
+    assert result.citations == hop.passage_ids == ["p4"]
+    assert [passage.id for passage in result.passages] == ["p0", "p1", "p2", "p3", "p4", "p5"]
+    assert result.answer == "the end"
+    assert len(engine.requests) == 1 + 2 + 1
+
+
+def test_a_right_memory_is_confirmed(scripted, retriever):
+    scripted(story([step(answer="ansa merrow"), END]))
+    assert GenGround(retriever)("Question?").hops[0].verdict == "confirmed"
+
+
+def test_memory_stands_when_no_passage_helps(scripted, retriever):
+    engine = scripted(story([step(), END], draft_is_checked=False))
+    result = GenGround(retriever, k=9, batch_size=3)("Question?")
+    assert (result.hops[0].answer, result.hops[0].verdict) == ("Bert Oyle", "kept")
+    assert result.hops[0].evidence is None
+    assert result.citations == []
+    assert len(engine.requests) == 1 + 3 + 1
+
+
+def test_evidence_that_stands_in_no_passage_is_not_believed(scripted, retriever):
+    def reply(system, user):
+        if "Check an answer" in system:
+            return {"evidence": "Completely invented words appear nowhere", "answer": "wrong"}
+        return story([step(), END])(system, user) if "next step" in system else {"answer": "end"}
+
+    scripted(reply)
+    assert GenGround(retriever, max_hops=1)("Question?").hops[0].answer == "Bert Oyle"
+
+
+def test_later_hops_build_on_the_corrected_answer(scripted, retriever):
+    engine = scripted(story([step(), step("Where was Ansa Merrow born?", "Quillon"), END]))
+    GenGround(retriever)("Question?")
+    second = [prompt for prompt in engine.prompts if "`sub_question`" in prompt][1]
+    assert '1. Who is the harbour master? -> Ansa Merrow (evidence: "' + EVIDENCE in second
+    assert "Bert Oyle" not in second
+
+
+def test_the_cap_forces_a_conclusion(scripted, retriever):
+    scripted(story([step(f"Question {number}?") for number in range(9)]))
+    result = GenGround(retriever, max_hops=2)("Question?")
+    assert (result.answer, len(result.hops)) == ("concluded", 2)
+
+
+def test_being_finished_before_any_hop_is_not_believed(scripted, retriever):
+    scripted(story([END, END]))
+    result = GenGround(retriever)("Question?")
+    assert (result.hops[0].question, result.hops[0].draft) == ("Question?", "the end")
+
+
+def test_a_repeated_sub_question_ends_the_loop(scripted, retriever):
+    scripted(story([step(), step(sub_question="who is THE harbour master")]))
+    result = GenGround(retriever)("Question?")
+    assert (len(result.hops), result.answer) == (1, "concluded")
+
+
+def test_an_unreadable_deduction_ends_the_loop_and_an_unreadable_conclusion_leaves_the_last_hop(scripted, retriever):
+    replies = iter([json.dumps(step()), json.dumps({"evidence": EVIDENCE, "answer": "Ansa Merrow"}), "??", "??"])
+    scripted(lambda system, user: next(replies))
+    result = GenGround(retriever, k=5, batch_size=5)("Question?")
+    assert (result.answer, result.abstained) == ("Ansa Merrow", False)
+
+
+def test_nothing_readable_at_all_is_an_abstention(scripted, retriever):
+    scripted(lambda system, user: "??")
+    result = GenGround(retriever)("Question?")
+    assert (result.answer, result.abstained, result.hops) == ("", True, [])
+
+
+def test_without_deduction_the_whole_question_is_answered_and_grounded(scripted, retriever):
+    scripted(story([]))
+    result = GenGround(retriever, deduce=False)("Question?")
+    assert retriever.queries == ["Question? from memory"]
+    assert (result.answer, result.hops[0].draft) == ("Ansa Merrow", "from memory")
+
+
+def test_without_grounding_sub_questions_are_read(scripted, retriever):
+    scripted(story([step(), END]))
+    result = GenGround(retriever, ground=False)("Question?")
+    assert (result.hops[0].answer, result.hops[0].verdict) == ("read", "read")
+
+
+def test_without_batches_one_prompt_shows_all(scripted, retriever):
+    engine = scripted(story([step(), END]))
+    GenGround(retriever, batch=False)("Question?")
+    assert "[10] Title 9" in engine.prompts[1]
+
+
+def test_the_public_codes_way_reads_on_and_lets_cited_passages_queue_again(scripted, retriever):
+    engine = scripted(story([step(), END]))
+    result = GenGround(retriever, **GenGround.PRESETS["code"])("Question?")
+    assert (result.hops[0].answer, result.citations) == ("Ansa Merrow", ["p4"])
+    # 9 -> 6 -> 3 and the cited one = 4 -> 1 and the cited one = 2, then one revision
+    assert len(engine.requests) == 1 + 3 + 1 + 1 or len(engine.requests) == 1 + 2 + 1 + 1
+
+
+def test_the_public_codes_way_needs_batches_of_two():
+    with pytest.raises(UserError, match="batch_size >= 2"):
+        GenGround(early_stop=False, batch_size=1)
+
+
+def test_given_passages_replace_the_first_retrieval_only(scripted, retriever, passages):
+    scripted(story([step(), step("Second?"), END]))
+    GenGround(retriever)("Question?", passages=[passages[4]])
+    assert retriever.queries == ["Second?"]
+
+
+def test_given_passages_serve_every_hop_without_a_retriever(scripted, passages):
+    scripted(story([step(), step("Second?"), END]))
+    result = GenGround()("Question?", passages=[passages[4]])
+    assert [hop.passage_ids for hop in result.hops] == [["p4"], ["p4"]]
+
+
+def test_nothing_to_read_from_is_refused(scripted):
+    scripted(story([step()]))
+    with pytest.raises(ValueError, match="pass retrieve="):
+        GenGround()("Question?")
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    k=st.integers(1, 12),
+    batch_size=st.integers(2, 5),
+    max_hops=st.integers(1, 4),
+    switches=st.fixed_dictionaries({name: st.booleans() for name in ("deduce", "ground", "batch", "early_stop")}),
+)
+def test_the_call_bound_is_tight(k, batch_size, max_hops, switches, scripted):
+    """The worst LM never finishes; without early stop it cites in every batch, with early stop in none."""
+    counter = iter(range(10**6))
+
+    def worst(system, user):
+        if "help to check the answer" in system:
+            return {"evidence": "common words"}
+        return step(f"Question {next(counter)}?") | {"evidence": "", "answer": "x"}
+
+    engine = scripted(worst)
+    pool = [Passage(id=str(number), text="common words") for number in range(12)]
+
+    def retrieve(query, number):
+        return pool[:number]
+
+    program = GenGround(retrieve, k=k, batch_size=batch_size, max_hops=max_hops, **switches)
+    program("Question?")
+    assert len(engine.requests) == program.max_calls()

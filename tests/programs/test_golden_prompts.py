@@ -1,0 +1,53 @@
+"""Every prompt as it is sent: a changed character changes results, so it shall show up in review.
+
+`UPDATE_GOLDEN=1 pytest tests/programs/test_golden_prompts.py` writes the files anew.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from programs.catalog import PROGRAMS, build
+from programs.lms.adapter import ChatForm, JsonForm
+from signatures.types import Hop, Passage
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+VALUES = {
+    "question": "In which sea lies the island where Ansa Merrow was born?",
+    "draft": "the Grey Sea",
+    "hops": [Hop(question="Where was Ansa Merrow born?", answer="Quillon", evidence="Merrow was born on Quillon")],
+    "passages": [
+        Passage(id="p1", title="Quillon", text="Quillon is an island in the Amber Sea."),
+        Passage(id="p2", title="Ansa Merrow", text="Merrow was born on Quillon."),
+    ],
+}
+SWITCHES = {"genground": {"deduce": False, "early_stop": False}}  # to have every predictor of a program at least once
+
+
+def predictors():
+    for name in PROGRAMS:
+        found = dict(build(name).named_predictors())
+        if name in SWITCHES:
+            found |= dict(build(name, ground=False).named_predictors())
+            found |= dict(build(name, **SWITCHES[name]).named_predictors())
+        for predictor_name, predictor in found.items():
+            yield pytest.param(predictor, id=f"{name}.{predictor_name.removesuffix('.predict')}")
+
+
+@pytest.mark.parametrize("predictor", list(predictors()))
+@pytest.mark.parametrize("form", [ChatForm, JsonForm])
+def test_the_prompt_is_the_one_that_was_reviewed(predictor, form, request):
+    values = {name: VALUES[name] for name in predictor.signature.input_fields}
+    messages = form().format(predictor.signature, [], values)
+    text = "\n\n".join(f"<{message['role']}>\n{message['content']}" for message in messages) + "\n"
+    name = request.node.callspec.id.removeprefix(f"{form.__name__}-")
+    path = GOLDEN / f"{name}.{form.__name__}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.write_text(text)
+    assert path.read_text() == text
+
+
+def test_a_golden_file_stands_for_each_prompt_and_no_other():
+    wanted = {f"{parameter.id}.{form.__name__}.txt" for parameter in predictors() for form in (ChatForm, JsonForm)}
+    assert {path.name for path in GOLDEN.iterdir()} == wanted

@@ -1,0 +1,45 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signatures.text import citation_numbers, normalize_answer, split_sentences, strip_citations
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("The Beatles!", "beatles"),
+        ("blue-green", "bluegreen"),
+        ("3.14", "314"),
+        ("Plan A", "plan"),
+        ("A", ""),
+        ("O’Brien", "o’brien"),
+        ("  an   Apple a day ", "apple day"),
+        ("María", "maría"),
+    ],
+)
+def test_normalisation_is_the_official_one(text, normal):
+    assert normalize_answer(text) == normal
+
+
+@given(st.text(max_size=40))
+def test_normalising_never_leaves_outer_or_double_blanks(text):
+    normal = normalize_answer(text)
+    assert normal == " ".join(normal.split())
+
+
+def test_marks_after_the_stop_stay_with_the_sentence_they_follow():
+    text = "She won an award. [1][2] It was large [3]. Dr. Marl left."
+    assert split_sentences(text) == ["She won an award [1][2].", "It was large [3].", "Dr. Marl left."]
+
+
+def test_all_usual_styles_of_marks_are_read_once_and_in_order():
+    assert citation_numbers("a [2, 1] b [3][2] c [] d [x]") == [2, 1, 3]
+
+
+def test_stripping_marks_leaves_clean_text():
+    assert strip_citations("It rained [1][2]. Then [3, 4] it stopped.") == "It rained. Then it stopped."
+
+
+def test_no_text_has_no_sentences():
+    assert split_sentences("") == []
