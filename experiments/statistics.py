@@ -1,0 +1,186 @@
+"""Means, intervals and paired tests: the one place where per-question scores become numbers of a table.
+
+Values are one number per question, None where a score is undefined; undefined values are left out and counted.
+"""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+RESAMPLES = 2000
+SMALL = 30  # below this many questions a percentile interval is visibly too narrow
+_BLOCK = 2_000_000  # numbers drawn at once: bounds memory at some 16 MB
+
+
+@dataclass(frozen=True)
+class Mean:
+    """The mean of a score over questions.
+
+    Args:
+        mean: None when no value is defined.
+        low: Lower end of the 95 % bootstrap interval; None below two values.
+        high: Upper end.
+        n: Questions with a value.
+        undefined: Questions without one.
+    """
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    n: int
+    undefined: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Paired:
+    """The difference of two runs on the same questions, second minus first.
+
+    Args:
+        difference: Mean difference; None when no question has both values.
+        low: Lower end of the 95 % interval of the paired bootstrap; None below two questions.
+        high: Upper end.
+        p_t_test: Two-tailed paired t-test; 1.0 for identical values; None below two questions.
+        p_mcnemar: Exact McNemar test where all values are 0 or 1, else None.
+        identical: Both runs have the same value on every question.
+        n: Questions with both values.
+        notice: Why the numbers should not be leaned on; None when nothing is to be said.
+    """
+
+    difference: float | None
+    low: float | None
+    high: float | None
+    p_t_test: float | None
+    p_mcnemar: float | None
+    identical: bool
+    n: int
+    notice: str | None
+
+    @property
+    def p(self) -> float | None:
+        """The p-value of the test that suits the values: McNemar for 0/1, else the t-test."""
+        return self.p_t_test if self.p_mcnemar is None else self.p_mcnemar
+
+    @property
+    def test(self) -> str | None:
+        """The name of the test that `p` is of."""
+        if self.p is None:
+            return None
+        return "identical" if self.identical else "t-test" if self.p_mcnemar is None else "McNemar"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields for JSON."""
+        return {**asdict(self), "p": self.p, "test": self.test}
+
+
+def bootstrap_interval(
+    values: Sequence[float], *, resamples: int = RESAMPLES, level: float = 0.95, seed: int = 0
+) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of the mean of `values` (at least one), the same for the same seed."""
+    import numpy as np
+
+    data = np.asarray(values, dtype=float)
+    generator = np.random.default_rng(seed)
+    block = max(1, _BLOCK // len(data))
+    means = [
+        data[generator.integers(0, len(data), size=(min(block, resamples - start), len(data)))].mean(axis=1)
+        for start in range(0, resamples, block)
+    ]
+    low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def mean_of(values: Sequence[float | None], *, resamples: int = RESAMPLES, seed: int = 0) -> Mean:
+    """Return the mean of the defined values with its interval, n and the count of undefined ones."""
+    defined = [float(value) for value in values if value is not None]
+    undefined = len(values) - len(defined)
+    if not defined:
+        return Mean(None, None, None, 0, undefined)
+    mean = math.fsum(defined) / len(defined)
+    if len(defined) < 2:
+        return Mean(mean, None, None, 1, undefined)
+    low, high = bootstrap_interval(defined, resamples=resamples, seed=seed)
+    return Mean(mean, low, high, len(defined), undefined)
+
+
+def paired_t_test(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Return the two-tailed p of a paired t-test; 1.0 for identical values, None below two pairs."""
+    if len(first) != len(second):
+        raise ValueError(f"A paired test needs as many values on both sides, got {len(first)} and {len(second)}.")
+    if len(first) < 2:
+        return None
+    if list(first) == list(second):
+        return 1.0  # scipy says NaN: no difference and no variance
+    from scipy.stats import ttest_rel
+
+    with warnings.catch_warnings():  # equal differences on all questions: p is 0 and scipy mentions the precision
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return float(ttest_rel(second, first).pvalue)
+
+
+def mcnemar(first: Sequence[float], second: Sequence[float]) -> float | None:
+    """Return the exact two-sided p of McNemar's test (binomial over differing pairs); None unless all are 0 or 1."""
+    if len(first) != len(second):
+        raise ValueError(f"A paired test needs as many values on both sides, got {len(first)} and {len(second)}.")
+    if not first or not {*first, *second} <= {0.0, 1.0}:
+        return None
+    gained = sum(new > old for old, new in zip(first, second, strict=True))
+    lost = sum(new < old for old, new in zip(first, second, strict=True))
+    if not gained + lost:
+        return 1.0
+    from scipy.stats import binomtest
+
+    return float(binomtest(gained, gained + lost).pvalue)
+
+
+def too_small(n: int) -> str | None:
+    """Return the notice for `n` questions, None when there are enough."""
+    return f"n = {n} is too small: read intervals and p-values as rough." if n < SMALL else None
+
+
+def _notice(first: Sequence[float], second: Sequence[float], binary: bool) -> str | None:
+    if not first:
+        return "No question has a value in both runs."
+    differing = sum(old != new for old, new in zip(first, second, strict=True))
+    # The exact test over 5 differing pairs reaches 2 * 0.5**5 = 0.0625 at best.
+    if binary and 0 < differing < 6:
+        return f"Only {differing} of {len(first)} questions differ: no test can reach p < 0.05."
+    return too_small(len(first))
+
+
+def paired(
+    first: Sequence[float | None], second: Sequence[float | None], *, resamples: int = RESAMPLES, seed: int = 0
+) -> Paired:
+    """Compare two runs question by question.
+
+    Args:
+        first: Values of the run compared against, one per question.
+        second: Values of the other run, the same questions in the same order.
+        resamples: Draws of the paired bootstrap.
+        seed: Seed of the draws.
+
+    Raises:
+        ValueError: The lists differ in length.
+    """
+    pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+    old, new = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
+    differences = [b - a for a, b in zip(old, new, strict=True)]
+    low = high = None
+    if len(pairs) >= 2:
+        low, high = bootstrap_interval(differences, resamples=resamples, seed=seed)
+    p_mcnemar = mcnemar(old, new)
+    return Paired(
+        difference=math.fsum(differences) / len(pairs) if pairs else None,
+        low=low,
+        high=high,
+        p_t_test=paired_t_test(old, new),
+        p_mcnemar=p_mcnemar,
+        identical=bool(pairs) and old == new,
+        n=len(pairs),
+        notice=_notice(old, new, p_mcnemar is not None),
+    )

@@ -1,0 +1,77 @@
+"""Questions as DSPy examples, and our metrics as DSPy's optimizers want them."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import dspy
+
+from optimizers.metrics.catalog import Metric
+from signatures.errors import UserError
+
+if TYPE_CHECKING:
+    from corpora.questions import Question
+
+OptimizerMetric = Callable[..., float | bool]
+
+
+def to_examples(questions: "Iterable[Question]") -> list[dspy.Example]:
+    """Return one example per question, in order: `question` is the input, everything else is gold.
+
+    `answer` is the first of `answers`, so that labelled demonstrations have the field that readers write.
+    """
+    examples = []
+    for question in questions:
+        fields = question.model_dump()
+        if fields.get("answers"):
+            fields["answer"] = fields["answers"][0]
+        examples.append(dspy.Example(**fields).with_inputs("question"))
+    return examples
+
+
+def _ascending(metric: Metric) -> None:
+    if not metric.higher_is_better:
+        raise UserError(f"Metric {metric.name!r} is better when lower; optimizers need one that is better when higher.")
+
+
+def graded_metric(metric: Metric) -> OptimizerMetric:
+    """Return `metric` for optimizers that compare scores (GEPA, SIMBA, COPRO, ...): always a float.
+
+    The function takes the five arguments of GEPA, of which three may be left out. Where the metric is undefined it
+    returns 0.0, the same for every candidate program.
+
+    Raises:
+        UserError: Lower is better in `metric`.
+    """
+    _ascending(metric)
+
+    def graded(
+        example: Any, prediction: Any, trace: Any = None, pred_name: Any = None, pred_trace: Any = None
+    ) -> float:
+        return float(metric(example, prediction) or 0.0)
+
+    return graded
+
+
+def bootstrap_metric(metric: Metric, *, threshold: float = 1.0) -> OptimizerMetric:
+    """Return `metric` for optimizers that collect demonstrations (bootstrap, random search, MIPROv2, fine-tuning).
+
+    While they bootstrap (`trace` is given) it says whether a run is good enough to be shown as a demonstration, as a
+    bool: DSPy tests for truth, and a score of 0.05, or a `Prediction` with score 0, would count as success. While they
+    compare candidates (no `trace`) it returns the score.
+
+    Args:
+        metric: What is optimised.
+        threshold: The least score of a demonstration, above 0.
+
+    Raises:
+        UserError: Lower is better in `metric`, or `threshold` is not above 0.
+    """
+    graded = graded_metric(metric)
+    if not threshold > 0:
+        raise UserError(f"The threshold of a demonstration must be above 0, got {threshold}.")
+
+    def strict(example: Any, prediction: Any, trace: Any = None) -> float | bool:
+        score = graded(example, prediction)
+        return score if trace is None else score >= threshold
+
+    return strict

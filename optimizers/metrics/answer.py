@@ -1,0 +1,175 @@
+"""Answer metrics: exact match, token F1, precision, recall and cover-EM, as published evaluators define them.
+
+The evaluators share one normalisation (`signatures.text.normalize_answer`) and disagree on two points only, which
+`Definition` states: what a wrong yes/no is worth, and what two empty sides are worth. Nothing is mended here that the
+official scripts leave crooked ("Plan A" is "plan", "C++" is "C"): a number is comparable or it is worth nothing.
+
+Every function takes one prediction and the list of all accepted gold answers. With several golds each score is the
+maximum over them on its own, so precision and recall may come from different golds.
+"""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal, NamedTuple
+
+from signatures.text import normalize_answer
+
+_CLOSED = frozenset({"yes", "no", "noanswer"})
+_ZERO_SHOT_BLANKS = str.maketrans("\"'\n.:,", "      ")
+
+
+@dataclass(frozen=True)
+class Definition:
+    """How one evaluator settles what the normalisation leaves open.
+
+    Args:
+        name: Stands in brackets behind the metric's name.
+        yes_no_rule: A side that is exactly yes, no or noanswer scores 0 against anything else, even where words are
+            shared.
+        both_empty: F1, precision and recall when neither side has a token left; exact match is 1 in all evaluators.
+        source: The script that defines it.
+    """
+
+    name: str
+    yes_no_rule: bool
+    both_empty: float
+    source: str
+
+
+HOTPOT = Definition("hotpot", True, 0.0, "https://github.com/hotpotqa/hotpot/blob/3635853/hotpot_evaluate_v1.py")
+TWO_WIKI = Definition(
+    "2wiki", True, 0.0, "https://github.com/Alab-NII/2wikimultihop/blob/13800e5/2wikimultihop_evaluate_v1.1.py"
+)
+SQUAD = Definition("squad", False, 0.0, "https://rajpurkar.github.io/SQuAD-explorer/ (evaluate-v1.1.py)")
+# SQuAD 2.0 defines the same; its script differs from MuSiQue's only in leaving missing predictions out of the mean.
+MUSIQUE = Definition("musique", False, 1.0, "https://github.com/StonyBrookNLP/musique/blob/922ac98/metrics/answer.py")
+
+DEFINITIONS = {definition.name: definition for definition in (HOTPOT, TWO_WIKI, SQUAD, MUSIQUE)}
+
+
+class Overlap(NamedTuple):
+    """Token overlap of a prediction with a gold answer, each in [0, 1]."""
+
+    f1: float
+    precision: float
+    recall: float
+
+
+def _golds(golds: Sequence[str]) -> Sequence[str]:
+    # Iterating a str would silently score its letters.
+    if isinstance(golds, str):
+        raise TypeError(f"Golds must be a list of answers, got the str {golds!r}. Write [{golds!r}].")
+    return golds
+
+
+def _best(score: Callable[[str], float], golds: Sequence[str]) -> float | None:
+    return max((score(gold) for gold in _golds(golds)), default=None)
+
+
+def exact_match(prediction: str, golds: Sequence[str]) -> float | None:
+    """Return 1.0 when the prediction equals a gold after normalising, else 0.0; None without golds.
+
+    Raises:
+        TypeError: `golds` is a str.
+    """
+    said = normalize_answer(prediction)
+    return _best(lambda gold: float(said == normalize_answer(gold)), golds)
+
+
+def _overlap(prediction: str, gold: str, definition: Definition) -> Overlap:
+    said, meant = normalize_answer(prediction), normalize_answer(gold)
+    if definition.yes_no_rule and said != meant and (said in _CLOSED or meant in _CLOSED):
+        return Overlap(0.0, 0.0, 0.0)
+    said_tokens, meant_tokens = said.split(), meant.split()
+    if not said_tokens and not meant_tokens:
+        return Overlap(*[definition.both_empty] * 3)
+    shared = sum((Counter(said_tokens) & Counter(meant_tokens)).values())
+    if not shared:
+        return Overlap(0.0, 0.0, 0.0)
+    precision, recall = shared / len(said_tokens), shared / len(meant_tokens)
+    return Overlap(2 * precision * recall / (precision + recall), precision, recall)
+
+
+def token_overlap(prediction: str, golds: Sequence[str], definition: Definition) -> Overlap | None:
+    """Return F1, precision and recall of normalised tokens (a multiset), each the best over the golds on its own.
+
+    The scripts of SQuAD and MuSiQue print F1 alone; precision and recall are then those it is made of.
+
+    Returns:
+        The overlap; None without golds.
+
+    Raises:
+        TypeError: `golds` is a str.
+    """
+    overlaps = [_overlap(prediction, gold, definition) for gold in _golds(golds)]
+    return Overlap(*(max(column) for column in zip(*overlaps, strict=True))) if overlaps else None
+
+
+def yes_or_no(text: str) -> Literal["yes", "no"] | None:
+    """Return the verdict a text begins with, None when its first word is neither yes nor no.
+
+    Quotes, full stops, colons, commas and line breaks count as blanks, as in `zero_shot_cot` (Kojima et al., 2022).
+    """
+    first = text.lower().translate(_ZERO_SHOT_BLANKS).split()[:1]
+    return "yes" if first == ["yes"] else "no" if first == ["no"] else None
+
+
+def _guarded(prediction: str, gold: str, covers: Callable[[str, str], bool]) -> float:
+    """Score one gold by `covers`, except where containment means nothing."""
+    meant = normalize_answer(gold)
+    if not meant:  # the empty string is contained in everything
+        return float(normalize_answer(prediction) == meant)
+    if meant in ("yes", "no"):  # any text with "no" in it would be right
+        return float(yes_or_no(prediction) == meant)
+    return float(covers(prediction, gold))
+
+
+def _substring(prediction: str, gold: str) -> bool:
+    return normalize_answer(gold) in normalize_answer(prediction)
+
+
+def _kind(character: str) -> str:
+    category = unicodedata.category(character)[0]
+    return "word" if category in "LNM" else "blank" if category in "ZC" else "mark"
+
+
+def _tokens(text: str) -> list[str]:
+    """Return lower-case words and single marks, decomposed (NFD), as DPR tokenises them."""
+    tokens: list[str] = []
+    for kind, run in groupby(unicodedata.normalize("NFD", text), key=_kind):
+        if kind == "word":
+            tokens.append("".join(run).lower())
+        elif kind == "mark":
+            tokens.extend(run)
+    return tokens
+
+
+def _token_run(prediction: str, gold: str) -> bool:
+    said, meant = _tokens(prediction), _tokens(gold)
+    return any(said[start : start + len(meant)] == meant for start in range(len(said) - len(meant) + 1))
+
+
+def cover_substring(prediction: str, golds: Sequence[str]) -> float | None:
+    """Return 1.0 when a normalised gold is part of the normalised prediction, else 0.0; None without golds.
+
+    Guards, which the published scripts lack: a gold that normalises to nothing is compared by exact match, and a yes/no
+    gold is compared with the verdict that the prediction begins with.
+
+    Raises:
+        TypeError: `golds` is a str.
+    """
+    return _best(lambda gold: _guarded(prediction, gold, _substring), golds)
+
+
+def cover_tokens(prediction: str, golds: Sequence[str]) -> float | None:
+    """Return 1.0 when a gold's tokens stand side by side in the prediction, else 0.0; None without golds.
+
+    Articles and punctuation marks are tokens. The guards are those of `cover_substring`.
+
+    Raises:
+        TypeError: `golds` is a str.
+    """
+    return _best(lambda gold: _guarded(prediction, gold, _token_run), golds)
