@@ -82,8 +82,7 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
     Raises:
         UserError: The optimizer is unknown, or there is nothing to learn from.
     """
-    if optimizer not in OPTIMIZERS:
-        raise unknown("optimizer", optimizer, OPTIMIZERS)
+    check_optimizer(optimizer)
     if not task.trainset:
         raise UserError("The training set is empty: an optimizer needs at least one example.")
     with _quiet():
@@ -95,6 +94,12 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
     arguments = {"accept": task.accept, "max_demos": task.max_demos, "seed": task.seed}
     accepted = {name: len(predictor.demos) for name, predictor in program.named_predictors()}
     return Compiled(program, optimizer, arguments, accepted, tried, failed)
+
+
+def check_optimizer(name: str) -> None:
+    """Raise UserError unless `name` is an optimizer."""
+    if name not in OPTIMIZERS:
+        raise unknown("optimizer", name, OPTIMIZERS)
 
 
 @contextlib.contextmanager

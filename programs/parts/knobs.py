@@ -23,6 +23,9 @@ class Range:
     high: float
     log: bool = False
 
+    def __str__(self) -> str:
+        return f"{self.low}..{self.high}"
+
     def check(self, name: str, value: Any) -> None:
         """Raise UserError unless `value` is a number inside the range."""
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
@@ -38,6 +41,9 @@ class Choice:
 
     def __init__(self, *options: Any):
         object.__setattr__(self, "options", options)
+
+    def __str__(self) -> str:
+        return "|".join(map(str, self.options))
 
     def check(self, name: str, value: Any) -> None:
         """Raise UserError unless `value` is one of the options."""

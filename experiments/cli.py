@@ -1,0 +1,69 @@
+"""The command line: `verihop COMMAND --help` tells each command's options.
+
+Only names and options are loaded here; each command imports what it needs when it runs, so that help is instant.
+"""
+
+import sys
+
+import typer
+
+from experiments.commands.ask import ask
+from experiments.commands.compare import compare
+from experiments.commands.compile import compile_
+from experiments.commands.data import data
+from experiments.commands.demo import demo
+from experiments.commands.eval import eval_
+from experiments.commands.index import index
+from experiments.commands.programs import programs
+from signatures.errors import UserError
+
+app = typer.Typer(
+    name="verihop",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Answer multi-hop questions over a corpus with compiled DSPy programs, and show the evidence.",
+)
+app.command("demo")(demo)
+app.command("ask")(ask)
+app.command("index")(index)
+app.add_typer(data, name="data")
+app.command("compile")(compile_)
+app.command("eval")(eval_)
+app.command("compare")(compare)
+app.command("programs")(programs)
+
+
+def main() -> None:
+    """Run the command line; a user's mistake is one line and exit code 2, Ctrl-C is 130, a spent budget 3."""
+    try:
+        app()
+    except UserError as error:
+        typer.echo(f"verihop: {error}", err=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        typer.echo("verihop: interrupted.", err=True)
+        sys.exit(130)
+    except Exception as error:
+        if mistake := _user_error_within(error):
+            typer.echo(f"verihop: {mistake}", err=True)
+            sys.exit(2)
+        raise
+    except BaseException as error:
+        if type(error).__name__ == "BudgetExceeded":  # by name: importing it would load the LM stack for every command
+            typer.echo(f"verihop: {error}", err=True)
+            sys.exit(3)
+        raise
+
+
+def _user_error_within(error: BaseException | None) -> UserError | None:
+    """Return the user's mistake that a library wrapped in an error of its own."""
+    while error is not None:
+        if isinstance(error, UserError):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""One file per command of `verihop`; heavy imports happen inside the commands."""

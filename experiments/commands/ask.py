@@ -1,0 +1,82 @@
+"""`verihop ask`: one question, its answer, the hops that led there and the cited passages."""
+
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from experiments import options
+from experiments.output import emit, say
+
+if TYPE_CHECKING:
+    import dspy
+
+
+def ask(
+    question: Annotated[str, typer.Argument(help="The question.")],
+    artifact: Annotated[Path | None, typer.Option(help="A compiled program (`verihop compile`).")] = None,
+    program: Annotated[str | None, typer.Option(help="An uncompiled program by name.")] = None,
+    index: options.Index = None,
+    retriever: options.Retriever = None,
+    lm: Annotated[
+        str | None, typer.Option("--lm", help="LM id; by default the artifact's, else embedded.", show_default=False)
+    ] = None,
+    api_base: options.ApiBase = None,
+    api_key_env: options.ApiKeyEnv = None,
+    preset: options.Preset = "paper",
+    settings: options.Set = None,
+    as_json: options.Json = False,
+) -> None:
+    """Answer one question and show the evidence."""
+    from experiments import opening
+    from programs.parts.meter import metered
+    from signatures.errors import UserError
+
+    if not question.strip():
+        raise UserError('The question is empty. Ask something, e.g. verihop ask --artifact DIR "Who ...?"')
+    lm_id, index = opening.frozen_defaults(artifact, lm, index)
+    retrieve = opening.open_retriever(index, retriever)
+    connection = opening.open_lm(lm_id, api_base=api_base, api_key_env=api_key_env)
+    ready = opening.open_program(
+        program=program,
+        artifact=artifact,
+        retrieve=retrieve,
+        connection=connection,
+        preset=preset,
+        settings=settings,
+    )
+    opening.require_retriever(ready, retrieve)
+    with connection.use(), metered() as meter:
+        prediction = ready(question=question)
+    if as_json:
+        emit({"question": question, **_as_dict(prediction), "cost": meter.counts()})
+    else:
+        show(prediction)
+
+
+def _as_dict(prediction: "dspy.Prediction") -> dict[str, Any]:
+    return {
+        **{name: prediction[name] for name in ("answer", "response", "citations", "abstained")},
+        "hops": [hop.model_dump() for hop in prediction.hops],
+        "passages": [passage.model_dump() for passage in prediction.passages],
+    }
+
+
+def show(prediction: "dspy.Prediction") -> None:
+    """Print an answer for people: the answer, each hop with what it rests on, the cited passages."""
+    say(f"Answer: {prediction.answer or '(none)'}")
+    if prediction.response and prediction.response != prediction.answer:
+        say(f"Response: {prediction.response}")
+    for number, hop in enumerate(prediction.hops, start=1):
+        say(f"\nHop {number}: {hop.question}")
+        if hop.answer:
+            draft = f"  (from memory: {hop.draft}; {hop.verdict})" if hop.draft is not None else ""
+            say(f"    {hop.answer}{draft}")
+        if hop.evidence:
+            say(textwrap.indent(textwrap.fill(f'"{hop.evidence}"', 100), "    "))
+    cited = [passage for passage in prediction.passages if passage.id in set(prediction.citations)]
+    say(f"\nCited passages: {len(cited)} of {len(prediction.passages)} read")
+    for passage in cited:
+        say(f"  [{passage.id}] {passage.title}")
+        say(textwrap.indent(textwrap.fill(passage.text, 100), "      "))

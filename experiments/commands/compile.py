@@ -1,0 +1,94 @@
+"""`verihop compile`: optimize a program and freeze it."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments import options
+from experiments.output import emit, next_step, say
+
+
+def compile_(
+    questions: Annotated[Path, typer.Argument(help="questions.jsonl to learn from.")],
+    program: Annotated[str, typer.Option(help="Name of the program; `verihop programs` lists them.")],
+    out: Annotated[Path, typer.Option(help="Folder for the artifact.")],
+    index: options.Index = None,
+    retriever: options.Retriever = None,
+    lm: options.LM = "embedded",
+    api_base: options.ApiBase = None,
+    api_key_env: options.ApiKeyEnv = None,
+    optimizer: Annotated[str, typer.Option(help="bootstrap or labeled.")] = "bootstrap",
+    metric: Annotated[str, typer.Option(help="What better means.")] = "em",
+    accept: Annotated[float, typer.Option(min=0, max=1, help="Lowest score that makes a demonstration.")] = 1.0,
+    max_demos: Annotated[int, typer.Option(min=0, max=64, help="Demonstrations per predictor at most.")] = 4,
+    split: options.Split = None,
+    limit: options.Limit = None,
+    val: Annotated[Path | None, typer.Option(help="Questions to score the compiled program on.")] = None,
+    val_split: Annotated[str | None, typer.Option(help="Use only this split of --val.")] = None,
+    val_limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N of --val.")] = None,
+    preset: options.Preset = "paper",
+    settings: options.Set = None,
+    seed: options.Seed = 0,
+    threads: options.Threads = 8,
+    budget_calls: options.BudgetCalls = None,
+    budget_tokens: options.BudgetTokens = None,
+    budget_usd: options.BudgetUsd = None,
+    budget_seconds: options.BudgetSeconds = None,
+    resume: options.Resume = False,
+    overwrite: options.Overwrite = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Optimize a program on training questions and freeze it into an artifact."""
+    from experiments import opening
+    from experiments.compiling import compile_program
+    from optimizers.metrics.catalog import get_metric
+
+    chosen = get_metric(metric)
+    trainset = opening.open_questions(questions, split=split, limit=limit)
+    valset = opening.open_questions(val, split=val_split, limit=val_limit) if val else []
+    retrieve = opening.open_retriever(index, retriever)
+    connection = opening.open_lm(
+        lm,
+        api_base=api_base,
+        api_key_env=api_key_env,
+        calls=budget_calls,
+        tokens=budget_tokens,
+        usd=budget_usd,
+        seconds=budget_seconds,
+    )
+    student = opening.open_program(
+        program=program, artifact=None, retrieve=retrieve, connection=connection, preset=preset, settings=settings
+    )
+    opening.require_retriever(student, retrieve)
+    artifact = compile_program(
+        student,
+        trainset,
+        valset,
+        connection=connection,
+        metric=chosen,
+        out=out,
+        optimizer=optimizer,
+        accept=accept,
+        max_demos=max_demos,
+        seed=seed,
+        threads=threads,
+        provenance={"index": str(index) if index else None, "train_path": str(questions), "val_path": str(val or "")},
+        resume=resume,
+        overwrite=overwrite,
+        progress=not quiet,
+    )
+    if as_json:
+        emit({"artifact": str(out), **artifact.model_dump(mode="json")})
+        return
+    found = artifact.optimizer
+    demos = ", ".join(f"{count} for {name.removesuffix('.predict')}" for name, count in found["accepted"].items())
+    say(f"Compiled {program} with {optimizer}: {found['tried']} questions tried, demonstrations: {demos}.")
+    say(f"Cost: {found['cost']['calls']:.0f} LM calls, {found['cost']['seconds']} s.")
+    if artifact.metric.get("mean") is not None:
+        say(f"{metric} on {artifact.metric['n']} validation questions: {100 * artifact.metric['mean']:.1f} %")
+    say(f"Frozen: {out}")
+    next_step(
+        f'verihop ask --artifact {out} "your question"', f"verihop eval QUESTIONS --artifact {out} --out runs/..."
+    )

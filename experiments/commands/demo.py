@@ -1,0 +1,35 @@
+"""`verihop demo`: the whole road once, on the demo corpus."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments import options
+from experiments.output import next_step, note, say
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for what the demo makes.")] = Path("runs/demo"),
+    lm: options.LM = "embedded",
+    threads: options.Threads = 8,
+) -> None:
+    """Index, compile, evaluate before and after, freeze, load, answer: everything in a few minutes, offline."""
+    from rich.console import Console
+
+    from experiments.demo import run_demo
+
+    note("The demo corpus tells of an invented archipelago, so that no LM knows the answers by heart.")
+    result = run_demo(out, lm=lm, threads=threads, step=lambda text: note(f"\n== {text}"))
+    Console().print(result.comparison.as_table())
+    say(f"\nQuestion: {result.question}")
+    from experiments.commands.ask import show
+
+    show(result.prediction)
+    say(f"\nArtifact: {result.artifact}")
+    say(f"Report:   {result.report}")
+    next_step(
+        f'verihop ask --artifact {result.artifact} "Another question about the Tarrowind Isles"',
+        "verihop programs",
+        "verihop data convert hotpotqa FILE --out data/hotpotqa",
+    )

@@ -1,0 +1,90 @@
+"""`verihop eval`: a program's scores on questions with gold answers."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments import options
+from experiments.output import emit, next_step, note, say
+
+DEFAULT_METRICS = "em,f1[hotpot],recall@5,all_gold@5"
+
+
+def eval_(
+    questions: Annotated[Path, typer.Argument(help="questions.jsonl with gold answers.")],
+    out: Annotated[Path, typer.Option(help="Folder for the run.")],
+    program: Annotated[str | None, typer.Option(help="An uncompiled program by name.")] = None,
+    artifact: Annotated[Path | None, typer.Option(help="A compiled program.")] = None,
+    index: options.Index = None,
+    retriever: options.Retriever = None,
+    lm: Annotated[
+        str | None, typer.Option("--lm", help="LM id; by default the artifact's, else embedded.", show_default=False)
+    ] = None,
+    api_base: options.ApiBase = None,
+    api_key_env: options.ApiKeyEnv = None,
+    metrics: Annotated[str, typer.Option(help="Names, separated by commas.")] = DEFAULT_METRICS,
+    split: options.Split = None,
+    limit: options.Limit = None,
+    preset: options.Preset = "paper",
+    settings: options.Set = None,
+    threads: options.Threads = 8,
+    budget_calls: options.BudgetCalls = None,
+    budget_tokens: options.BudgetTokens = None,
+    budget_usd: options.BudgetUsd = None,
+    budget_seconds: options.BudgetSeconds = None,
+    resume: options.Resume = False,
+    report: Annotated[bool, typer.Option("--report", help="Write report.html into the run's folder, too.")] = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Ask a program every question of a file and score its answers."""
+    from experiments import opening
+    from experiments.evaluate import evaluate
+
+    lm_id, index = opening.frozen_defaults(artifact, lm, index)
+    chosen = opening.open_questions(questions, split=split, limit=limit)
+    retrieve = opening.open_retriever(index, retriever)
+    connection = opening.open_lm(
+        lm_id,
+        api_base=api_base,
+        api_key_env=api_key_env,
+        calls=budget_calls,
+        tokens=budget_tokens,
+        usd=budget_usd,
+        seconds=budget_seconds,
+    )
+    ready = opening.open_program(
+        program=program,
+        artifact=artifact,
+        retrieve=retrieve,
+        connection=connection,
+        preset=preset,
+        settings=settings,
+    )
+    opening.require_retriever(ready, retrieve)
+    summary = evaluate(
+        ready,
+        chosen,
+        connection=connection,
+        metrics=[name.strip() for name in metrics.split(",") if name.strip()],
+        folder=out,
+        threads=threads,
+        resume=resume,
+        progress=not quiet,
+        artifact=artifact,
+        questions_path=questions,
+        resume_command="the same command with --resume",
+    )
+    if report:
+        from experiments.report.html import write_report
+
+        note(f"Report: {write_report([out], out / 'report.html')}")
+    if as_json:
+        emit(summary.as_dict())
+        return
+    from rich.console import Console
+
+    Console().print(summary.as_table())
+    say(f"Written: {out}")
+    next_step(f"verihop compare {out} OTHER_RUN")

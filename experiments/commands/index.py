@@ -1,0 +1,35 @@
+"""`verihop index`: make a corpus searchable."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments import options
+from experiments.output import emit, next_step, say
+
+
+def index(
+    corpus: Annotated[Path, typer.Argument(help="passages.jsonl, also .gz or .zst.")],
+    out: Annotated[Path, typer.Option(help="Folder for the index.")],
+    retriever: Annotated[str, typer.Option(help="bm25, bm25s, dense or hybrid.")] = "hybrid",
+    embedder: Annotated[
+        str | None, typer.Option(help="A sentence-transformers model, by name or folder; all-MiniLM-L6-v2 by default.")
+    ] = None,
+    resume: options.Resume = False,
+    overwrite: options.Overwrite = False,
+    quiet: options.Quiet = False,
+    as_json: options.Json = False,
+) -> None:
+    """Index a corpus; an interrupted build goes on with --resume."""
+    from corpora.index import build_index
+
+    chosen = {"embedder": embedder} if embedder else {}
+    info = build_index(
+        corpus, out, retriever=retriever, resume=resume, overwrite=overwrite, progress=not quiet, **chosen
+    )
+    if as_json:
+        emit({"index": str(out), **info.model_dump(mode="json")})
+        return
+    say(f"Indexed {info.passages} passages into {out} ({info.retriever}).")
+    next_step(f'verihop ask --program rag --index {out} "your question"')

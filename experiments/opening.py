@@ -1,0 +1,128 @@
+"""From options to things: LM, retriever, questions, program."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from signatures.errors import UserError
+
+if TYPE_CHECKING:
+    import dspy
+    from programs.lms.connect import Connection
+
+    from corpora.questions import Question
+    from signatures.types import Retriever
+
+
+def open_lm(
+    lm: str,
+    *,
+    api_base: str | None = None,
+    api_key_env: str | None = None,
+    calls: int | None = None,
+    tokens: int | None = None,
+    usd: float | None = None,
+    seconds: float | None = None,
+) -> "Connection":
+    """Return the connection to an LM, with a budget where a limit is given.
+
+    Raises:
+        UserError: The id is unknown, weights are missing, or the server's key variable is not set.
+    """
+    from programs.lms.budget import Budget
+
+    from experiments.lms import connect_any
+
+    limited = any(limit is not None for limit in (calls, tokens, usd, seconds))
+    budget = Budget(calls=calls, tokens=tokens, usd=usd, seconds=seconds) if limited else None
+    return connect_any(lm, api_base=api_base, api_key_env=api_key_env, budget=budget)
+
+
+def open_retriever(index: Path | None, retriever: str | None = None) -> "Retriever | None":
+    """Return the retriever of an index folder; None without one."""
+    if index is None:
+        return None
+    from corpora.index import open_index
+
+    return open_index(index, retriever=retriever)
+
+
+def open_questions(path: Path, *, split: str | None = None, limit: int | None = None) -> "list[Question]":
+    """Return the questions of a file, narrowed to a split and a number.
+
+    Raises:
+        UserError: The file is missing or broken, or nothing is left.
+    """
+    from corpora.questions import read_questions, select
+
+    questions = select(read_questions(path), split=split, limit=limit)
+    if not questions:
+        raise UserError(f"{path} holds no questions{f' of split {split!r}' if split else ''}.")
+    return questions
+
+
+def parse_knobs(settings: Sequence[str] | None) -> dict[str, Any]:
+    """Return `name=value` settings as knobs; values are read as JSON (3, 0.5, true) or else as text.
+
+    Raises:
+        UserError: A setting has no equals sign.
+    """
+    knobs: dict[str, Any] = {}
+    for setting in settings or ():
+        name, equals, text = setting.partition("=")
+        if not equals or not name:
+            raise UserError(f"--set takes name=value, got {setting!r}. Example: --set k=4.")
+        try:
+            knobs[name.strip()] = json.loads(text)
+        except json.JSONDecodeError:
+            knobs[name.strip()] = text
+    return knobs
+
+
+def open_program(
+    *,
+    program: str | None,
+    artifact: Path | None,
+    retrieve: "Retriever | None",
+    connection: "Connection",
+    preset: str = "paper",
+    settings: Sequence[str] | None = None,
+) -> "dspy.Module":
+    """Return a program by name, or a frozen one from its artifact; knobs given by hand win over both.
+
+    Raises:
+        UserError: Neither or both are given, or one of the names or values is not allowed.
+    """
+    from programs.artifact import load
+    from programs.catalog import build
+    from programs.parts.knobs import with_knobs
+
+    knobs = parse_knobs(settings)
+    if (program is None) == (artifact is None):
+        raise UserError("Give either --program NAME or --artifact DIR. `verihop programs` lists the names.")
+    if program is not None:
+        return build(program, retrieve, preset=preset, **knobs)
+    loaded = load(artifact, retrieve, connection=connection)  # type: ignore[arg-type]
+    return with_knobs(loaded, **knobs) if knobs else loaded
+
+
+def frozen_defaults(artifact: Path | None, lm: str | None, index: Path | None) -> tuple[str, Path | None]:
+    """Return LM and index to use: those given, else those the artifact was compiled with, else the embedded LM."""
+    if artifact is None:
+        return lm or "embedded", index
+    from programs.artifact import read_artifact
+
+    frozen = read_artifact(artifact)
+    remembered = frozen.data.get("index")
+    if index is None and remembered and (Path(remembered) / "index.json").exists():
+        index = Path(remembered)
+    return lm or (frozen.lm.id if frozen.lm else "embedded"), index
+
+
+def require_retriever(program: "dspy.Module", retrieve: "Retriever | None") -> None:
+    """Raise UserError when a program that retrieves has nothing to retrieve from."""
+    from programs.parts.knobs import knobs_of
+
+    if retrieve is None and "k" in knobs_of(program):
+        raise UserError("This program retrieves: give --index DIR (make one with `verihop index CORPUS --out DIR`).")
