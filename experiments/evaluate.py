@@ -1,0 +1,189 @@
+"""The runner: asks a program all questions, keeps every answer the moment it is there, and can be taken up again.
+
+`dspy.Evaluate` is not used: it loses all results on the tenth exception and on Ctrl-C, and tells no costs.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.asking import ask
+from experiments.description import Connected, describe_run, program_name
+from experiments.estimate import estimate
+from experiments.runs import Row, RowLog, discard_empty, open_run
+from experiments.screen import Screen
+from experiments.summary import RunSummary, write_summary
+from experiments.workers import Outcome, Workers
+from optimizers.metrics.catalog import Metric, get_metrics
+from signatures.errors import UserError
+
+if TYPE_CHECKING:
+    import dspy
+
+
+def _user_error(error: BaseException | None) -> UserError | None:
+    """Return the UserError in a chain of causes: DSPy may wrap what its engine raised."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        if isinstance(error, UserError):
+            return error
+        seen.add(id(error))
+        error = error.__cause__ or error.__context__
+    return None
+
+
+class _Sitting:
+    """Takes outcomes one by one; knows when going on is pointless.
+
+    Args:
+        log: Where rows go.
+        screen: Where people look.
+        patience: Questions in a row that may end in the user's mistake (a server that went away) once some succeeded.
+    """
+
+    def __init__(self, log: RowLog, screen: Screen, patience: int):
+        self._log, self._screen, self._patience = log, screen, patience
+        self._succeeded, self._hopeless = False, 0
+        self.stopped: str | None = None
+
+    def take(self, outcome: Outcome[Any, tuple[Row, Exception | None]]) -> None:
+        """Keep the row of an outcome, or note why there shall be no more of them.
+
+        Raises:
+            UserError: Nothing has worked so far, or nothing works any longer.
+            BaseException: A fault of ours, such as a metric that cannot score.
+        """
+        if outcome.result is None:
+            error = outcome.error
+            # Engines stop a run (a spent budget) with what is no Exception, because optimizers catch those.
+            if error is None or isinstance(error, Exception | SystemExit):
+                raise error or RuntimeError("A question ended with neither result nor error.")
+            self.stopped = f"{type(error).__name__}: {error}"
+            return
+        row, cause = outcome.result
+        mistake = _user_error(cause)
+        self._hopeless = self._hopeless + 1 if mistake else 0
+        if mistake and (not self._succeeded or self._hopeless >= self._patience):
+            raise mistake
+        self._succeeded = self._succeeded or cause is None
+        self._log.append(row)
+        self._screen.add(row)
+
+
+def _work_off(workers: Workers[Any, tuple[Row, Exception | None]], sitting: _Sitting, screen: Screen) -> bool:
+    """Take all outcomes; return whether Ctrl-C ended it."""
+    try:
+        for outcome in workers:
+            sitting.take(outcome)
+            if sitting.stopped:
+                workers.stop()
+    except KeyboardInterrupt:
+        left = workers.stop()
+        screen.say(f"Stopping: {left} questions are being finished; press Ctrl-C again to leave them.")
+        try:
+            for outcome in workers:
+                sitting.take(outcome)
+        except KeyboardInterrupt:
+            pass
+        return True
+    except BaseException:
+        workers.stop()
+        raise
+    return False
+
+
+def _check(questions: Sequence[Any], threads: int) -> None:
+    if not questions:
+        raise UserError("There are no questions to ask. Give a question file that is not empty.")
+    if threads < 1:
+        raise UserError(f"--threads must be at least 1, got {threads}.")
+    seen: set[str] = set()
+    for question in questions:
+        if question.id in seen:
+            raise UserError(f"Two questions have the id {question.id!r}. Give every question an id of its own.")
+        seen.add(question.id)
+
+
+def evaluate(
+    program: "dspy.Module",
+    questions: Sequence[Any],
+    *,
+    connection: Connected,
+    metrics: Sequence[str | Metric],
+    folder: Path | str,
+    threads: int = 8,
+    resume: bool = False,
+    progress: bool = True,
+    seed: int = 0,
+    artifact: Path | None = None,
+    questions_path: Path | None = None,
+    resume_command: str = "evaluate(..., resume=True)",
+    measured: Sequence[Row] = (),
+) -> RunSummary:
+    """Ask `program` every question and write the run to `folder` as it goes.
+
+    A question that ends in an exception gets a row with its error, scores 0 and is counted; the others go on. A run
+    that stopped (kill, Ctrl-C, a spent budget) is taken up by calling again with `resume=True`: finished questions are
+    skipped, failed ones asked again.
+
+    Args:
+        program: What is asked; must be safe under threads.
+        questions: `corpora.questions.Question`s with different ids.
+        connection: The LM and its adapter.
+        metrics: Names of the catalog, or metrics. The running score is that of the first.
+        folder: Where the run stands; see `experiments/runs.py`.
+        threads: Questions answered side by side.
+        resume: Go on with what `folder` holds.
+        progress: Show estimate, bar and messages on stderr.
+        seed: Seed of whatever the caller drew at random; recorded.
+        artifact: Folder the program was loaded from; recorded.
+        questions_path: File the questions were read from; recorded.
+        resume_command: What to tell people to run after a stop.
+        measured: Rows of an earlier run, for the estimate.
+
+    Returns:
+        The summary, also in `summary.json`; `stopped` says why when a budget ended the run.
+
+    Raises:
+        UserError: A metric is unknown, an id is repeated, `folder` holds another run, or the LM cannot be reached.
+        KeyboardInterrupt: After Ctrl-C, with everything finished kept and summarised.
+    """
+    from optimizers.examples import to_examples
+
+    folder = Path(folder)
+    _check(questions, threads)
+    chosen = [metric for item in metrics for metric in (get_metrics([item]) if isinstance(item, str) else [item])]
+    description = describe_run(
+        program,
+        questions,
+        connection=connection,
+        metrics=chosen,
+        threads=threads,
+        seed=seed,
+        artifact=artifact,
+        questions_path=questions_path,
+    )
+    done = [row for row in open_run(folder, description, resume=resume) if row["error"] is None]
+    finished = {row["id"] for row in done}
+    waiting = [example for example in to_examples(questions) if example.id not in finished]
+    first = chosen[0].name if chosen else None
+    screen = Screen(shown=progress, title=program_name(program), metric=first, rows=done, total=len(questions))
+    if waiting:
+        screen.say(str(estimate(len(waiting), program.max_calls(), rows=done or measured, threads=threads)))
+    try:
+        with RowLog(folder) as log, screen:
+            sitting = _Sitting(log, screen, patience=2 * threads)
+            workers = Workers(
+                lambda example: ask(program, example, connection=connection, metrics=chosen), waiting, threads=threads
+            )
+            interrupted = _work_off(workers, sitting, screen)
+    except BaseException:
+        discard_empty(folder)
+        raise
+    stopped = "interrupted by Ctrl-C" if interrupted else sitting.stopped
+    summary = write_summary(folder, stopped=stopped)
+    if stopped:
+        screen.say(f"Stopped ({stopped}); {summary.answered} of {summary.questions} are kept. Resume: {resume_command}")
+    if interrupted:
+        raise KeyboardInterrupt
+    return summary
