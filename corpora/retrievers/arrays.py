@@ -1,0 +1,25 @@
+"""Plain `.npy` files, written whole or not at all and a block at a time."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from signatures.files import atomic_write
+
+
+def write_npy(path: Path, shape: tuple[int, ...], blocks: Iterable[np.ndarray]) -> None:
+    """Write one array of `shape` whose rows come in `blocks`, all of one type and C order.
+
+    `numpy.save` is not used because on a full disk it raises an error without a number, which cannot be told apart.
+
+    Raises:
+        OSError: The file cannot be written; `path` is then as it was before.
+    """
+    with atomic_write(path, "wb") as file:
+        for number, block in enumerate(blocks):
+            block = np.ascontiguousarray(block)
+            if number == 0:
+                kind = np.lib.format.dtype_to_descr(block.dtype)
+                np.lib.format.write_array_header_1_0(file, {"descr": kind, "fortran_order": False, "shape": shape})
+            file.write(block.data)

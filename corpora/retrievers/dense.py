@@ -1,0 +1,155 @@
+"""Dense retrieval: unit vectors in a plain `.npy` file, searched exactly or through compressed codes.
+
+Which way is decided by the number of passages, as measured on a million vectors of 384 numbers:
+  "flat"        every vector is compared; exact.
+  "rabitq"      1-bit codes in memory find candidates, which are scored again with the vectors on disk.
+  "ivf_rabitq"  as before, but only some cells of codes are looked into, and candidates are scored with 8-bit copies,
+                whose file stays in the page cache where the vectors themselves would not fit.
+All files are memory-mapped.
+"""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpora.retrievers.embedder import Embedder, Vectors
+from corpora.retrievers.engine import Ranking, Rows, Scores, best
+from corpora.retrievers.settings import DenseKind
+
+VECTORS_FILE, CODES_FILE, REFINE_FILE = "vectors.npy", "codes.faiss", "refine.faiss"
+FLAT_LIMIT, RABITQ_LIMIT = 200_000, 2_000_000  # passages
+_SPARE = 32  # candidates beyond k for an exact search, so that equal scores at the cut are all seen
+_BLOCK = 512  # queries encoded and searched at once; bounds memory
+_BATCH = 65_536  # vectors in memory at once while codes are built
+_DECIMALS = 5  # a batch and a single query differ by up to 1e-6; equal texts must still tie
+
+ExactKind = Literal["flat", "rabitq", "ivf_rabitq"]
+
+
+def choose_kind(passages: int, asked: DenseKind = "auto") -> ExactKind:
+    """Return the kind of search for a corpus of so many passages."""
+    if asked != "auto":
+        return asked
+    if passages <= FLAT_LIMIT:
+        return "flat"
+    return "rabitq" if passages <= RABITQ_LIMIT else "ivf_rabitq"
+
+
+def passage_text(record: dict[str, str]) -> str:
+    """Return what is embedded of a passage: its title is worth several points of recall."""
+    return f"{record['title']}\n{record['text']}" if record["title"] else record["text"]
+
+
+def build_codes(folder: Path, kind: ExactKind) -> None:
+    """Write the FAISS files that `kind` needs beside the vectors in `folder`; "flat" needs none.
+
+    Raises:
+        OSError, RuntimeError: The files cannot be written.
+    """
+    if kind == "flat":
+        return
+    import faiss
+
+    vectors = np.load(folder / VECTORS_FILE, mmap_mode="r", allow_pickle=False)
+    count, width = vectors.shape
+    codes: Any
+    if kind == "rabitq":
+        codes = faiss.IndexRaBitQ(width, faiss.METRIC_INNER_PRODUCT)
+    else:
+        cells = max(1, min(2 ** round(np.log2(4 * np.sqrt(count))), count // 39 or 1))
+        quantizer = faiss.IndexFlatIP(width)
+        codes = faiss.IndexIVFRaBitQFastScan(quantizer, width, cells, faiss.METRIC_INNER_PRODUCT)
+        refine = faiss.IndexScalarQuantizer(width, faiss.ScalarQuantizer.QT_8bit, faiss.METRIC_INNER_PRODUCT)
+        _fill(refine, vectors)
+        _write(refine, folder / REFINE_FILE)
+    _fill(codes, vectors, max(_BATCH, 64 * getattr(codes, "nlist", 0)))
+    _write(codes, folder / CODES_FILE)
+
+
+def _fill(index: Any, vectors: NDArray[np.float32], sample: int = _BATCH) -> None:
+    chosen = np.random.default_rng(0).permutation(len(vectors))[:sample]
+    index.train(vectors[np.sort(chosen)])
+    for start in range(0, len(vectors), _BATCH):
+        index.add(np.ascontiguousarray(vectors[start : start + _BATCH]))
+
+
+def _write(index: Any, path: Path) -> None:
+    import faiss
+
+    part = path.with_name(f".{path.name}.tmp")
+    with contextlib.ExitStack() as on_error:
+        on_error.callback(part.unlink, missing_ok=True)
+        faiss.write_index(index, str(part))
+        part.replace(path)
+
+
+class DenseEngine:
+    """Ranks by the cosine of query and passage.
+
+    Args:
+        folder: Vectors and codes.
+        embedder: The one the vectors were made with.
+        kind: How the vectors are searched.
+        refine_factor: Candidates per wanted passage that compressed kinds score again.
+        probed_share: Share of the cells that "ivf_rabitq" looks into.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        embedder: Embedder,
+        *,
+        kind: ExactKind = "flat",
+        refine_factor: int = 30,
+        probed_share: float = 0.125,
+    ):
+        self.embedder = embedder
+        self._vectors = np.load(folder / VECTORS_FILE, mmap_mode="r", allow_pickle=False)
+        self._factor = refine_factor
+        self._codes: Any = None
+        self._refine: Any = None
+        if kind != "flat":
+            import faiss
+
+            self._codes = faiss.read_index(str(folder / CODES_FILE), faiss.IO_FLAG_MMAP_IFC)
+        if kind == "ivf_rabitq":
+            self._codes.nprobe = max(1, round(self._codes.nlist * probed_share))
+            self._refine = faiss.read_index(str(folder / REFINE_FILE), faiss.IO_FLAG_MMAP_IFC)
+
+    def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
+        """Return one ranking per query, with cosines as scores."""
+        found = []
+        for vectors in self.encode(queries):
+            for vector, rows in zip(vectors, self.candidates(vectors, k), strict=True):
+                found.append(best(rows, self.scores(vector, rows), k))
+        return found
+
+    def encode(self, queries: Sequence[str]) -> Iterator[Vectors]:
+        """Yield the vectors of `queries`, a block at a time."""
+        for start in range(0, len(queries), _BLOCK):
+            yield self.embedder(queries[start : start + _BLOCK])
+
+    def candidates(self, vectors: Vectors, k: int) -> list[Rows]:
+        """Return for each query vector rows among which the best `k` are to be found, in no particular order."""
+        import faiss
+
+        if self._codes is None:
+            wanted = min(k + _SPARE, len(self._vectors))
+            _, rows = faiss.knn(vectors, self._vectors, wanted, metric=faiss.METRIC_INNER_PRODUCT)
+        else:
+            _, rows = self._codes.search(vectors, min(k * self._factor, len(self._vectors)))
+        return [line[line >= 0].astype(np.int64) for line in rows]  # FAISS fills short results with -1
+
+    def scores(self, vector: NDArray[np.float32], rows: Rows) -> Scores:
+        """Return the cosines of one query vector and the passages at `rows`.
+
+        Each is summed on its own: a matrix product would make a score depend on what else is scored with it.
+        """
+        passages = self._vectors[rows] if self._refine is None else self._refine.reconstruct_batch(rows)
+        cosines = (passages * vector).sum(axis=1, dtype=np.float64)
+        rounded: Scores = np.round(np.clip(cosines, -1.0, 1.0), _DECIMALS)
+        return rounded

@@ -1,0 +1,99 @@
+"""What all retrievers of an index share: engines rank rows, `IndexRetriever` turns rows into passages."""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpora.retrievers.store import PassageStore, utf8
+from signatures.errors import UserError
+from signatures.types import Passage
+
+Rows = NDArray[np.int64]
+Scores = NDArray[np.float64]
+
+
+class Ranking(NamedTuple):
+    """Rows of the corpus, best first, and their scores (higher is better); both of the same length."""
+
+    rows: Rows
+    scores: Scores
+
+
+EMPTY = Ranking(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float64))
+
+
+class Engine(Protocol):
+    """Ranks rows for queries that are not blank and hold no lone surrogates; safe under threads."""
+
+    def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
+        """Return one ranking of at most `k` rows per query, in the order of `queries`."""
+        ...
+
+
+def best(rows: Rows, scores: Scores, k: int) -> Ranking:
+    """Return the `k` best of the scored `rows`; equal scores stand in corpus order."""
+    order = np.lexsort((rows, -scores))[:k]
+    return Ranking(rows[order], scores[order])
+
+
+class IndexRetriever:
+    """The `Retriever` of an opened index: passages of one corpus, ranked by one engine.
+
+    A blank query gives no passages.
+
+    Args:
+        engine: Ranks rows.
+        store: Knows the passage of each row.
+        fingerprint: Changes when the corpus, the engine or its settings change.
+    """
+
+    def __init__(self, engine: Engine, store: PassageStore, fingerprint: str):
+        self.engine = engine
+        self._store = store
+        self._fingerprint = fingerprint
+
+    @property
+    def fingerprint(self) -> str:
+        """A short text that stands for corpus, engine and settings."""
+        return self._fingerprint
+
+    def __len__(self) -> int:
+        return len(self._store)
+
+    def __call__(self, query: str, k: int) -> list[Passage]:
+        """Return at most `k` passages, best first; equal scores stand in corpus order.
+
+        Raises:
+            UserError: `k` is below 1.
+        """
+        return self.many([query], k)[0]
+
+    def many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        """Return the same as one call per query, faster.
+
+        Dense scores of a batch and of a single query may differ by 1e-5: matrix products round differently.
+
+        Raises:
+            UserError: `k` is below 1.
+        """
+        if k < 1:
+            raise UserError(f"k={k}: at least one passage must be asked for.")
+        if isinstance(queries, str):
+            raise TypeError("many() takes a list of queries, not one text.")
+        clean = [utf8(query) for query in queries]
+        asked = [place for place, query in enumerate(clean) if query.strip()]
+        found: list[list[Passage]] = [[] for _ in queries]
+        if not asked:
+            return found
+        rankings = self.engine.rank([clean[place] for place in asked], min(k, len(self._store)))
+        for place, ranking in zip(asked, rankings, strict=True):
+            found[place] = self._store.passages(ranking.rows.tolist(), ranking.scores.tolist())
+        return found
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self  # optimizers copy whole programs; an index is read-only and must not be copied with them
+
+    def __repr__(self) -> str:
+        return f"IndexRetriever({self._fingerprint}, {len(self)} passages)"

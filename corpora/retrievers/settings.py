@@ -1,0 +1,61 @@
+"""The numbers that retrieval depends on, with the values that measured best as defaults."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from signatures.errors import UserError
+
+DenseKind = Literal["auto", "flat", "rabitq", "ivf_rabitq"]
+
+
+class RetrievalSettings(BaseModel):
+    """Settings of all retrievers; each reads those that concern it.
+
+    Args:
+        title_boost: BM25: weight of the title's own field beside the field of title and text; 0 switches it off.
+        dense_weight: Hybrid: share of the dense score in the fused score, in [0, 1].
+        candidates: Hybrid: passages taken from each of the two rankings before they are fused.
+        k1: bm25s only: saturation of term frequency.
+        b: bm25s only: strength of length normalisation, in [0, 1].
+        title_repeats: bm25s only: how often the title stands before the text.
+        dense_kind: How vectors are searched; "auto" decides by the number of passages.
+        refine_factor: Compressed dense kinds: candidates per wanted passage that are scored again exactly.
+        probed_share: "ivf_rabitq" only: share of the cells that one query looks into, in (0, 1].
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    title_boost: float = Field(0.5, ge=0, le=100)
+    dense_weight: float = Field(0.7, ge=0, le=1)
+    candidates: int = Field(100, ge=1, le=10_000)
+    k1: float = Field(1.2, ge=0, le=100)
+    b: float = Field(0.75, ge=0, le=1)
+    title_repeats: int = Field(3, ge=1, le=20)
+    dense_kind: DenseKind = "auto"
+    refine_factor: int = Field(30, ge=1, le=1000)
+    probed_share: float = Field(0.125, gt=0, le=1)
+
+
+_BM25 = ("title_boost",)
+_DENSE = ("dense_kind", "refine_factor", "probed_share")
+# Which settings change what a retriever returns; only these enter its fingerprint.
+RELEVANT: dict[str, tuple[str, ...]] = {
+    "bm25": _BM25,
+    "bm25s": ("k1", "b", "title_repeats"),
+    "dense": _DENSE,
+    "hybrid": (*_BM25, *_DENSE, "dense_weight", "candidates"),
+}
+
+
+def make_settings(**values: object) -> RetrievalSettings:
+    """Return settings with `values` in place of defaults.
+
+    Raises:
+        UserError: A value is out of its range or its name is unknown; all of them are named.
+    """
+    try:
+        return RetrievalSettings.model_validate(values)
+    except ValidationError as error:
+        faults = "; ".join(f"{item['loc'][0]}={item['input']!r}: {item['msg']}" for item in error.errors())
+        raise UserError(f"Retrieval settings cannot be used: {faults}.") from error
