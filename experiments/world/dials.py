@@ -1,0 +1,67 @@
+"""The dials of the simulated LM, read from the one committed file."""
+
+import functools
+import tomllib
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from signatures.errors import UserError
+from signatures.files import sha256_text
+
+DIALS_FILE = Path(__file__).parent / "dials.toml"
+
+
+@dataclass(frozen=True)
+class Dials:
+    """All dials, named section_name; `dials.toml` says what each one means and why it stands where it does."""
+
+    memory_wrong: float
+    memory_unknown: float
+    memory_lookalike: float
+    memory_guess: float
+    reading_distraction: float
+    reading_tempted: float
+    reading_quoting_care: float
+    reading_lookalike_weight: float
+    reading_stubbornness: float
+    reasoning_composition: float
+    reasoning_written_relief: float
+    reasoning_comparison: float
+    reasoning_bad_step: float
+    reasoning_premature_finish: float
+    reasoning_vague_query: float
+    judging_error: float
+    judging_overconfidence: float
+    form_malformed: float
+    demonstrations_malformed: float
+    demonstrations_distraction: float
+    demonstrations_composition: float
+    sampling_spread: float
+
+    def turned(self, **values: float) -> "Dials":
+        """Return these dials with some of them set anew: for tests of single mechanisms."""
+        return replace(self, **values)
+
+    def fingerprint(self) -> str:
+        """Return twelve hexadecimal digits that change with any dial."""
+        return sha256_text(repr(sorted(asdict(self).items())))[:12]
+
+
+@functools.cache
+def read_dials(path: Path = DIALS_FILE) -> Dials:
+    """Return the dials of a file.
+
+    Raises:
+        UserError: A dial is missing, unknown, or no number from 0 to 1 (weights: from 0).
+    """
+    sections: dict[str, dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))
+    values = {f"{section}_{name}": value for section, dials in sections.items() for name, value in dials.items()}
+    for name, value in values.items():
+        top = float("inf") if name.endswith("weight") else 1.0
+        if not isinstance(value, int | float) or not 0 <= value <= top:
+            raise UserError(f"Dial {name} is {value!r} in {path.name}: set a number from 0 to {top:g}.")
+    try:
+        return Dials(**values)
+    except TypeError as error:
+        raise UserError(f"{path.name} does not hold exactly the known dials: {error}.") from error

@@ -1,0 +1,69 @@
+"""The simulated world as a benchmark: a corpus and questions in the project's file formats."""
+
+import json
+import random
+from collections.abc import Iterable
+from pathlib import Path
+
+from experiments.world.composing import Record, compose
+from experiments.world.facts import make_world
+from experiments.world.prose import write_passage
+from signatures.errors import UserError
+from signatures.files import atomic_write
+
+PASSAGES, QUESTIONS = "passages.jsonl", "questions.jsonl"
+
+
+def records(questions: int = 400, seed: int = 0, dev_share: float = 0.5) -> tuple[list[Record], list[Record]]:
+    """Return the passages and the questions of a seed's world as plain records; the same ones on every machine.
+
+    Args:
+        questions: How many, all different.
+        seed: Of the world; a simulated LM of the same seed remembers this world.
+        dev_share: Share of the questions, in [0, 1], that go to the split "dev"; the rest is "train".
+
+    Raises:
+        UserError: A number is out of range, or the world does not hold as many questions.
+    """
+    if questions < 1 or not 0 <= dev_share <= 1:
+        raise UserError(f"questions={questions}, dev_share={dev_share}: ask for at least 1, and a share from 0 to 1.")
+    world = make_world(seed)
+    written = {head: write_passage(world, head) for head, entity in world.entities.items() if entity.kind != "river"}
+    ids = {head: f"w{seed}-{number:04d}" for number, head in enumerate(written)}
+    passages = [
+        {
+            "id": ids[head],
+            "title": item.entity.name,
+            "text": " ".join(item.sentences),
+            "sentences": list(item.sentences),
+        }
+        for head, item in written.items()
+    ]
+    try:
+        composed = list(compose(world, written, ids, questions, seed))
+    except ValueError as error:
+        raise UserError(f"questions={questions} is too many: {error}.") from error
+    dev = set(random.Random(f"split:{seed}").sample(range(questions), round(questions * dev_share)))
+    asked = [
+        {"id": f"w{seed}-q{number:05d}", **record, "split": "dev" if number in dev else "train"}
+        for number, record in enumerate(composed)
+    ]
+    return passages, asked
+
+
+def generate(out: Path | str, *, questions: int = 400, seed: int = 0, dev_share: float = 0.5) -> tuple[Path, Path]:
+    """Write `passages.jsonl` and `questions.jsonl` of a seed's world into a folder and return both paths.
+
+    Args and errors are those of `records`; OSError where the folder cannot be written.
+    """
+    passages, asked = records(questions, seed, dev_share)
+    folder = Path(out)
+    _write(folder / PASSAGES, passages)
+    _write(folder / QUESTIONS, asked)
+    return folder / PASSAGES, folder / QUESTIONS
+
+
+def _write(path: Path, rows: Iterable[Record]) -> None:
+    with atomic_write(path) as file:
+        for row in rows:
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
