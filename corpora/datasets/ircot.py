@@ -1,0 +1,42 @@
+"""The processed shape in which IRCoT publishes HotpotQA, 2WikiMultihopQA and MuSiQue: gold by paragraph only.
+
+Trivedi et al., "Interleaving Retrieval with Chain-of-Thought Reasoning for Knowledge-Intensive Multi-Step
+Questions", ACL 2023. https://github.com/StonyBrookNLP/ircot
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from corpora.datasets.item import Item, Schema, extras, unique
+from corpora.paragraphs import paragraph
+from corpora.questions import Question
+
+
+def read_ircot(record: Mapping[str, Any], split: str | None) -> Item:
+    """Convert one question. The shape holds no sentences, so there are no gold sentences either."""
+    contexts = record["contexts"]
+    passages = [paragraph(entry["title"], entry["paragraph_text"]) for entry in contexts]
+    supporting = [bool(entry.get("is_supporting")) for entry in contexts]
+    question = Question(
+        id=record["question_id"],
+        question=record["question_text"],
+        answers=unique(answer for entry in record.get("answers_objects") or [] for answer in _answers(entry)),
+        gold_ids=unique(passage.id for passage, gold in zip(passages, supporting, strict=True) if gold),
+        context_ids=unique(passage.id for passage in passages),
+        type=record.get("type") or None,
+        split=split,
+        **extras(record, "level", "reasoning_steps"),
+    )
+    return Item(question, passages)
+
+
+def _answers(entry: Mapping[str, Any]) -> list[str]:
+    """Return the answer of a DROP-like object: spans, else a number, else a date as `day month year`."""
+    spans = [span for span in entry.get("spans") or [] if span]
+    date = entry.get("date") or {}
+    written = " ".join(str(date[part]) for part in ("day", "month", "year") if date.get(part))
+    number = entry.get("number")
+    return spans or ([str(number)] if number not in (None, "") else []) or ([written] if written else [])
+
+
+IRCOT = Schema(("question_id", "question_text", "contexts"), read_ircot)

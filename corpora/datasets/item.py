@@ -1,0 +1,85 @@
+"""What a converter returns for one record of a benchmark, and how it finds gold among the record's paragraphs."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from corpora.passages import PassageRecord
+from corpora.questions import Question
+
+
+@dataclass(frozen=True)
+class Item:
+    """One converted record.
+
+    Args:
+        question: None in a corpus without questions.
+        passages: The paragraphs of the record, in its order.
+        notes: What could not be kept as it stood, by name, for the counts of the conversion.
+    """
+
+    question: Question | None
+    passages: Sequence[PassageRecord]
+    notes: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True)
+class Schema:
+    """One shape in which a benchmark is published.
+
+    Args:
+        keys: Keys that every record of this shape has.
+        read: Turns a record into an item; takes the record and the name of its split.
+        without: Keys that betray another benchmark with otherwise the same shape.
+    """
+
+    keys: tuple[str, ...]
+    read: Callable[[Mapping[str, Any], str | None], Item]
+    without: tuple[str, ...] = ()
+
+    def fits(self, record: Mapping[str, Any]) -> bool:
+        """Say whether `record` has this shape."""
+        return all(key in record for key in self.keys) and not any(key in record for key in self.without)
+
+
+class TitledGold:
+    """Gold that a benchmark states by title and sentence number, looked up among a question's paragraphs.
+
+    Nothing is dropped silently: `notes` counts titles without a paragraph (`gold_titles_missing`), titles of several
+    different paragraphs, of which the first is taken (`gold_titles_ambiguous`), and sentence numbers beyond the end
+    of their paragraph (`gold_sentences_out_of_range`: dropped, the paragraph stays gold; HotpotQA has some).
+    """
+
+    def __init__(self, passages: Iterable[PassageRecord], facts: Iterable[tuple[str, int]]) -> None:
+        self.notes: Counter[str] = Counter()
+        self.ids: list[str] = []
+        self.sentences: list[tuple[str, int]] = []
+        by_title: dict[str, dict[str, PassageRecord]] = {}
+        for passage in passages:
+            by_title.setdefault(passage.title, {}).setdefault(passage.id, passage)
+        unknown: set[str] = set()
+        for title, number in dict.fromkeys(facts):
+            found = list(by_title.get(title, {}).values())
+            if not found:
+                self.notes["gold_titles_missing"] += title not in unknown
+                unknown.add(title)
+                continue
+            passage = found[0]
+            if passage.id not in self.ids:
+                self.ids.append(passage.id)
+                self.notes["gold_titles_ambiguous"] += len(found) > 1
+            if 0 <= number < len(passage.sentences or ()):
+                self.sentences.append((passage.id, number))
+            else:
+                self.notes["gold_sentences_out_of_range"] += 1
+
+
+def extras(record: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return the named keys of `record` that hold something: kept with the question as they are."""
+    return {name: record[name] for name in names if record.get(name) not in (None, "", [])}
+
+
+def unique(ids: Iterable[str]) -> list[str]:
+    """Return `ids` without repeats, in order of first appearance."""
+    return list(dict.fromkeys(ids))

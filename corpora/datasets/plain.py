@@ -1,0 +1,19 @@
+"""A corpus without questions: JSON with `title` and `text`, as HippoRAG and others publish theirs."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from corpora.datasets.item import Item, Schema
+from corpora.paragraphs import paragraph
+from corpora.passages import PassageRecord
+
+
+def read_plain(record: Mapping[str, Any], _split: str | None) -> Item:
+    """Convert one passage; its own `id` is kept as `source_id`, other keys as they are."""
+    base = paragraph(record["title"], record["text"])
+    known = {"id": "source_id"}
+    kept = {known.get(key, key): value for key, value in record.items() if key not in ("title", "text")}
+    return Item(None, [PassageRecord(**{**kept, "id": base.id, "title": base.title, "text": base.text})])
+
+
+SCHEMAS = {"title-text": Schema(("title", "text"), read_plain)}

@@ -1,0 +1,128 @@
+"""2WikiMultihopQA: the official JSON files and the hub's copies; aliases stand in an official file of their own.
+
+Ho et al., "Constructing A Multi-hop QA Dataset for Comprehensive Evaluation of Reasoning Steps", COLING 2020.
+https://github.com/Alab-NII/2wikimultihop
+"""
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ujson
+
+from corpora.datasets.hotpotqa import context_passages, gold_facts
+from corpora.datasets.ircot import IRCOT
+from corpora.datasets.item import Item, Schema, TitledGold, extras, unique
+from corpora.jsonl import bad_line, read_objects
+from corpora.passages import PassageRecord
+from corpora.questions import Question, SubQuestion
+
+_BRACKETS = re.compile(r"\s*\([^()]*\)$")
+
+Triple = tuple[str, str, str]
+
+
+def read_wikimultihop(record: Mapping[str, Any], split: str | None) -> Item:
+    """Convert one question; the evidence triples are kept as `evidences` beside the sub-questions made from them."""
+    passages = context_passages(record["context"])
+    gold = TitledGold(passages, gold_facts(record.get("supporting_facts")))
+    triples = _triples(record.get("evidences"))
+    gold_passages = list({passage.id: passage for passage in passages if passage.id in gold.ids}.values())
+    hops, notes = _sub_questions(record.get("qa_pairs") or [], triples, gold_passages)
+    answer = record.get("answer")
+    question = Question(
+        id=record["_id"] if "_id" in record else record["id"],
+        question=record["question"],
+        answers=[answer] if answer else [],
+        gold_ids=gold.ids,
+        gold_sentences=gold.sentences,
+        context_ids=unique(passage.id for passage in passages),
+        sub_questions=hops,
+        type=record.get("type") or None,
+        split=split,
+        **extras(record, "entity_ids", "evidences_id", "answer_id"),
+        **({"evidences": [list(triple) for triple in triples]} if triples else {}),
+    )
+    return Item(question, passages, gold.notes + notes)
+
+
+def read_aliases(path: Path | str) -> dict[str, list[str]]:
+    """Return the accepted names of each Wikidata entity from the official `id_aliases.json` (JSON lines).
+
+    Demonyms count as names, as in the official evaluation.
+
+    Raises:
+        UserError: A line has no `Q_id`.
+    """
+    names: dict[str, list[str]] = {}
+    for line, value in read_objects(path):
+        if not isinstance(value.get("Q_id"), str):
+            raise bad_line(path, line, "no 'Q_id'", "Give the official id_aliases.json of 2WikiMultihopQA.")
+        names[value["Q_id"]] = unique([*(value.get("aliases") or []), *(value.get("demonyms") or [])])
+    return names
+
+
+def with_aliases(question: Question, aliases: Mapping[str, Sequence[str]]) -> Question:
+    """Return the question with the names of its answer's entity accepted as answers, the original first."""
+    found = aliases.get(str((question.model_extra or {}).get("answer_id")), ())
+    return question.model_copy(update={"answers": unique([*question.answers, *found])})
+
+
+def _triples(value: Any) -> list[Triple]:
+    """Return `(subject, relation, object)` triples from lists, dicts or a JSON text."""
+    entries = ujson.loads(value) if isinstance(value, str) else value or []
+    named = [
+        (entry["fact"], entry["relation"], entry["entity"]) if isinstance(entry, Mapping) else entry
+        for entry in entries
+    ]
+    return [(subject, relation, target) for subject, relation, target in named]
+
+
+def _sub_questions(
+    pairs: Sequence[Mapping[str, str]], triples: Sequence[Triple], gold: Sequence[PassageRecord]
+) -> tuple[list[SubQuestion], Counter[str]]:
+    """Pair each written sub-question with its triple, which has the short answer; without any, ask by relation."""
+    texts = [(pair["question"], pair["answer"]) for pair in pairs]
+    if not texts:
+        texts = [(f"{subject} >> {relation}", target) for subject, relation, target in triples]
+    left = list(triples)
+    hops: list[SubQuestion] = []
+    notes: Counter[str] = Counter()
+    for place, (question, answer) in enumerate(texts):
+        triple = _best(question, answer, left, wanted=place - (len(triples) - len(left)))
+        if triple:
+            left.remove(triple)
+        ids = _passages_about(triple[0] if triple else None, question, gold)
+        notes["sub_questions_without_gold"] += not ids
+        hops.append(SubQuestion(question=question, answer=triple[2] if triple else answer, gold_ids=ids))
+    return hops, notes
+
+
+def _best(question: str, answer: str, triples: Sequence[Triple], wanted: int) -> Triple | None:
+    """Return the triple whose subject is in the question and whose object is in the answer; position breaks ties."""
+
+    def score(place: int) -> tuple[int, int]:
+        subject, _, target = triples[place]
+        named = (subject.lower() in question.lower()) + (target.lower() in answer.lower())
+        return named, -abs(place - wanted)
+
+    return triples[max(range(len(triples)), key=score)] if triples else None
+
+
+def _passages_about(subject: str | None, question: str, gold: Sequence[PassageRecord]) -> list[str]:
+    """Return the gold passages titled like the subject, else the one whose title the sub-question names."""
+    for key in (lambda text: text.lower(), lambda text: _BRACKETS.sub("", text).lower()):
+        found = [passage.id for passage in gold if subject is not None and key(passage.title) == key(subject)]
+        if found:
+            return found
+    named = [p for p in gold if _BRACKETS.sub("", p.title).lower() in question.lower() and p.title]
+    return [max(named, key=lambda passage: len(passage.title)).id] if named else []
+
+
+SCHEMAS = {
+    "official": Schema(("_id", "question", "context", "evidences"), read_wikimultihop),
+    "hub": Schema(("id", "question", "context", "evidences"), read_wikimultihop),
+    "ircot": IRCOT,
+}

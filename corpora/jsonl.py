@@ -1,0 +1,91 @@
+"""One JSON object per line: read with file and line number in every complaint, written whole or not at all."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import ujson
+from pydantic import BaseModel, ValidationError
+
+from corpora.compressed import atomic_bytes, read_lines
+from signatures.errors import UserError
+
+Record = TypeVar("Record", bound=BaseModel)
+
+
+def bad_line(path: Path | str, line: int, why: str, cure: str) -> UserError:
+    """Return the error for one line (counted from 1) of a JSONL file."""
+    return UserError(f"{path}, line {line}: {why}. {cure}")
+
+
+def read_objects(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield `(line number, object)` for every line that is not blank.
+
+    Raises:
+        UserError: A line is not UTF-8, not JSON or not an object.
+    """
+    for number, raw in enumerate(read_lines(path), 1):
+        try:
+            text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
+        except UnicodeDecodeError as error:
+            raise bad_line(path, number, "not UTF-8", "Convert the file to UTF-8.") from error
+        if not text:
+            continue
+        try:
+            value = ujson.loads(text)
+        except ValueError as error:
+            shown = text if len(text) <= 60 else text[:57] + "..."
+            raise bad_line(path, number, f"not JSON ({error}): {shown}", "Write one JSON object per line.") from error
+        if not isinstance(value, dict):
+            raise bad_line(path, number, f"a JSON {type(value).__name__}", "Write one JSON object per line.")
+        yield number, value
+
+
+def read_records(path: Path | str, kind: type[Record], cure: str) -> Iterator[tuple[int, Record]]:
+    """Yield `(line number, record)`; `cure` says in one sentence what every line must hold."""
+    for number, value in read_objects(path):
+        try:
+            record = kind.model_validate(value)
+        except ValidationError as error:
+            raise bad_line(path, number, first_problem(error), cure) from error
+        yield number, record
+
+
+def write_records(path: Path | str, records: Iterable[BaseModel], check: Callable[[Any], None] | None = None) -> int:
+    """Write one line per record and return how many; nothing appears at `path` when an error comes up on the way.
+
+    Fields at their default are left out; unknown keys are written as they were read.
+
+    Args:
+        path: The file; a suffix `.gz` or `.zst` compresses it.
+        records: Read once, so a generator of any length will do.
+        check: Called with each record before it is written; raises to refuse it.
+    """
+    count = 0
+    with atomic_bytes(path) as file:
+        for record in records:
+            if check is not None:
+                check(record)
+            file.write(dump_line(record))
+            count += 1
+        if not count:
+            raise UserError(f"Nothing to write to {str(path)!r}: there is no record. Check the input.")
+    return count
+
+
+def dump_line(record: BaseModel) -> bytes:
+    """Return the record as one UTF-8 line of JSON."""
+    value = record.model_dump(exclude_defaults=True)
+    text: str = ujson.dumps(value, ensure_ascii=False, escape_forward_slashes=False)
+    try:
+        return text.encode() + b"\n"
+    except UnicodeEncodeError:  # half a surrogate pair in an unknown key has no UTF-8 form, only an escaped one
+        return ujson.dumps(value, ensure_ascii=True, escape_forward_slashes=False).encode() + b"\n"
+
+
+def first_problem(error: ValidationError) -> str:
+    """Return the first complaint of a pydantic error as `'field' says what`."""
+    problem = error.errors(include_url=False, include_context=False)[0]
+    field = ".".join(str(part) for part in problem["loc"])
+    message = problem["msg"].removeprefix("Value error, ")
+    return f"{field!r}: {message[0].lower()}{message[1:]}" if field else message

@@ -1,0 +1,105 @@
+"""`passages.jsonl`: the corpus, one passage per line, `{"id", "title", "text", "sentences"?}` and any further keys."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
+
+from corpora.compressed import read_chunks
+from corpora.jsonl import bad_line, read_objects, read_records, write_records
+from signatures.errors import UserError
+from signatures.types import Passage
+
+_CURE = 'Every line needs "id" (a text, unique) and "text"; "title" and "sentences" are optional.'
+
+
+def not_blank(text: str) -> str:
+    """Return `text`, or raise ValueError when it holds nothing but white space."""
+    if not text.strip():
+        raise ValueError("is empty")
+    return text
+
+
+NotBlank = Annotated[str, AfterValidator(not_blank)]
+
+
+class PassageRecord(Passage):
+    """A passage as it stands in a file: it may carry its sentences, and keeps keys that verihop does not know.
+
+    Args:
+        id: Unique in its file, not blank.
+        sentences: The sentences of `text`, verbatim and in order; gold sentence numbers count them from 0. None
+            where nobody cut the text.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    id: NotBlank
+    sentences: list[str] | None = Field(default=None)
+
+    @model_validator(mode="after")
+    def _says_something(self) -> "PassageRecord":
+        if not (self.title.strip() or self.text.strip()):
+            raise ValueError("'title' and 'text' are both empty")
+        return self
+
+
+def read_passages(path: Path | str) -> Iterator[PassageRecord]:
+    """Yield the passages of a file in its order; memory holds 8 bytes of hash per id and one passage.
+
+    Args:
+        path: JSONL, plain or compressed (`.gz`, `.zst`).
+
+    Raises:
+        UserError: A bad line, two passages with one id, or no passage at all. The message names file and line.
+    """
+    seen: set[int] = set()
+    for line, passage in read_records(path, PassageRecord, _CURE):
+        key = hash(passage.id)
+        if key in seen:
+            _refuse_duplicate(path, line, passage.id)
+        seen.add(key)
+        yield passage
+    if not seen:
+        raise UserError(f"{str(path)!r} holds no passage. {_CURE}")
+
+
+def write_passages(path: Path | str, passages: Iterable[Passage]) -> int:
+    """Write passages, one per line, and return how many; the file appears whole or not at all.
+
+    Raises:
+        UserError: Two passages share an id, or there is none.
+    """
+    return write_records(path, passages, unique_ids("passages", path))
+
+
+def corpus_hash(path: Path | str) -> str:
+    """Return the hexadecimal SHA-256 of the uncompressed content: lines in another order give another hash."""
+    digest = hashlib.sha256()
+    for chunk in read_chunks(path):
+        digest.update(chunk)
+    return digest.hexdigest()
+
+
+def unique_ids(kind: str, path: Path | str) -> Callable[..., None]:
+    """Return a check that raises UserError at the second record with the same id."""
+    seen: set[str] = set()
+
+    def check(record: Passage) -> None:
+        if record.id in seen:
+            raise UserError(f"Two {kind} for {str(path)!r} have the id {record.id!r}. Give each its own id.")
+        seen.add(record.id)
+
+    return check
+
+
+def _refuse_duplicate(path: Path | str, line: int, passage_id: str) -> None:
+    """Raise when `passage_id` stands on an earlier line; equal hashes alone are no proof."""
+    for number, value in read_objects(path):
+        if number >= line:
+            return
+        if value.get("id") == passage_id:
+            cure = "Give each passage its own id, or merge the files with `verihop data pool`."
+            raise bad_line(path, line, f"the id {passage_id!r} stands on line {number} already", cure)
