@@ -1,0 +1,110 @@
+"""What the simulated LM sees of a request: nothing but its text.
+
+Read are the instruction, the input blocks of the last user message, the fields asked for with their kinds, the form of
+the reply, and how many demonstrations stand before the task. Nothing else reaches the skills.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from dspy.lm15 import Request
+
+Kind = Literal["text", "bool", "number", "list", "option"]
+
+_HEADER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*$", re.MULTILINE)
+_ASKED_MARKER = re.compile(r"\[\[ ## (\w+) ## \]\]")
+_ASKED_JSON = re.compile(r"JSON object\b.*", re.DOTALL)
+_BACKTICKED = re.compile(r"`(\w+)`")
+_DESCRIBED = re.compile(r"^(?:- |\d+\. `)(\w+)`? \(([^)]*)\)", re.MULTILINE)
+_ONE_WORD = re.compile(r"one word, yes or no", re.IGNORECASE)
+_LAST_LINE = re.compile(r"\n\n(?=[^\n]*(?:`\[\[ ## |JSON object|one word, yes or no))", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One field the reply shall hold; `options` are those of a field of kind "option"."""
+
+    name: str
+    kind: Kind = "text"
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt, understood.
+
+    Args:
+        instruction: The system text.
+        inputs: Text of every input block by name.
+        asked: The fields to reply with, in order; empty in the one-word form and for a prompt without fields.
+        form: How to reply: headers, a JSON object, one word, or plain text.
+        demos: Demonstrations before the task.
+        text: Everything shown, which chance depends on.
+    """
+
+    instruction: str
+    inputs: dict[str, str]
+    asked: tuple[Asked, ...]
+    form: Literal["chat", "json", "word", "plain"]
+    demos: int
+    text: str
+
+
+def understand(request: Request) -> Prompt:
+    """Return what the text of a request says."""
+    spoken = [(message.role, message.text or "") for message in request.messages]
+    system = _system_text(request) + "\n".join(text for role, text in spoken if role in {"system", "developer"})
+    task = next((text for role, text in reversed(spoken) if role == "user"), "")
+    demos = sum(role == "assistant" for role, _ in spoken)
+    task, _, reminder = _split_reminder(task)
+    asked, form = _asked(reminder, system)
+    text = "\n\x1e".join([system, *(f"{role}\x1f{said}" for role, said in spoken)])
+    return Prompt(system, _blocks(task), asked, form, demos, text)
+
+
+def _system_text(request: Request) -> str:
+    if request.system is None or isinstance(request.system, str):
+        return request.system or ""
+    return "\n".join(getattr(part, "text", "") for part in request.system)
+
+
+def _split_reminder(task: str) -> tuple[str, str, str]:
+    """Return the task, a separator and the closing words that say how to reply."""
+    cuts = [match.start() for match in _LAST_LINE.finditer(task)]
+    return (task[: cuts[-1]], "\n\n", task[cuts[-1] :]) if cuts else (task, "", "")
+
+
+def _blocks(task: str) -> dict[str, str]:
+    """Return the text below each header that has a line of its own; the first of a name counts."""
+    headers = list(_HEADER.finditer(task))
+    blocks: dict[str, str] = {}
+    for header, following in zip(headers, [*headers[1:], None], strict=True):
+        text = task[header.end() : following.start() if following else len(task)]
+        blocks.setdefault(header[1], text.strip())
+    return blocks
+
+
+def _asked(reminder: str, system: str) -> tuple[tuple[Asked, ...], Literal["chat", "json", "word", "plain"]]:
+    if _ONE_WORD.search(reminder):
+        return (), "word"
+    kinds: dict[str, str] = dict(_DESCRIBED.findall(system))
+    names = [name for name in _ASKED_MARKER.findall(reminder) if name != "completed"]
+    if names:
+        return tuple(_field(name, kinds.get(name, "")) for name in dict.fromkeys(names)), "chat"
+    if tail := _ASKED_JSON.search(reminder):
+        names = list(dict.fromkeys(_BACKTICKED.findall(tail[0])))
+        return tuple(_field(name, kinds.get(name, "")) for name in names), "json"
+    return (), "plain"
+
+
+def _field(name: str, note: str) -> Asked:
+    """Return a field from the words that describe its type, in the project's or in DSPy's own layout."""
+    note = note.lower()
+    if note.startswith("one of "):
+        return Asked(name, "option", tuple(note.removeprefix("one of ").split(", ")))
+    if note in {"true or false", "bool"}:
+        return Asked(name, "bool")
+    if note in {"whole number", "number", "int", "float"}:
+        return Asked(name, "number")
+    return Asked(name, "list" if "list" in note else "text")

@@ -1,0 +1,1 @@
+"""What the simulated LM can do: remember, read, take steps, judge."""
