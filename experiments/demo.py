@@ -53,50 +53,33 @@ def run_demo(out: Path, *, lm: str, threads: int, step: Callable[[str], None]) -
     """
     from corpora.index import build_index, open_index
     from corpora.questions import read_questions, select
-    from experiments.compare import compare_runs
-    from experiments.compiling import compile_program
-    from experiments.evaluate import evaluate
+    from experiments.before_after import before_after
     from experiments.opening import open_lm
     from experiments.report.html import write_report
-    from optimizers.metrics.catalog import get_metric
-    from programs.artifact import load
     from programs.catalog import build
 
     _clear(out)
-    step("1. Index the demo corpus (BM25 and MiniLM vectors, fused)")
+    step("Index the demo corpus (BM25 and MiniLM vectors, fused)")
     build_index(DEMO_CORPUS / "passages.jsonl", out / "index", retriever="hybrid", progress=True)
     retrieve = open_index(out / "index")
     questions = read_questions(DEMO_CORPUS / "questions.jsonl")
-    train, dev = select(questions, split="train"), select(questions, split="dev")
     connection = open_lm(lm)
-
-    step(f"2. Evaluate GenGround as it is on {len(dev)} questions ({lm})")
-    student = build("genground", retrieve, **KNOBS)
-    settings = {"connection": connection, "metrics": METRICS, "threads": threads}
-    evaluate(student, dev, folder=out / "runs" / "before", **settings)
-
-    step(f"3. Compile it on {len(train)} training questions and freeze it")
-    artifact = compile_program(
-        student,
-        train,
+    result = before_after(
+        build("genground", retrieve, **KNOBS),
+        select(questions, split="train"),
+        select(questions, split="dev"),
         connection=connection,
-        metric=get_metric("f1[hotpot]"),
-        accept=0.5,
-        max_demos=2,
+        metrics=METRICS,
+        out=out,
         threads=threads,
-        out=out / "artifact",
-        provenance={"index": str(out / "index")},
+        index=out / "index",
+        step=step,
     )
-    step(f"4. Load the artifact and evaluate it (demonstrations: {artifact.optimizer['accepted']})")
-    loaded = load(out / "artifact", retrieve, connection=connection)
-    evaluate(loaded, dev, folder=out / "runs" / "after", artifact=out / "artifact", **settings)
-
-    step("5. Answer one question with the loaded program")
+    step("Answer one question with the loaded program")
     with connection.use():
-        prediction = loaded(question=QUESTION)
-    runs = [out / "runs" / "before", out / "runs" / "after"]
-    report = write_report(runs, out / "report.html")
-    return DemoResult(compare_runs(runs), QUESTION, prediction, out / "artifact", report)
+        prediction = result.loaded(question=QUESTION)
+    report = write_report(list(result.folders), out / "report.html")
+    return DemoResult(result.comparison, QUESTION, prediction, out / "artifact", report)
 
 
 def _clear(out: Path) -> None:

@@ -1,7 +1,9 @@
 """What commands print: results on standard output, everything else on standard error."""
 
+import contextlib
 import json
 import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import typer
@@ -26,3 +28,16 @@ def note(text: str) -> None:
 def next_step(*commands: str) -> None:
     """Say what to run next."""
     note("Next: " + "\n      ".join(commands))
+
+
+@contextlib.contextmanager
+def counter(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Show how many things are done, on standard error, while their number is not known beforehand."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True, quiet=not shown)
+    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:.0f}"), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bar:
+        line = bar.add_task(what, total=None)
+        yield lambda done: bar.update(line, completed=done)

@@ -9,7 +9,6 @@ import json
 import shutil
 import tempfile
 import warnings
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from programs.parts.knobs import knob_values
 from signatures.errors import UserError
 from signatures.files import atomic_write, sha256_file
 from signatures.types import Retriever
+from signatures.versions import installed_versions
 
 SCHEMA_VERSION = 1
 _PACKAGES = ("dspy", "faiss-cpu", "sentence-transformers", "tantivy", "openvino-genai", "verihop")
@@ -97,17 +97,6 @@ def signature_fields(program: dspy.Module) -> dict[str, list[dict[str, str]]]:
     }
 
 
-def library_versions() -> dict[str, str]:
-    """Return the versions of the libraries whose behaviour a result depends on."""
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue  # an optional engine that is not installed takes no part
-    return found
-
-
 def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False, **provenance: Any) -> Artifact:
     """Write a program to a folder that `load` can read; the folder appears whole or not at all.
 
@@ -133,7 +122,7 @@ def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False,
             knobs=knob_values(program),
             signatures=signature_fields(program),
             state_sha256=sha256_file(temporary / "program.json"),
-            versions=library_versions(),
+            versions=installed_versions(_PACKAGES),
             **provenance,
         )
         _dump(temporary / "artifact.json", artifact.model_dump(mode="json"))

@@ -30,12 +30,18 @@ def convert(
     out: Annotated[Path, typer.Option(help="Folder for questions.jsonl and passages.jsonl.")],
     split: Annotated[str | None, typer.Option(help="Write this split into every question.")] = None,
     limit: options.Limit = None,
+    aliases: Annotated[
+        Path | None, typer.Option(help="2WikiMultihopQA's id_aliases.json, for further accepted answers.")
+    ] = None,
+    quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
     """Convert a benchmark file; gold is kept, paragraphs are never cut."""
     from corpora.datasets.catalog import convert as run
+    from experiments.output import counter
 
-    done = run(name, source, out, split=split, limit=limit)
+    with counter("Questions", shown=not quiet) as advance:
+        done = run(name, source, out, split=split, limit=limit, aliases=aliases, progress=advance)
     if as_json:
         emit({"questions": str(done.questions_path), "passages": str(done.passages_path), "counts": done.counts})
         return
@@ -53,11 +59,12 @@ def pool(
     """Join corpora into one; a passage that occurs in several is kept once."""
     from corpora.datasets.catalog import pool as run
 
-    count = run(passages, out)
+    counts = run(passages, out)
     if as_json:
-        emit({"passages": str(out), "count": count})
+        emit({"passages": str(out), "counts": counts})
         return
-    say(f"{count} passages written: {out}")
+    say(", ".join(f"{what.replace('_', ' ')} {count}" for what, count in counts.items()))
+    say(f"Written: {out}")
     next_step(f"verihop index {out} --out {out.parent / 'index'}")
 
 

@@ -1,0 +1,213 @@
+"""The whole road on real questions: convert, index, compile `rag` and `genground`, evaluate before and after, answer.
+
+    python -m experiments.papers.road hotpotqa --data ../shared/data --lm embedded
+    python -m experiments.papers.road world --lm simulated
+
+The first takes 30 training and 50 dev questions of HotpotQA with their own paragraphs as the corpus; the second 200 dev
+questions of the simulated world. Either writes one small file under experiments/results, scores as they are.
+"""
+
+import os
+import platform
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from signatures.errors import UserError
+
+if TYPE_CHECKING:
+    import dspy
+    from programs.lms.connect import Connection
+
+    from corpora.questions import Question
+    from signatures.types import Retriever
+
+KNOBS: dict[str, dict[str, Any]] = {"rag": {"k": 4}, "genground": {"k": 4, "batch_size": 2, "max_hops": 2}}
+METRICS = ("em", "f1[hotpot]", "acc[substring]", "recall@5", "all_gold@5")
+RESULTS = Path("experiments/results")
+
+app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Questions and where to look for their answers.
+
+    Args:
+        name: Of the experiment; names its result file, too.
+        trainset: Questions to learn from.
+        devset: Questions to score on.
+        retrieve: The retriever.
+        index: Its index folder.
+        files: What the questions came from, name -> SHA-256.
+    """
+
+    name: str
+    trainset: "list[Question]"
+    devset: "list[Question]"
+    retrieve: "Retriever"
+    index: Path
+    files: dict[str, str]
+
+
+@app.command()
+def hotpotqa(
+    data: Annotated[Path, typer.Option(help="Folder that holds hotpotqa/.")] = Path("../shared/data"),
+    lm: Annotated[str, typer.Option(help="LM id.")] = "embedded",
+    train: Annotated[int, typer.Option(help="Training questions.")] = 30,
+    dev: Annotated[int, typer.Option(help="Dev questions.")] = 50,
+    out: Annotated[Path, typer.Option(help="Folder for everything but the result file.")] = Path("runs/road-hotpotqa"),
+    threads: Annotated[int, typer.Option(help="Questions side by side.")] = 8,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+) -> None:
+    """Run on HotpotQA."""
+    from corpora.datasets.catalog import convert, pool
+    from corpora.questions import read_questions, select
+    from signatures.files import sha256_file
+
+    files = {name: data / "hotpotqa" / name for name in ("hotpot_train_100.json", "hotpot_dev_100.hf.jsonl")}
+    parts = [convert("hotpotqa", str(path), out / "data" / name.split(".")[0]) for name, path in files.items()]
+    corpus = out / "data" / "passages.jsonl"
+    pool([part.passages_path for part in parts], corpus)
+    index, retrieve = _index(corpus, out, "hybrid")
+    questions = [read_questions(part.questions_path) for part in parts]
+    setting = Setting(
+        name="road_hotpotqa",
+        trainset=select(questions[0], limit=train),
+        devset=select(questions[1], limit=dev),
+        retrieve=retrieve,
+        index=index,
+        files={name: sha256_file(path) for name, path in files.items()},
+    )
+    _run(setting, lm, out, threads, resume)
+
+
+@app.command()
+def world(
+    lm: Annotated[str, typer.Option(help="LM id.")] = "simulated",
+    train: Annotated[int, typer.Option(help="Training questions.")] = 60,
+    dev: Annotated[int, typer.Option(help="Dev questions.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the world.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for everything but the result file.")] = Path("runs/road-world"),
+    threads: Annotated[int, typer.Option(help="Questions side by side.")] = 8,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+) -> None:
+    """Run on the simulated world."""
+    from corpora.questions import read_questions, select
+    from experiments.world.generate import generate
+    from signatures.files import sha256_file
+
+    made = generate(out / "data", questions=2 * (train + dev), seed=seed)
+    index, retrieve = _index(made.passages_path, out, "bm25")
+    questions = read_questions(made.questions_path)
+    setting = Setting(
+        name="road_world",
+        trainset=select(questions, split="train", limit=train),
+        devset=select(questions, split="dev", limit=dev),
+        retrieve=retrieve,
+        index=index,
+        files={"questions.jsonl": sha256_file(made.questions_path), "passages.jsonl": sha256_file(made.passages_path)},
+    )
+    _run(setting, lm, out, threads, resume)
+
+
+def _index(corpus: Path, out: Path, retriever: str) -> "tuple[Path, Retriever]":
+    from corpora.index import build_index, open_index
+
+    _say(f"Index {corpus} ({retriever})")
+    folder = out / "index"
+    build_index(corpus, folder, retriever=retriever, resume=folder.exists(), progress=True)
+    return folder, open_index(folder, corpus)
+
+
+def _run(setting: Setting, lm: str, out: Path, threads: int, resume: bool) -> None:
+    from experiments.before_after import before_after
+    from experiments.opening import open_lm
+    from experiments.runs import git_revision, write_json
+    from programs.artifact import lm_record
+    from programs.catalog import build
+
+    connection = open_lm(lm)
+    students = {name: build(name, setting.retrieve, **knobs) for name, knobs in KNOBS.items()}
+    _estimate(students.values(), setting, connection, threads)  # type: ignore[arg-type]
+    started, results = time.monotonic(), {}
+    for name, student in students.items():
+        outcome = before_after(
+            student,
+            setting.trainset,
+            setting.devset,
+            connection=connection,
+            metrics=METRICS,
+            out=out / name,
+            threads=threads,
+            index=setting.index,
+            resume=resume,
+            step=_say,
+        )
+        with connection.use():
+            answer = outcome.loaded(question=setting.devset[0].question)
+        results[name] = {
+            "knobs": KNOBS[name],
+            "before": outcome.before.as_dict(),
+            "after": outcome.after.as_dict(),
+            "comparison": outcome.comparison.as_dict(),
+            "optimizer": outcome.artifact.optimizer,
+            "answered": {
+                "question": setting.devset[0].question,
+                "answer": answer.answer,
+                "hops": len(answer.hops),
+                "cited": answer.citations,
+            },
+        }
+        _show(outcome.comparison)
+    path = RESULTS / f"{setting.name}_{connection.id.replace('/', '_').replace(':', '_')}.json"
+    record = {
+        "command": "python -m experiments.papers.road " + " ".join(sys.argv[1:]),
+        "revision": git_revision(),
+        "lm": lm_record(connection).model_dump(),
+        "retriever": setting.retrieve.fingerprint,
+        "files": setting.files,
+        "train": len(setting.trainset),
+        "dev": len(setting.devset),
+        "threads": threads,
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()},
+        "versions": outcome.artifact.versions,
+        "seconds": round(time.monotonic() - started),
+        "programs": results,
+    }
+    write_json(path, record)
+    _say(f"Written: {path} ({record['seconds']} s)")
+
+
+def _estimate(students: "Sequence[dspy.Module]", setting: Setting, connection: "Connection", threads: int) -> None:
+    """Print the most LM calls this can take, and the time at the rate of a short probe."""
+    from experiments.probe import calls_per_second
+
+    questions = 2 * len(setting.devset) + len(setting.trainset)
+    calls = sum(student.max_calls() for student in students) * questions
+    rate = calls_per_second(connection, setting.retrieve, setting.trainset, threads=threads)
+    minutes = calls / rate / 60
+    _say(f"Estimate: at most {calls} LM calls; at {rate:.1f} calls/s (probe) at most {minutes:.0f} minutes")
+
+
+def _show(comparison: Any) -> None:
+    from rich.console import Console
+
+    Console().print(comparison.as_table())
+
+
+def _say(text: str) -> None:
+    typer.echo(f"\n== {text}", err=True)
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except UserError as error:
+        typer.echo(f"road: {error}", err=True)
+        sys.exit(2)
