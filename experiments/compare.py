@@ -167,7 +167,7 @@ def _load(folders: Sequence[Path]) -> list[Run]:
         if not run.rows:
             raise UserError(f"{run.folder} has no answered question yet. Run it first.")
     asked = [{(row["id"], row["question"]): row for row in run.rows} for run in runs]
-    shared = [key for key in asked[0] if all(key in rows for rows in asked[1:])]
+    shared = sorted(key for key in asked[0] if all(key in rows for rows in asked[1:]))  # not as threads finished
     if not shared:
         raise UserError("These runs share no question. Compare runs over the same question file.")
     return [

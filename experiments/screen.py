@@ -1,8 +1,9 @@
 """What people see while a run goes on."""
 
 import sys
+from collections import defaultdict
 from collections.abc import Sequence
-from typing import Self
+from typing import Any, Self
 
 from rich.markup import escape
 
@@ -20,27 +21,34 @@ class Screen:
             MofNCompleteColumn,
             Progress,
             TextColumn,
-            TimeElapsedColumn,
             TimeRemainingColumn,
         )
 
         self.console = Console(file=sys.stderr, quiet=not shown)
-        self._metric, self._rows = metric, list(rows)
-        left = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn())
-        right = (TextColumn("{task.fields[figures]}"), TimeElapsedColumn(), TextColumn("ETA"), TimeRemainingColumn())
+        self._metric = metric
+        self._totals: dict[str, Any] = defaultdict(int)
+        for row in rows:
+            self._count(row)
+        left = (TextColumn("{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn())
+        right = (TextColumn("{task.fields[figures]}"), TextColumn("ETA"), TimeRemainingColumn())
         # A question may take a minute: the pace is measured over ten of them, not over rich's 30 seconds.
         self._progress = Progress(*left, *right, console=self.console, disable=not shown, speed_estimate_period=600)
         self._task = self._progress.add_task(title, total=total, completed=len(rows), figures=self._figures())
 
+    def _count(self, row: Row) -> None:
+        # Sums are carried along: going through all rows for each new one would be slow on thousands.
+        score = row["scores"].get(self._metric)
+        self._totals["scored"] += score is not None
+        self._totals["score"] += score or 0.0
+        self._totals["calls"] += row["calls"]
+        self._totals["tokens"] += row["prompt_tokens"] + row["completion_tokens"]
+        self._totals["errors"] += row["error"] is not None
+
     def _figures(self) -> str:
-        scores = [row["scores"].get(self._metric) for row in self._rows]
-        defined = [score for score in scores if score is not None]
-        calls = sum(row["calls"] for row in self._rows)
-        tokens = sum(row["prompt_tokens"] + row["completion_tokens"] for row in self._rows)
-        errors = sum(row["error"] is not None for row in self._rows)
-        parts = [f"{escape(str(self._metric))} {percent(sum(defined) / len(defined))}"] if defined else []
-        parts += [f"{calls:,} calls", f"{tokens:,} tokens"] + ([f"[red]{errors} errors[/red]"] if errors else [])
-        return "  ".join(parts)
+        of = self._totals
+        parts = [f"{escape(str(self._metric))} {percent(of['score'] / of['scored'])}"] if of["scored"] else []
+        parts += [f"{of['calls']:,} calls", f"{of['tokens']:,} tokens"]
+        return "  ".join(parts + ([f"[red]{of['errors']} errors[/red]"] if of["errors"] else []))
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -51,7 +59,7 @@ class Screen:
 
     def add(self, row: Row) -> None:
         """Show one more finished question."""
-        self._rows.append(row)
+        self._count(row)
         self._progress.update(self._task, advance=1, figures=self._figures())
 
     def say(self, text: str) -> None:

@@ -108,7 +108,9 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
     Raises:
         UserError: `folder` holds no run.
     """
-    description, rows = read_json(folder / RUN), read_rows(folder)
+    description = read_json(folder / RUN)
+    # Threads finish in any order; the same answers shall give the same interval.
+    rows = sorted(read_rows(folder), key=lambda row: str(row["id"]))
     questions = description["questions"]["n"]
     missing = f"{questions - len(rows)} of {questions} questions are not answered yet." if len(rows) < questions else ""
     return RunSummary(

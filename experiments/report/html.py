@@ -65,7 +65,7 @@ def _several(comparison: Comparison) -> Json:
 
 
 def _answers(labels: Sequence[str], rows: Sequence[Sequence[Row]], metric: str) -> list[Json]:
-    """Return one entry per question of any run, in order of first appearance, with each run's row where it has one."""
+    """Return one entry per question of any run, by id, with each run's row where it has one."""
     entries: dict[str, Json] = {}
     for label, own in zip(labels, rows, strict=True):
         for row in own:
@@ -76,7 +76,7 @@ def _answers(labels: Sequence[str], rows: Sequence[Sequence[Row]], metric: str) 
         scores = [row["score"] for row in entry["rows"]]
         entry["wrong"] = any(score is not None and score < 1 for score in scores)
         entry["failed"] = any(row["error"] for row in entry["rows"])
-    return list(entries.values())
+    return sorted(entries.values(), key=lambda entry: str(entry["id"]))
 
 
 def _page(folders: Sequence[Path], title: str | None) -> Json:

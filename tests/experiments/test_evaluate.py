@@ -223,8 +223,8 @@ def test_a_repeated_id_is_refused(toy: ModuleType, tmp_path: Path) -> None:
 
 
 def test_eight_threads_give_the_same_rows_as_one(toy: ModuleType, tmp_path: Path) -> None:
-    for threads in (1, 8):
-        run(toy, tmp_path / str(threads), toy.Engine(), n=30, threads=threads)
+    summaries = [run(toy, tmp_path / str(threads), toy.Engine(), n=30, threads=threads) for threads in (1, 8)]
+    assert summaries[0].metrics == summaries[1].metrics
     one, eight = (
         {row["id"]: {**row, "seconds": 0} for row in read_rows(tmp_path / str(threads))} for threads in (1, 8)
     )
