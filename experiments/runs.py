@@ -14,10 +14,12 @@ Rows are appended as questions finish. A process killed while it writes leaves a
 off when the run is resumed; that question is then asked again.
 """
 
+import contextlib
+import errno
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
@@ -73,9 +75,25 @@ def git_revision() -> str | None:
     return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
 
 
+@contextlib.contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn a failed write into a UserError: a full disk or a folder without permission is the user's to mend."""
+    try:
+        yield
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be written ({error.strerror or error}). What stands there is kept; free some space or "
+            "choose another folder."
+        ) from error
+
+
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as indented JSON, whole or not at all."""
-    with atomic_write(path) as file:
+    """Write `value` as indented JSON, whole or not at all.
+
+    Raises:
+        UserError: The disk is full or the folder cannot be written.
+    """
+    with writing(path), atomic_write(path) as file:
         json.dump(value, file, ensure_ascii=False, indent=2)
         file.write("\n")
 
@@ -100,7 +118,7 @@ def read_json(path: Path) -> Json:
 def read_rows(folder: Path) -> list[Row]:
     """Return the rows of a run in the order they were first written, the last one of each question; [] without a file.
 
-    A torn last line is passed over.
+    A last line without its line end is torn: it is passed over, as `RowLog` cuts it off.
 
     Raises:
         UserError: Another line is broken; the message names file and line.
@@ -110,15 +128,13 @@ def read_rows(folder: Path) -> list[Row]:
         return []
     rows: dict[str, Row] = {}
     lines = path.read_bytes().split(b"\n")  # not splitlines: it also cuts at characters that JSON leaves unescaped
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines[:-1], start=1):  # what follows the last line end is torn, even if it parses
         if not line:
             continue
         try:
             row = json.loads(line)
             rows[row["id"]] = row
         except (ValueError, KeyError, TypeError):
-            if number == len(lines):
-                break
             raise UserError(f"{path}:{number} is not a row of a run. Delete that line and resume.") from None
     return list(rows.values())
 
@@ -131,25 +147,28 @@ class RowLog:
         self._file: IO[bytes] | None = None
 
     def __enter__(self) -> "RowLog":
-        with open(self._path, "a+b") as file:
-            file.seek(0)
-            content = file.read()
-            file.truncate(content.rfind(b"\n") + 1)
-        self._file = open(self._path, "ab")
+        with writing(self._path):
+            with open(self._path, "a+b") as file:
+                file.seek(0)
+                content = file.read()
+                file.truncate(content.rfind(b"\n") + 1)
+            self._file = open(self._path, "ab", buffering=0)  # a row is written at once or the error is told at once
         return self
 
     def append(self, row: Row) -> None:
         """Write one row and wait until it is on the disk.
 
         Raises:
-            OSError: The disk is full; the rows before are whole.
+            UserError: The disk is full; the rows before are whole.
         """
         if self._file is None:
             raise RuntimeError("RowLog is used outside its `with` block.")
         # A model can write half a surrogate pair, which UTF-8 cannot hold.
-        self._file.write(json.dumps(row, ensure_ascii=False).encode(errors="replace") + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        line = json.dumps(row, ensure_ascii=False).encode(errors="replace") + b"\n"
+        with writing(self._path):
+            if self._file.write(line) != len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            os.fsync(self._file.fileno())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -196,7 +215,8 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
     if not (folder / RUN).exists():
         if rows:
             raise UserError(f"{folder} holds {ROWS} but no {RUN}. Choose another folder, or delete this one.")
-        folder.mkdir(parents=True, exist_ok=True)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
     elif rows and not resume:
         raise UserError(f"{folder} already holds a run. Add --resume to go on with it, or choose another folder.")
     if not rows:  # nothing answered yet: nothing is lost by starting afresh

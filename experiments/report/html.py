@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.compare import Comparison, Line, compare_runs, p_text
-from experiments.runs import RUN, Json, Row, read_json, read_rows
+from experiments.runs import RUN, Json, Row, read_json, read_rows, writing
 from experiments.statistics import Paired
 from experiments.summary import RunSummary, interval, number, percent, summarise
 from optimizers.metrics.cost import COSTS
@@ -116,7 +116,7 @@ def write_report(folders: Sequence[Path | str], path: Path | str, *, title: str 
         title: Heading of the page; the names of the folders by default.
 
     Raises:
-        UserError: A folder holds no run, or the runs share no question.
+        UserError: A folder holds no run, the runs share no question, or the file cannot be written.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -127,7 +127,7 @@ def write_report(folders: Sequence[Path | str], path: Path | str, *, title: str 
     )
     environment.filters["score"] = _score_text
     page = environment.get_template(TEMPLATE).render(_page([Path(folder) for folder in folders], title))
-    with atomic_write(path) as file:
+    with writing(Path(path)), atomic_write(path) as file:
         # Half a surrogate pair, which a model can write, has no place in UTF-8.
         file.write(page.encode(errors="replace").decode())
     return Path(path)

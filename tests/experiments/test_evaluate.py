@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 import threading
 from pathlib import Path
 from types import ModuleType
@@ -239,3 +241,26 @@ def test_a_metric_that_cannot_score_is_our_fault_and_is_raised(toy: ModuleType, 
 
     with pytest.raises(ZeroDivisionError):
         run(toy, tmp_path / "run", toy.Engine(), metrics=[Metric("broken", "Broken.", broken, "https://x")])
+
+
+def test_a_full_disk_is_one_line_and_the_rows_before_it_are_whole(
+    toy: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync, count = os.fsync, iter(range(100))
+
+    def full(descriptor: int) -> None:
+        if next(count) == 4:  # the first is of run.json
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match=r"rows\.jsonl cannot be written \(No space left on device\)"):
+        run(toy, tmp_path / "run", toy.Engine(), threads=1)
+    assert len(read_rows(tmp_path / "run")) >= 3
+    assert run(toy, tmp_path / "run", toy.Engine(), threads=1, resume=True).complete
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(toy: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(UserError, match="cannot be written"):
+        run(toy, tmp_path / "file" / "run", toy.Engine())
