@@ -37,8 +37,14 @@ def _read_file(path: str) -> Iterator[Located]:
     if Path(path).is_dir():
         raise UserError(f"{path!r} is a folder. Name a file inside it, or write hub:{path} to load it whole.")
     chunks = read_chunks(path)
-    head = next(chunks, b"")
-    if head.lstrip(codecs.BOM_UTF8 + b" \t\r\n")[:1] == b"[":
+    head = b""
+    for chunk in chunks:
+        head += chunk
+        if start := head.lstrip(codecs.BOM_UTF8 + b" \t\r\n"):
+            break
+    else:
+        start = b""
+    if start[:1] == b"[":
         yield from _read_array(path, chain([head], chunks))
     else:
         for line, value in read_objects(path):

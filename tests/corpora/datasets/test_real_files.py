@@ -1,0 +1,73 @@
+"""The published files themselves: all records arrive, and all gold points at something that is there."""
+
+from pathlib import Path
+
+import pytest
+
+from corpora.datasets.catalog import Converted, convert, pool
+from corpora.passages import read_passages
+from corpora.questions import read_questions
+
+FILES = {
+    "hotpot_train": ("hotpotqa", "hotpotqa/hotpot_train_100.json", 100, 994),
+    "hotpot_dev": ("hotpotqa", "hotpotqa/hotpot_dev_100.hf.jsonl", 100, 1000),
+    "hotpot_ircot": ("hotpotqa", "hotpotqa/hotpot_dev_500.ircot.jsonl", 500, 4858),
+    "2wiki": ("2wikimultihopqa", "2wikimultihopqa/2wiki_train.json", 494, 3088),
+    "musique": ("musique", "musique/musique_ans_train_100.jsonl", 100, 1890),
+}
+
+
+@pytest.fixture(scope="module")
+def all_converted(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Converted]:
+    out = tmp_path_factory.mktemp("converted")
+    return {key: convert(name, shared_data / file, out / key) for key, (name, file, _, _) in FILES.items()}
+
+
+@pytest.mark.parametrize("key", FILES)
+def test_all_questions_and_paragraphs_arrive_and_all_gold_is_there(all_converted: dict[str, Converted], key: str):
+    result, (_, _, n_questions, n_passages) = all_converted[key], FILES[key]
+    assert result.questions_path is not None
+    questions = read_questions(result.questions_path)
+    passages = {passage.id: passage for passage in read_passages(result.passages_path)}
+    assert (len(questions), len(passages)) == (n_questions, n_passages)
+    for question in questions:
+        assert question.answers
+        assert question.gold_ids
+        assert set(question.gold_ids) <= set(question.context_ids) <= passages.keys()
+        assert {passage_id for passage_id, _ in question.gold_sentences} <= set(question.gold_ids)
+        for passage_id, number in question.gold_sentences:
+            assert (passages[passage_id].sentences or [])[number].strip()
+        for hop in question.sub_questions:
+            assert set(hop.gold_ids) <= set(question.gold_ids)
+    for name in ("gold_titles_missing", "gold_titles_ambiguous", "gold_sentences_out_of_range", "sentences_differ"):
+        assert result.counts.get(name, 0) == 0
+
+
+def test_wikimultihop_finds_a_passage_for_nearly_every_hop(all_converted: dict[str, Converted]):
+    counts = all_converted["2wiki"].counts
+    assert counts["gold_sentences"] == 1170
+    assert counts["sub_questions_without_gold"] <= 14  # titles under another name than the evidence's subject
+
+
+def test_musique_leaves_no_reference_open(all_converted: dict[str, Converted]):
+    path = all_converted["musique"].questions_path
+    assert path is not None
+    hops = [hop for question in read_questions(path) for hop in question.sub_questions]
+    assert len(hops) == 237
+    assert not [hop.question for hop in hops if "#" in hop.question]
+    assert all(hop.gold_ids for hop in hops)
+
+
+def test_all_sets_and_both_plain_corpora_meet_in_one_pool(
+    all_converted: dict[str, Converted], shared_data: Path, tmp_path: Path
+):
+    corpora = ["2wikimultihopqa/corpus_6119.json", "musique/corpus_1890.json"]
+    plain = [convert("plain", shared_data / file, tmp_path / file) for file in corpora]
+    assert [result.counts["passages"] for result in plain] == [6119, 1890]
+    files = [result.passages_path for result in [*all_converted.values(), *plain]]
+    counts = pool(files, tmp_path / "pool.jsonl.zst")
+    assert counts == {"read": 19839, "written": 17295, "duplicates": 2544, "sentences_differ": 0}
+    pooled = {passage.id for passage in read_passages(tmp_path / "pool.jsonl.zst")}
+    for result in all_converted.values():
+        assert result.questions_path is not None
+        assert all(set(question.context_ids) <= pooled for question in read_questions(result.questions_path))

@@ -1,0 +1,45 @@
+"""Cutting documents: no word is lost, no passage too long, sentences whole where possible."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from corpora.cut import cut_document
+from signatures.errors import UserError
+
+alphabet = st.sampled_from(["river", "Mr.", "Ossa", "3.14", "ends.", "why?", '"So!"', "\n\n", "a", "é", "[1]", "U.S."])
+
+
+def test_sentences_stay_whole_and_passages_are_filled():
+    text = "One two three. Four five. Six seven eight nine.\n\nTen."
+    passages = cut_document("Counting", text, words=5)
+    assert [passage.text for passage in passages] == ["One two three. Four five.", "Six seven eight nine. Ten."]
+    assert passages[0].sentences == ["One two three.", "Four five."]
+    assert {passage.title for passage in passages} == {"Counting"}
+
+
+def test_a_sentence_longer_than_a_passage_is_split_between_words():
+    passages = cut_document("", "a b c d e f g.", words=3)
+    assert [passage.text for passage in passages] == ["a b c", "d e f", "g."]
+
+
+def test_a_document_that_repeats_itself_still_gets_unique_ids():
+    passages = cut_document("Echo", "Same words here. Same words here.", words=3)
+    assert len({passage.id for passage in passages}) == 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(alphabet, min_size=1, max_size=60).map(" ".join).filter(str.strip), st.integers(1, 20))
+def test_nothing_is_lost_and_nothing_is_too_long(text, words):
+    passages = cut_document("T", text, words=words)
+    kept = "".join("".join(passage.text.split()) for passage in passages)
+    assert sorted(kept) == sorted("".join(text.split()))
+    assert all(len(passage.text.split()) <= words for passage in passages)
+    assert all(passage.text == " ".join(passage.sentences or []) for passage in passages)
+
+
+def test_an_empty_document_or_a_length_below_one_is_refused():
+    with pytest.raises(UserError, match="'Void' has no text"):
+        cut_document("Void", " \n ")
+    with pytest.raises(UserError, match="got 0"):
+        cut_document("T", "x", words=0)

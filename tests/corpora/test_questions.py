@@ -1,0 +1,97 @@
+"""The question file, and choosing questions the same way everywhere."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from corpora.questions import Question, SubQuestion, read_questions, select, split_hash, write_questions
+from signatures.errors import UserError
+
+words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
+texts = st.lists(words, max_size=3)
+questions = st.builds(
+    Question,
+    id=words,
+    question=words,
+    answers=texts,
+    gold_ids=texts,
+    gold_sentences=st.lists(st.tuples(words, st.integers(0, 50)), max_size=3),
+    context_ids=texts,
+    key_facts=texts,
+    sub_questions=st.lists(
+        st.builds(SubQuestion, question=words, answer=st.none() | words, gold_ids=texts, template=words), max_size=3
+    ),
+    type=st.none() | words,
+    split=st.none() | words,
+    level=words | st.none(),
+)
+TEN = [Question(id=f"q{n}", question="?", split="train" if n < 7 else "dev") for n in range(10)]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(questions, min_size=1, max_size=4, unique_by=lambda question: question.id))
+def test_every_question_survives_a_round_trip_with_its_unknown_keys(tmp_path: Path, written):
+    write_questions(tmp_path / "q.jsonl.zst", written)
+    assert read_questions(tmp_path / "q.jsonl.zst") == written
+
+
+def test_gold_sentences_are_written_as_pairs(tmp_path: Path):
+    write_questions(tmp_path / "q.jsonl", [Question(id="a", question="Who?", gold_sentences=[("p", 2)])])
+    assert (tmp_path / "q.jsonl").read_text() == '{"id":"a","question":"Who?","gold_sentences":[["p",2]]}\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ('{"id": "b"}', "'question': field required"),
+        ('{"id": "b", "question": "  "}', "'question': is empty"),
+        ('{"question": "Who?"}', "'id': field required"),
+        ('{"id": "a", "question": "Who?"}', "'a' stands on line 1 already"),
+        ('{"id": "b", "question": "Who?", "answers": "one"}', "'answers'"),
+        ('{"id": "b", "question": "Who?", "gold_sentences": [["p", -1]]}', "'gold_sentences.0.1'"),
+        ("{", "not JSON"),
+    ],
+)
+def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, line, why):
+    (tmp_path / "q.jsonl").write_text('{"id": "a", "question": "Who?"}\n' + line)
+    with pytest.raises(UserError, match=r"q\.jsonl, line 2") as caught:
+        read_questions(tmp_path / "q.jsonl")
+    assert why in str(caught.value)
+
+
+def test_an_empty_file_and_duplicate_ids_are_refused(tmp_path: Path):
+    (tmp_path / "q.jsonl").write_text("")
+    with pytest.raises(UserError, match="holds no question"):
+        read_questions(tmp_path / "q.jsonl")
+    with pytest.raises(UserError, match="Two questions"):
+        write_questions(tmp_path / "new.jsonl", [TEN[0], TEN[0]])
+    assert not (tmp_path / "new.jsonl").exists()
+
+
+def test_a_split_keeps_the_order_of_the_file():
+    assert [question.id for question in select(TEN, split="dev")] == ["q7", "q8", "q9"]
+    assert [question.id for question in select(TEN, limit=2)] == ["q0", "q1"]
+
+
+def test_an_unknown_split_or_a_limit_of_zero_is_refused():
+    with pytest.raises(UserError, match=r"'test'.*dev, train"):
+        select(TEN, split="test")
+    with pytest.raises(UserError, match="at least 1, got 0"):
+        select(TEN, limit=0)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 9), st.permutations(TEN))
+def test_a_seeded_sample_depends_on_seed_and_ids_alone_and_grows_by_appending(seed, limit, turned):
+    chosen = select(TEN, limit=limit, seed=seed)
+    assert chosen == select(turned, limit=limit, seed=seed)
+    assert chosen == select(TEN, limit=limit + 1, seed=seed)[:limit]
+    assert len({question.id for question in chosen}) == limit
+
+
+def test_the_split_hash_tells_ids_and_their_order():
+    assert split_hash(TEN) == split_hash([question.model_copy(update={"type": "x"}) for question in TEN])
+    assert split_hash(TEN) != split_hash(TEN[::-1])
+    one, two = Question(id="a\nb", question="?"), [Question(id=name, question="?") for name in "ab"]
+    assert split_hash([one]) != split_hash(two)
