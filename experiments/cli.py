@@ -3,6 +3,7 @@
 Only names and options are loaded here; each command imports what it needs when it runs, so that help is instant.
 """
 
+import errno
 import sys
 
 import typer
@@ -16,6 +17,16 @@ from experiments.commands.eval import eval_
 from experiments.commands.index import index
 from experiments.commands.programs import programs
 from signatures.errors import UserError
+
+_DISK = {
+    errno.ENOSPC: "Free some space and run the same command again (with --resume where it has one).",
+    errno.EDQUOT: "Free some space and run the same command again (with --resume where it has one).",
+    errno.EACCES: "Choose a folder that you may write to.",
+    errno.EROFS: "Choose a folder that you may write to.",
+    errno.ENOENT: "Check the path.",
+    errno.ENOTDIR: "Choose a path whose parents are folders.",
+    errno.EISDIR: "Name a file, not a folder.",
+}
 
 app = typer.Typer(
     name="verihop",
@@ -45,7 +56,7 @@ def main() -> None:
         typer.echo("verihop: interrupted.", err=True)
         sys.exit(130)
     except Exception as error:
-        if mistake := _user_error_within(error):
+        if mistake := _mistake_within(error):
             typer.echo(f"verihop: {mistake}", err=True)
             sys.exit(2)
         raise
@@ -56,11 +67,13 @@ def main() -> None:
         raise
 
 
-def _user_error_within(error: BaseException | None) -> UserError | None:
-    """Return the user's mistake that a library wrapped in an error of its own."""
+def _mistake_within(error: BaseException | None) -> str | None:
+    """Return what the user can mend among an error and its causes: libraries wrap such errors in their own."""
     while error is not None:
         if isinstance(error, UserError):
-            return error
+            return str(error)
+        if isinstance(error, OSError) and error.errno in _DISK:
+            return f"{error.strerror}: {error.filename or 'the output'}. {_DISK[error.errno]}"
         error = error.__cause__ or error.__context__
     return None
 

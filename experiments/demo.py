@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from signatures.errors import UserError
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 DEMO_CORPUS = Path(__file__).parents[1] / "corpora" / "demo"
 QUESTION = "Where was the chief engineer of the Corrant Coast Line born?"
-KNOBS = {"k": 4, "batch_size": 2, "max_hops": 2}  # small, so that the demo ends in minutes on two cores
+KNOBS: dict[str, Any] = {"k": 4, "batch_size": 2, "max_hops": 2}  # small, so that the demo ends in minutes on two cores
 METRICS = ("em", "f1[hotpot]", "all_gold@5")
 _MARK = ".verihop-demo"
 

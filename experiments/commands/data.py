@@ -78,10 +78,9 @@ def world(
     """Generate the fictional world that the simulated LM of the same seed partly remembers."""
     from experiments.world.generate import generate
 
-    made = generate(out, questions=questions, seed=seed)
+    passages_path, questions_path = generate(out, questions=questions, seed=seed)
     if as_json:
-        emit({"questions": str(made.questions_path), "passages": str(made.passages_path), "counts": made.counts})
+        emit({"questions": str(questions_path), "passages": str(passages_path)})
         return
-    say(", ".join(f"{count} {what}" for what, count in made.counts.items()))
-    say(f"Written: {made.questions_path}, {made.passages_path}")
-    next_step(f"verihop index {made.passages_path} --retriever bm25 --out {out / 'index'}")
+    say(f"Written: {questions_path}, {passages_path}")
+    next_step(f"verihop index {passages_path} --retriever bm25 --out {out / 'index'}")

@@ -82,9 +82,11 @@ def eval_(
         note(f"Report: {write_report([out], out / 'report.html')}")
     if as_json:
         emit(summary.as_dict())
-        return
-    from rich.console import Console
+    else:
+        from rich.console import Console
 
-    Console().print(summary.as_table())
-    say(f"Written: {out}")
-    next_step(f"verihop compare {out} OTHER_RUN")
+        Console().print(summary.as_table())
+        say(f"Written: {out}")
+        next_step(f"verihop compare {out} OTHER_RUN")
+    if summary.stopped:
+        raise typer.Exit(3)  # the rows are kept, but the run is not whole: scripts must see that

@@ -14,8 +14,8 @@ def index(
     out: Annotated[Path, typer.Option(help="Folder for the index.")],
     retriever: Annotated[str, typer.Option(help="bm25, bm25s, dense or hybrid.")] = "hybrid",
     embedder: Annotated[
-        str | None, typer.Option(help="A sentence-transformers model, by name or folder; all-MiniLM-L6-v2 by default.")
-    ] = None,
+        str, typer.Option(help="A sentence-transformers model, by name or folder.")
+    ] = "all-MiniLM-L6-v2",
     resume: options.Resume = False,
     overwrite: options.Overwrite = False,
     quiet: options.Quiet = False,
@@ -24,9 +24,14 @@ def index(
     """Index a corpus; an interrupted build goes on with --resume."""
     from corpora.index import build_index
 
-    chosen = {"embedder": embedder} if embedder else {}
     info = build_index(
-        corpus, out, retriever=retriever, resume=resume, overwrite=overwrite, progress=not quiet, **chosen
+        corpus,
+        out,
+        retriever=retriever,
+        embedder=embedder,
+        resume=resume,
+        overwrite=overwrite,
+        progress=not quiet,
     )
     if as_json:
         emit({"index": str(out), **info.model_dump(mode="json")})

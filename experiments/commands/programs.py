@@ -17,7 +17,7 @@ def programs(as_json: options.Json = False) -> None:
         rows[name] = {
             "summary": document.splitlines()[0],
             "source": next((word.rstrip(".") for word in document.split() if word.startswith("https://")), ""),
-            "presets": list(cls.PRESETS),  # type: ignore[attr-defined]
+            "presets": list(cls.PRESETS),
             "knobs": {
                 knob.name: {"default": knob.default, "space": str(knob.space) if knob.space else None}
                 for knob in knobs_of(cls).values()
@@ -33,7 +33,7 @@ def programs(as_json: options.Json = False) -> None:
         knobs = row["knobs"]
         listed = ", ".join(
             f"{knob}={value['default']}" + (f" ({value['space']})" if value["space"] else "")
-            for knob, value in knobs.items()  # type: ignore[attr-defined]
+            for knob, value in knobs.items()
         )
         say(f"    knobs: {listed or 'none'}")
-        say(f"    presets: {', '.join(row['presets'])}; at most {row['max_calls']} LM calls a question")  # type: ignore[arg-type]
+        say(f"    presets: {', '.join(row['presets'])}; at most {row['max_calls']} LM calls a question")

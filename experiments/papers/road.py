@@ -75,7 +75,7 @@ def hotpotqa(
     corpus = out / "data" / "passages.jsonl"
     pool([part.passages_path for part in parts], corpus)
     index, retrieve = _index(corpus, out, "hybrid")
-    questions = [read_questions(part.questions_path) for part in parts]
+    questions = [read_questions(part.questions_path) for part in parts if part.questions_path]
     setting = Setting(
         name="road_hotpotqa",
         trainset=select(questions[0], limit=train),
@@ -102,16 +102,16 @@ def world(
     from experiments.world.generate import generate
     from signatures.files import sha256_file
 
-    made = generate(out / "data", questions=2 * (train + dev), seed=seed)
-    index, retrieve = _index(made.passages_path, out, "bm25")
-    questions = read_questions(made.questions_path)
+    passages_path, questions_path = generate(out / "data", questions=2 * (train + dev), seed=seed)
+    index, retrieve = _index(passages_path, out, "bm25")
+    questions = read_questions(questions_path)
     setting = Setting(
         name="road_world",
         trainset=select(questions, split="train", limit=train),
         devset=select(questions, split="dev", limit=dev),
         retrieve=retrieve,
         index=index,
-        files={"questions.jsonl": sha256_file(made.questions_path), "passages.jsonl": sha256_file(made.passages_path)},
+        files={"questions.jsonl": sha256_file(questions_path), "passages.jsonl": sha256_file(passages_path)},
     )
     _run(setting, lm, out, threads, resume)
 
