@@ -1,6 +1,6 @@
 """Index folders: built once from a corpus, opened in milliseconds.
 
-An index is a folder of plain files: the passages (`passages.jsonl` with offsets), `bm25/` (tantivy), `bm25s/`, `dense/`
+An index is a folder of plain files: the passages (`passages.txt` with offsets), `bm25/` (tantivy), `bm25s/`, `dense/`
 (`vectors.npy`, FAISS codes for large corpora) and `index.json`, which is written last: without it nothing opens.
 """
 

@@ -15,10 +15,11 @@ import numpy as np
 from corpora.retrievers.engine import EMPTY, Ranking, best
 
 if TYPE_CHECKING:
-    from tantivy import Query, TextAnalyzer
+    from tantivy import Occur, Query, TextAnalyzer
 
 ANALYZER = "english_stems"
 _LONGEST_WORD = 40  # bytes; longer runs of letters are base64 and the like
+_KEPT_WORDS = 65_536  # query words whose clauses are kept ready; a few megabytes
 _TIE_LIMIT = 10_000  # how far the engine looks for the end of a run of equal scores
 
 _FUNCTION_WORDS = """
@@ -100,19 +101,27 @@ class Bm25Engine:
         index.reload()
         self.schema, self.searcher = index.schema, index.searcher()
         self._title_boost = title_boost
+        # Making a clause costs more than anything else outside the engine, and questions share their words.
+        self._clauses = functools.lru_cache(maxsize=_KEPT_WORDS)(self._build_clauses)
 
     def query(self, text: str) -> "Query | None":
         """Return the tantivy query for `text`, built from its words and never parsed; None where it has no word."""
+        from tantivy import Query
+
+        clauses = [
+            clause for stem, count in Counter(query_stems(text)).items() for clause in self._clauses(stem, count)
+        ]
+        return Query.boolean_query(clauses) if clauses else None
+
+    def _build_clauses(self, stem: str, count: int) -> "list[tuple[Occur, Query]]":
         from tantivy import Occur, Query
 
         clauses = []
-        for stem, count in Counter(query_stems(text)).items():
-            for field, boost in (("all", 1.0), ("title", self._title_boost)):
-                if boost:
-                    term = Query.term_query(self.schema, field, stem, index_option="freq")
-                    weight = boost * count
-                    clauses.append((Occur.Should, term if weight == 1 else Query.boost_query(term, weight)))
-        return Query.boolean_query(clauses) if clauses else None
+        for field, boost in (("all", 1.0), ("title", self._title_boost)):
+            if weight := boost * count:
+                term = Query.term_query(self.schema, field, stem, index_option="freq")
+                clauses.append((Occur.Should, term if weight == 1 else Query.boost_query(term, weight)))
+        return clauses
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking per query; empty for a query without any word."""

@@ -108,7 +108,7 @@ class DenseEngine:
         probed_share: float = 0.125,
     ):
         self.embedder = embedder
-        self._vectors = np.load(folder / VECTORS_FILE, mmap_mode="r", allow_pickle=False)
+        self._vectors = np.asarray(np.load(folder / VECTORS_FILE, mmap_mode="r", allow_pickle=False))
         self._factor = refine_factor
         self._codes: Any = None
         self._refine: Any = None

@@ -113,7 +113,9 @@ class Embedder:
         with self._lock:
             if self._model is None:
                 from sentence_transformers import SentenceTransformer
+                from transformers.utils import logging
 
+                logging.disable_progress_bar()  # a bar for reading one weights file, in the middle of ours
                 folder = self._folder()
                 source = self.id if folder is None else str(folder)
                 try:

@@ -89,7 +89,7 @@ class IndexRetriever:
             return found
         rankings = self.engine.rank([clean[place] for place in asked], min(k, len(self._store)))
         for place, ranking in zip(asked, rankings, strict=True):
-            found[place] = self._store.passages(ranking.rows.tolist(), ranking.scores.tolist())
+            found[place] = self._store.passages(ranking.rows, ranking.scores)
         return found
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:

@@ -48,8 +48,8 @@ def test_changed_and_missing_files_are_found_on_opening(tmp_path, corpus):
     for number, spoil in enumerate((lambda f: f.write_bytes(f.read_bytes()[:-1] + b"x"), lambda f: f.unlink())):
         folder = tmp_path / str(number)
         build_index(corpus, folder, retriever="bm25")
-        spoil(folder / "passages.jsonl")
-        with pytest.raises(UserError, match=r"passages.jsonl is missing or not the file"):
+        spoil(folder / "passages.txt")
+        with pytest.raises(UserError, match=r"passages.txt is missing or not the file"):
             open_index(folder)
 
 
