@@ -5,15 +5,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from experiments.world.facts import World
-from experiments.world.grammar import Fact, Name, Node, Pair, Plan, ask, compare, facts_of, value_of
+from experiments.world.grammar import Fact, Name, Node, Pair, Plan, ask, compare, facts_of, key, value_of
 from experiments.world.prose import Written
 from experiments.world.relations import BY_NAME, RELATIONS, relations_of
 
 Record = dict[str, Any]
 
+
 # Two-hop bridges are the bulk of HotpotQA; three-hop bridges and comparisons of chains are what MuSiQue and
 # 2WikiMultihopQA add. Weights of the shares, in the order of `_COMPOSERS`.
 _WEIGHTS = {"bridge-2": 40, "bridge-3": 25, "comparison": 12, "bridge-comparison": 11, "yes/no": 12}
+
+_PATIENCE = 500  # draws in a row that bring no new question before the world counts as asked out
 
 
 def compose(world: World, written: dict[str, Written], ids: dict[str, str], count: int, seed: int) -> Iterator[Record]:
@@ -28,9 +31,11 @@ def compose(world: World, written: dict[str, Written], ids: dict[str, str], coun
     """
     chance = random.Random(f"questions:{world.seed}:{seed}")
     seen: set[Plan] = set()
-    for _ in range(60 * count + 1000):
-        if len(seen) == count:
-            return
+    misses = 0
+    while len(seen) < count:
+        misses += 1
+        if misses > _PATIENCE:
+            raise ValueError(f"this world has little more than {len(seen)} questions of these kinds")
         kind = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
         plan = _COMPOSERS[kind](world, chance)
         if plan is None or plan in seen:
@@ -39,9 +44,8 @@ def compose(world: World, written: dict[str, Written], ids: dict[str, str], coun
         if answer is None:
             continue
         seen.add(plan)
+        misses = 0
         yield {"type": kind, **_record(world, written, ids, plan, answer, chance)}
-    if len(seen) < count:
-        raise ValueError(f"this world has only {len(seen)} questions of these kinds, not {count}")
 
 
 def answer_of(world: World, plan: Plan) -> str | None:
@@ -128,7 +132,7 @@ def _record(
     for fact in facts_of(plan):
         entity = value_of(fact.of, world.value) or ""
         value = world.value(entity, fact.relation) or ""
-        head = next(item for item in written if written[item].entity.name == entity)
+        head = key(entity)
         gold_ids.append(ids[head])
         gold_sentences.append([ids[head], written[head].stated[fact.relation]])
         key_facts.append(BY_NAME[fact.relation].statements[0].format(x=entity, y=value))

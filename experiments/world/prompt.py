@@ -6,6 +6,7 @@ the reply, and how many demonstrations stand before the task. Nothing else reach
 
 import re
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Literal
 
 from dspy.lm15 import Request
@@ -79,7 +80,7 @@ def _blocks(task: str) -> dict[str, str]:
     """Return the text below each header that has a line of its own; the first of a name counts."""
     headers = list(_HEADER.finditer(task))
     blocks: dict[str, str] = {}
-    for header, following in zip(headers, [*headers[1:], None], strict=True):
+    for header, following in zip_longest(headers, headers[1:]):
         text = task[header.end() : following.start() if following else len(task)]
         blocks.setdefault(header[1], text.strip())
     return blocks

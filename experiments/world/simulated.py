@@ -84,6 +84,9 @@ class SimulatedEngine:
             return 0.5
         return dice.roll("sampled word", request.config.seed or 0)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "SimulatedEngine":
+        return self  # nothing changes, and optimizers copy whole programs
+
     def close(self) -> None:
         """Nothing to close."""
 

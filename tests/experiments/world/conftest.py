@@ -1,0 +1,51 @@
+"""A simulated LM to measure, and one without faults to take single mechanisms apart."""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dspy
+import pytest
+
+from experiments.world.dials import Dials, read_dials
+from experiments.world.facts import World, make_world
+from experiments.world.simulated import SimulatedEngine
+from programs.lms.adapter import ChatForm
+
+
+def _faultless(**dials: float) -> Dials:
+    none = dict.fromkeys(read_dials().__dataclass_fields__, 0.0)
+    return Dials(**{**none, "reading_quoting_care": 1.0, "reading_lookalike_weight": 1.0, **dials})
+
+
+@contextlib.contextmanager
+def _running(
+    dials: Dials | None = None, adapter: dspy.Adapter | None = None, **settings: Any
+) -> Iterator[SimulatedEngine]:
+    engine = SimulatedEngine(0, dials)
+    settings = {"temperature": 0.0, "cache": False, **settings}
+    lm = dspy.LM(f"simulated/{engine.fingerprint}", engine=engine, **settings)
+    with dspy.context(lm=lm, adapter=adapter or ChatForm(), disable_history=True):
+        yield engine
+
+
+@pytest.fixture(scope="session")
+def faultless() -> Callable[..., Dials]:
+    """Return a function for dials at which nothing goes wrong, but for those given."""
+    return _faultless
+
+
+@pytest.fixture(scope="session")
+def running() -> Callable[..., Any]:
+    """Return a context manager that runs its block on a simulated LM; the committed dials unless others are given."""
+    return _running
+
+
+@pytest.fixture(scope="session")
+def world() -> World:
+    return make_world(0)
+
+
+@pytest.fixture(scope="session")
+def films(world: World) -> list[str]:
+    return [entity.name for entity in world.entities.values() if entity.kind == "film"]
