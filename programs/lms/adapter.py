@@ -22,6 +22,7 @@ from pydantic.fields import FieldInfo
 from programs.lms.rendering import defuse, is_passages, render
 from programs.lms.tolerant import coerce
 from programs.parts.meter import record
+from programs.parts.yesno import settled
 
 ProbabilityMode = Literal["logprobs", "samples", "verbalised"]
 Messages = list[dict[str, Any]]
@@ -145,6 +146,11 @@ class _Form:
             return "yes" if outputs.get(name) else "no"
         outputs = {name: defuse(value) if isinstance(value, str) else value for name, value in outputs.items()}
         return super().format_assistant_message_content(signature, outputs, missing_field_message)  # type: ignore[misc]
+
+    def _call_postprocess(self, processed: Any, original: Any, outputs: list[Any], *rest: Any) -> list[Inputs]:
+        if asks_yes_no(processed):
+            outputs = [settled(output) for output in outputs]
+        return super()._call_postprocess(processed, original, outputs, *rest)  # type: ignore[misc]
 
     def parse(self, signature: Any, completion: str) -> Inputs:
         """Return the output fields read from a reply.

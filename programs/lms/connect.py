@@ -1,0 +1,181 @@
+"""One call from an id to everything a program runs on: LM, adapter, context size and how P(yes) is read."""
+
+import functools
+import logging
+import os
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the first look at a model fetches a price list
+
+import dspy
+
+from programs.lms import server, smollm
+from programs.lms.adapter import ChatForm, JsonForm, ProbabilityMode
+from programs.lms.budget import Budget
+from programs.lms.caches import use_reply_cache
+from programs.lms.completions import CompletionsEngine
+from programs.lms.embedded import EmbeddedEngine
+from programs.lms.gguf import CONTEXT_SIZE as GGUF_CONTEXT_SIZE
+from programs.lms.gguf import GgufEngine
+from programs.lms.metered import MeteredLM, metered_lm
+from signatures.errors import UserError
+from signatures.files import sha256_file
+
+FORMS = (
+    "embedded, embedded:exact, gguf:<path>, <provider>/<model> (as openai/gpt-4o-mini), or a model name with --api-base"
+)
+MAX_TOKENS = 256
+
+
+@dataclass(frozen=True)
+class Connection:
+    """What a program runs on.
+
+    Args:
+        id: The id it was connected by.
+        lm: Counts its calls and keeps to the budget.
+        adapter: JSON replies where the LM enforces a schema, else marked fields.
+        context_size: Tokens of prompt and reply together; None when unknown, then nothing is cut.
+        probability_mode: How P(yes) is read.
+        weights_hash: SHA-256 of the weights, where the file is here.
+    """
+
+    id: str
+    lm: MeteredLM
+    adapter: Any
+    context_size: int | None
+    probability_mode: ProbabilityMode
+    weights_hash: str | None = None
+
+    def use(self) -> AbstractContextManager[None]:
+        """Return a context in which DSPy programs run on this LM, without keeping a history of every call."""
+        return dspy.context(lm=self.lm, adapter=self.adapter, disable_history=True)
+
+    def close(self) -> None:
+        """Free a model held in this process; it loads again when used."""
+        if isinstance(self.lm.engine, EmbeddedEngine | GgufEngine):
+            self.lm.engine.close()
+
+
+def connect(
+    lm_id: str = "embedded",
+    *,
+    api_base: str | None = None,
+    api_key_env: str | None = None,
+    model_type: Literal["chat", "text"] = "chat",
+    temperature: float | None = 0.0,
+    max_tokens: int | None = MAX_TOKENS,
+    cache: bool = True,
+    budget: Budget | None = None,
+    retries: int = 3,
+    context_size: int | None = None,
+    probability_mode: ProbabilityMode | Literal["auto"] = "auto",
+) -> Connection:
+    """Return a connection to an LM; weights load with the first call.
+
+    Args:
+        lm_id: `embedded`, `embedded:exact` (slower; replies independent of what runs beside them), `gguf:<path>`, or
+            any DSPy id.
+        api_base: Address of an OpenAI-compatible server; `lm_id` is then the model's name there.
+        api_key_env: Name of the environment variable with the key; only that key is sent to `api_base`.
+        model_type: "text" for completion-style models.
+        temperature: 0 for the likeliest reply.
+        max_tokens: Longest reply.
+        cache: Keep replies, by model, weights and prompt.
+        budget: Limits on calls, tokens, usd or seconds.
+        retries: Repeats after a failure that may pass.
+        context_size: Tokens the model holds, where it cannot be found out.
+        probability_mode: "auto" takes log-probabilities where the LM gives them (a server with `api_base` is asked
+            for one token, outside the budget), else samples.
+
+    Raises:
+        UserError: The id has no known form, a file or key is missing.
+        LMUnavailable: The server was asked for that one token and does not answer.
+    """
+    if cache:
+        use_reply_cache()
+    logging.getLogger("dspy.clients.lm").setLevel(logging.ERROR)  # cut replies are counted, not logged one by one
+    common: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "cache": cache}
+    common.update(budget=budget, num_retries=retries, model_type=model_type)
+    if api_base is not None:
+        return _to_server(lm_id, api_base, api_key_env, common, context_size, probability_mode)
+    if lm_id in ("embedded", "embedded:exact") or lm_id.startswith("gguf:"):
+        engine, name, weights, size = _local(lm_id)
+        lm = metered_lm(f"{name}@{weights[:16]}", engine=engine, **common)
+        mode: ProbabilityMode = "logprobs" if probability_mode == "auto" else probability_mode
+        count = engine.count_tokens if isinstance(engine, EmbeddedEngine) else None
+        return _connection(lm_id, lm, context_size or size, mode, weights, count)
+    provider, _, model = lm_id.partition("/")
+    if not provider or not model:
+        raise UserError(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
+    if key := server.checked_key(api_key_env):
+        common["api_key"] = key
+    return _to_provider(lm_id, common, context_size, probability_mode)
+
+
+@functools.cache
+def _engine(kind: str, argument: Any) -> EmbeddedEngine | GgufEngine:
+    """Return the one engine of this process for these weights: connections share the memory."""
+    return EmbeddedEngine(exact=argument) if kind == "embedded" else GgufEngine(argument)
+
+
+def _local(lm_id: str) -> tuple[EmbeddedEngine | GgufEngine, str, str, int]:
+    kind, _, argument = lm_id.partition(":")
+    if kind == "embedded":
+        exact = argument == "exact"
+        name = f"embedded/{smollm.NAME}{'-exact' if exact else ''}"
+        return _engine(kind, exact), name, smollm.weights_hash(), smollm.CONTEXT_SIZE
+    engine = _engine(kind, argument)
+    assert isinstance(engine, GgufEngine)
+    return engine, f"gguf/{engine.path.stem}", sha256_file(engine.path), GGUF_CONTEXT_SIZE
+
+
+def _to_server(
+    lm_id: str,
+    api_base: str,
+    api_key_env: str | None,
+    common: dict[str, Any],
+    size: int | None,
+    mode: ProbabilityMode | Literal["auto"],
+) -> Connection:
+    base, key, name = server.checked_base(api_base), server.checked_key(api_key_env), server.name_on_server(lm_id)
+    prefix = server.declare(base, api_key_env)
+    if common["model_type"] == "text":
+        engine = CompletionsEngine(base, name, key)
+        lm = metered_lm(f"{prefix}/{name}", engine=engine, **{**common, "model_type": "chat"})
+        return _connection(lm_id, lm, size, "samples" if mode == "auto" else mode)
+    lm = metered_lm(f"{prefix}/{name}", **common)
+    if mode == "auto":
+        probe = metered_lm(lm.model, num_retries=common["num_retries"])
+        mode = "logprobs" if server.gives_logprobs(probe) else "samples"
+    return _connection(lm_id, lm, size or server.context_size(base, name, key), mode)
+
+
+def _to_provider(
+    lm_id: str, common: dict[str, Any], size: int | None, mode: ProbabilityMode | Literal["auto"]
+) -> Connection:
+    try:
+        lm = metered_lm(lm_id, **common)
+        known = lm.supported_params
+    except dspy.utils.exceptions.LMError as error:
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(f"Unknown LM {lm_id!r}: {reason}. Choose from: {FORMS}.") from error
+    if mode == "auto":
+        mode = "logprobs" if "logprobs" in known else "samples"
+    return _connection(lm_id, lm, size, mode)
+
+
+def _connection(
+    lm_id: str,
+    lm: MeteredLM,
+    size: int | None,
+    mode: ProbabilityMode,
+    weights: str | None = None,
+    count_tokens: Any = None,
+) -> Connection:
+    form = JsonForm if lm.supports_response_schema else ChatForm
+    reply = lm.kwargs.get("max_tokens") or MAX_TOKENS
+    adapter = form(context_size=size, reply_tokens=reply, count_tokens=count_tokens, probability_mode=mode)
+    return Connection(lm_id, lm, adapter, size, mode, weights)

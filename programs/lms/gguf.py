@@ -1,0 +1,127 @@
+"""Any GGUF file as an LM, through llama.cpp in this process; on an accelerator where its build has one."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, TokenLogprob, TopLogprob, Usage
+
+from signatures.errors import UserError
+
+THREADS = 2
+SLOTS = 4  # requests decoded together; the context is divided among them
+CONTEXT_SIZE = 8192  # tokens for each of them, or less where the model was trained with less
+
+
+class GgufEngine:
+    """Answers `dspy.lm15` requests with the model in a GGUF file; loads on the first one.
+
+    Args:
+        path: The file.
+
+    Raises:
+        UserError: The file is missing or is no GGUF file.
+    """
+
+    supports_response_schema = True
+    supported_params = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed", "logprobs", "top_logprobs",
+                        "response_format")  # fmt: skip
+
+    def __init__(self, path: str):
+        self.path = Path(path).expanduser()
+        if not self.path.is_file():
+            raise UserError(f"No file {path!r}. Give the path of a GGUF file, as in gguf:models/qwen.gguf.")
+        with open(self.path, "rb") as file:
+            if file.read(4) != b"GGUF":
+                raise UserError(f"{path!r} is not a GGUF file.")
+        self._lock = threading.Lock()
+        self._server: Any = None
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "GgufEngine":
+        return self
+
+    def dump_state(self) -> dict[str, Any]:
+        """Return what `load_state` needs."""
+        return {"path": str(self.path)}
+
+    @classmethod
+    def load_state(cls, state: dict[str, Any]) -> "GgufEngine":
+        """Return an engine as it was when saved."""
+        return cls(**state)
+
+    def complete(self, request: Request) -> Response:
+        """Answer one request; called from many threads at once.
+
+        Raises:
+            ContextLengthError: The prompt does not fit.
+            RuntimeError: llama.cpp reports another failure.
+        """
+        reply = self._load().handle_chat_completions(_body(request))
+        if "error" in reply:
+            message = str(reply["error"].get("message", reply["error"]))
+            kind = ContextLengthError if "context" in message else RuntimeError
+            raise kind(message)
+        choice, usage = reply["choices"][0], reply.get("usage") or {}
+        content = (choice.get("logprobs") or {}).get("content")
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant([TextPart(choice["message"].get("content") or "")]),
+            finish_reason="length" if choice.get("finish_reason") == "length" else "stop",
+            usage=Usage(input_tokens=usage.get("prompt_tokens"), output_tokens=usage.get("completion_tokens")),
+            logprobs=None if content is None else tuple(_token(item) for item in content),
+        )
+
+    def close(self) -> None:
+        """Free the model; the next request loads it again."""
+        with self._lock:
+            self._server = None
+
+    def _load(self) -> Any:
+        with self._lock:
+            if self._server is None:
+                self._server = _start(self.path)
+            return self._server
+
+
+def _start(path: Path) -> Any:
+    import xllamacpp
+
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(path)
+    parameters.n_ctx = CONTEXT_SIZE * SLOTS
+    parameters.n_parallel = SLOTS
+    parameters.verbosity = -1
+    parameters.ui = False
+    for threads in (parameters.cpuparams, parameters.cpuparams_batch):
+        threads.n_threads = THREADS
+        threads.poll = 0  # waiting threads that spin slow it down to a token a second on a busy machine
+    return xllamacpp.Server(parameters)
+
+
+def _body(request: Request) -> dict[str, Any]:
+    config = request.config
+    system = request.system
+    if system is not None and not isinstance(system, str):
+        system = "".join(part.text for part in system if isinstance(part, TextPart))
+    turns = [{"role": message.role, "content": message.text or ""} for message in request.messages]
+    body: dict[str, Any] = {
+        "messages": ([{"role": "system", "content": system}] if system else []) + turns,
+        "temperature": config.temperature if config.temperature is not None else 0.0,
+        "max_tokens": config.max_tokens or 256,
+        "cache_prompt": True,
+    }
+    optional = {"top_p": config.top_p, "top_k": config.top_k, "seed": config.seed, "stop": list(config.stop) or None}
+    body.update({name: value for name, value in optional.items() if value is not None})
+    if config.logprobs is not None:
+        body.update(logprobs=True, top_logprobs=max(config.logprobs, 1))
+    asked = config.response_format
+    if asked is not None and asked.get("type") != "text":
+        schema = {"name": "reply", "schema": asked.get("schema") or {"type": "object"}, "strict": True}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    return body
+
+
+def _token(item: dict[str, Any]) -> TokenLogprob:
+    top = tuple(TopLogprob(token=other["token"], logprob=min(other["logprob"], 0.0)) for other in item["top_logprobs"])
+    return TokenLogprob(token=item["token"], logprob=min(item["logprob"], 0.0), top=top)

