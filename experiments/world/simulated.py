@@ -5,7 +5,9 @@ a sub-question asked for means taking the next step; passages mean reading; a qu
 on, whichever program asks. At temperature 0 a reply is a pure function of seed, dials and prompt.
 """
 
+import functools
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
@@ -17,6 +19,17 @@ from experiments.world.fields import fill
 from experiments.world.prompt import Prompt, understand
 from experiments.world.reply import count_tokens, spoil, text_logprobs, word_logprobs, write
 from experiments.world.skills.memory import Memory
+from signatures.files import sha256_text
+
+
+@functools.cache
+def rules() -> str:
+    """Return eight hexadecimal digits that change with the program text of the simulated LM.
+
+    Replies are cached under the model's name; without this, a mended skill would go on giving its old replies.
+    """
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    return sha256_text("\n".join(file.read_text(encoding="utf-8") for file in files))[:8]
 
 
 class SimulatedEngine:
@@ -37,8 +50,8 @@ class SimulatedEngine:
 
     @property
     def fingerprint(self) -> str:
-        """Return what tells two simulated LMs apart: seed and dials."""
-        return f"{self.seed}-{self.dials.fingerprint()}"
+        """Return what tells two simulated LMs apart: seed, dials and rules."""
+        return f"seed{self.seed}-{self.dials.fingerprint()}-{rules()}"
 
     def complete(self, request: Request) -> Response:
         """Return the reply to one request."""
