@@ -11,6 +11,7 @@ from experiments.world.dials import Dials, read_dials
 from experiments.world.facts import World, make_world
 from experiments.world.simulated import SimulatedEngine
 from programs.lms.adapter import ChatForm
+from programs.lms.metered import metered_lm
 
 
 def _faultless(**dials: float) -> Dials:
@@ -24,7 +25,7 @@ def _running(
 ) -> Iterator[SimulatedEngine]:
     engine = SimulatedEngine(0, dials)
     settings = {"temperature": 0.0, "cache": False, **settings}
-    lm = dspy.LM(f"simulated/{engine.fingerprint}", engine=engine, **settings)
+    lm = metered_lm(f"simulated/{engine.fingerprint}", engine=engine, **settings)
     with dspy.context(lm=lm, adapter=adapter or ChatForm(), disable_history=True):
         yield engine
 

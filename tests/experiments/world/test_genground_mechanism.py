@@ -13,6 +13,10 @@ from corpora.questions import Question, read_questions
 from experiments.statistics import paired
 from experiments.world.generate import generate
 from experiments.world.relations import BY_NAME
+from optimizers.examples import to_examples
+from optimizers.metrics.catalog import get_metric
+from optimizers.teleprompters import Task
+from optimizers.teleprompters import compile as optimize
 from programs.genground import GenGround
 from signatures.text import normalize_answer
 from signatures.types import Passage, Retriever
@@ -116,3 +120,21 @@ def test_the_whole_beats_answering_from_memory_and_one_good_retrieval(benchmark,
                 for question in questions
             ]
         assert paired(simple, scores()).low > 0
+
+
+def test_compiling_with_demonstrations_helps(benchmark, running):
+    retrieve, questions = benchmark
+    train, dev = ([item for item in questions if item.split == split] for split in ("train", "dev"))
+    metric = get_metric("em")
+    program = GenGround(retrieve)
+
+    def scores_of(candidate: GenGround) -> list[float]:
+        pairs = zip(dev, to_examples(dev), strict=True)
+        return [float(metric(example, candidate(question=question.question)) or 0) for question, example in pairs]
+
+    with running():
+        task = Task(trainset=to_examples(train)[:40], score=metric, max_demos=4, threads=1)
+        compiled = optimize(program, task, optimizer="bootstrap")
+        difference = paired(scores_of(program), scores_of(compiled.program))
+    assert sum(compiled.accepted.values()) > 4
+    assert difference.low > 0

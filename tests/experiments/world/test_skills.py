@@ -10,6 +10,8 @@ from experiments.world.dials import read_dials
 from experiments.world.grammar import ask, key, parse_question
 from experiments.world.relations import BY_NAME
 from experiments.world.skills.memory import Memory
+from programs.lms.adapter import ChatForm
+from programs.parts.probability import probability
 from signatures.genground import ConcludeAnswer, DeduceAnswer, GroundAnswer
 from signatures.multihop import WriteQuery
 from signatures.reading import AnswerFromMemory, ReadAnswer
@@ -244,3 +246,15 @@ def test_demonstrations_make_reading_more_careful(running, faultless, world, fil
 
 def test_names_are_compared_without_case_and_articles():
     assert key("The Silver Harbour") == key("the silver harbour.")
+
+
+@pytest.mark.parametrize("mode", ["logprobs", "samples", "verbalised"])
+def test_probabilities_of_yes_come_in_all_three_modes(running, faultless, world, films, mode):
+    relevant = dspy.Predict(Relevant)
+    with running(faultless(judging_overconfidence=0.9), ChatForm(probability_mode=mode)):
+        for film, other in itertools.pairwise(films[:6]):
+            question = f"Who directed {film}?"
+            yes = probability(relevant, question=question, passages=[passage(world, film, "director")], samples=15)
+            no = probability(relevant, question=question, passages=[passage(world, other, "director")], samples=15)
+            assert yes.mode == mode
+            assert yes.value > 0.5 > no.value
