@@ -6,6 +6,7 @@ sections 3.1 to 3.3 (the loop), 3.3 (batches), 6.2 (ablations). https://arxiv.or
 Departure: the paper leaves open what happens when the hops run out; one more call then concludes from the settled hops.
 Departure: a claim to be finished before any hop was settled is not believed: the step is grounded as a hop first.
 Departure: a sub-question that repeats an earlier one ends the loop, for nothing new can come of it.
+Departure: a sub-question of fewer than three words asks nothing; the question itself is grounded in its place.
 Departure: an unreadable deduction ends the loop; an unreadable grounding counts as "nothing citable".
 Departure: evidence counts as cited only when it can be found in the batch that was read (share of words >= 0.6).
 Departure: the public code grounds without the early stop of section 3.3; the preset "code" does as the code does.
@@ -92,7 +93,7 @@ class GenGround(dspy.Module):
                 break
             if step.finished and hops and step.answer:
                 return self._outcome(step.answer, hops, read)
-            sub_question = step.sub_question or question
+            sub_question = step.sub_question if len(step.sub_question.split()) >= 3 else question
             if normalize_answer(sub_question) in {normalize_answer(hop.question) for hop in hops}:
                 break
             given = passages if not hops or self.retrieve is None else None

@@ -84,7 +84,7 @@ def test_later_hops_build_on_the_corrected_answer(scripted, retriever):
 
 
 def test_the_cap_forces_a_conclusion(scripted, retriever):
-    scripted(story([step(f"Question {number}?") for number in range(9)]))
+    scripted(story([step(f"What is number {number}?") for number in range(9)]))
     result = GenGround(retriever, max_hops=2)("Question?")
     assert (result.answer, len(result.hops)) == ("concluded", 2)
 
@@ -147,13 +147,13 @@ def test_the_public_codes_way_needs_batches_of_two():
 
 
 def test_given_passages_replace_the_first_retrieval_only(scripted, retriever, passages):
-    scripted(story([step(), step("Second?"), END]))
+    scripted(story([step(), step("What comes second?"), END]))
     GenGround(retriever)("Question?", passages=[passages[4]])
-    assert retriever.queries == ["Second?"]
+    assert retriever.queries == ["What comes second?"]
 
 
 def test_given_passages_serve_every_hop_without_a_retriever(scripted, passages):
-    scripted(story([step(), step("Second?"), END]))
+    scripted(story([step(), step("What comes second?"), END]))
     result = GenGround()("Question?", passages=[passages[4]])
     assert [hop.passage_ids for hop in result.hops] == [["p4"], ["p4"]]
 
@@ -178,7 +178,7 @@ def test_the_call_bound_is_tight(k, batch_size, max_hops, switches, scripted):
     def worst(system, user):
         if "help to check the answer" in system:
             return {"evidence": "common words"}
-        return step(f"Question {next(counter)}?") | {"evidence": "", "answer": "x"}
+        return step(f"What is number {next(counter)}?") | {"evidence": "", "answer": "x"}
 
     engine = scripted(worst)
     pool = [Passage(id=str(number), text="common words") for number in range(12)]
@@ -189,3 +189,9 @@ def test_the_call_bound_is_tight(k, batch_size, max_hops, switches, scripted):
     program = GenGround(retrieve, k=k, batch_size=batch_size, max_hops=max_hops, **switches)
     program("Question?")
     assert len(engine.requests) == program.max_calls()
+
+
+def test_a_sub_question_of_one_word_asks_nothing_so_the_question_is_grounded(scripted, retriever):
+    scripted(story([step("answer", "Bert Oyle"), END]))
+    result = GenGround(retriever)("Who is the harbour master?")
+    assert (result.hops[0].question, result.hops[0].answer) == ("Who is the harbour master?", "Ansa Merrow")
