@@ -10,6 +10,7 @@ from typing import Any, Literal
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the first look at a model fetches a price list
 
 import dspy
+from dspy.clients.backend_selection import select_backend
 
 from programs.lms import server, smollm
 from programs.lms.adapter import ChatForm, JsonForm, ProbabilityMode
@@ -158,6 +159,8 @@ def _to_provider(
 ) -> Connection:
     try:
         lm = metered_lm(lm_id, **common)
+        if not (select_backend(lm).native or lm_id.split("/")[0] in _litellm_providers()):
+            raise UserError(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
         known = lm.supported_params
     except dspy.utils.exceptions.LMError as error:
         reason = " ".join(str(error).split())[:300]
@@ -165,6 +168,12 @@ def _to_provider(
     if mode == "auto":
         mode = "logprobs" if "logprobs" in known else "samples"
     return _connection(lm_id, lm, size, mode)
+
+
+def _litellm_providers() -> set[str]:
+    import litellm
+
+    return {getattr(provider, "value", provider) for provider in litellm.provider_list}
 
 
 def _connection(

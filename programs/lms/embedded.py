@@ -45,11 +45,13 @@ class _Job:
 class EmbeddedEngine:
     """Answers `dspy.lm15` requests with SmolLM2-135M-Instruct; loads on the first one (about 3 s, once 10 s).
 
-    At temperature 0 a prompt gets the same reply every time it is asked alone. Beside others the last digits of the
-    sums change with the batch, and about one reply in four departs at some word, unless `exact`.
+    Sums are rounded differently with the batch, and when a prompt's beginning is already in the prefix cache: a reply
+    at temperature 0 may then depart at some word from what the same prompt got before, and P(yes) moves by about a
+    hundredth. The reply cache hides it from repeated runs; `exact` ends it.
 
     Args:
-        exact: Replies do not depend on what is decoded beside them; takes about twice the time.
+        exact: Compute in float32 throughout: replies depend on the prompt alone, P(yes) up to its sixth decimal; takes
+            about twice the time.
     """
 
     supports_response_schema = True

@@ -135,7 +135,8 @@ class MeteredLM(dspy.LM):
         """Return the error to raise: what a user can mend in one line, the rest as it is."""
         if isinstance(error.__cause__, UserError):
             return error.__cause__
-        refused = isinstance(error, LMInvalidRequestError) and not isinstance(error, LMUnsupportedModelError)
+        missing = isinstance(error, LMUnsupportedModelError) or getattr(error, "status", None) == 404
+        refused = isinstance(error, LMInvalidRequestError) and not missing
         remote = isinstance(self.engine, str) or not isinstance(error, LMUnexpectedError)
         if isinstance(error, ContextWindowExceededError) or refused or not remote:
             return error

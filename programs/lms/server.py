@@ -60,7 +60,7 @@ def declare(api_base: str, api_key_env: str | None) -> str:
     prefix = "server-" + hashlib.sha256(api_base.encode()).hexdigest()[:8]
     policy = lm15.AccessPolicy(provider=prefix, env_keys=(api_key_env,) if api_key_env else (), base_url=api_base)
     definition = lm15.ProviderDefinition.chat(
-        policy, compat=lm15.OpenAIChatCompat.preset("vllm"), placeholder_key="none"
+        policy, compat=lm15.OpenAIChatCompat.preset("vllm"), placeholder_key=None if api_key_env else "none"
     )
     lm15.register_provider(definition, supports=lm15.ModelSupport(response_schema=True), replace=True)
     return prefix

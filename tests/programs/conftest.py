@@ -1,0 +1,105 @@
+"""Engines and servers that stand in for LMs."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import dspy
+import pytest
+from dspy.clients.cache import Cache
+from dspy.lm15 import Message, Request, Response, TextPart, Usage
+
+
+class EchoEngine:
+    """Replies with what `reply` says, 10 tokens in and 5 out; keeps the requests."""
+
+    supports_response_schema = False
+
+    def __init__(self, reply: Callable[[Request], str] | str = "yes"):
+        self.reply = reply
+        self.requests: list[Request] = []
+
+    def __deepcopy__(self, memo: dict) -> "EchoEngine":
+        return self
+
+    def complete(self, request: Request) -> Response:
+        self.requests.append(request)
+        text = self.reply if isinstance(self.reply, str) else self.reply(request)
+        usage = Usage(input_tokens=10, output_tokens=5)
+        message = Message.assistant([TextPart(text)])
+        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+
+
+class FakeServer:
+    """An OpenAI-compatible server on loopback that answers from `replies` (the last one again and again)."""
+
+    def __init__(self) -> None:
+        self.text = "yes"
+        self.top: dict[str, float] | None = {"Yes": -0.3, "No": -1.5, " yes": -3.0}
+        self.failures: list[int] = []  # status codes to answer with first
+        self.garbage = False
+        self.seen: list[tuple[str, dict[str, str], dict[str, Any]]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *args: Any) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                self.answer(200, {"data": [{"id": "m", "max_model_len": 4096}]})
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                outer.seen.append((self.path, dict(self.headers), body))
+                if outer.failures:
+                    self.answer(outer.failures.pop(0), {"error": {"message": "try later"}})
+                else:
+                    self.answer(200, outer.completion(self.path, body))
+
+            def answer(self, status: int, payload: dict[str, Any]) -> None:
+                data = b"<html>not json" if outer.garbage else json.dumps(payload).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.base = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
+        threading.Thread(target=self.http.serve_forever, daemon=True, kwargs={"poll_interval": 0.01}).start()
+
+    def completion(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
+        if path.endswith("/chat/completions"):
+            choice["message"] = {"role": "assistant", "content": self.text}
+        else:
+            choice["text"] = self.text
+        if body.get("logprobs") and self.top is not None:
+            alternatives = [{"token": token, "logprob": value, "bytes": None} for token, value in self.top.items()]
+            choice["logprobs"] = {"content": [{**alternatives[0], "top_logprobs": alternatives}]}
+        usage = {"prompt_tokens": 7, "completion_tokens": 1, "total_tokens": 8}
+        return {"id": "x", "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    fake = FakeServer()
+    yield fake
+    fake.http.shutdown()
+    fake.http.server_close()
+
+
+@pytest.fixture
+def echo() -> type[EchoEngine]:
+    return EchoEngine
+
+
+@pytest.fixture(autouse=True)
+def memory_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    """Keep replies in memory for one test only, and never wait between attempts."""
+    cache = Cache(enable_disk_cache=False, enable_memory_cache=True, disk_cache_dir=str(tmp_path))
+    monkeypatch.setattr(dspy, "cache", cache)
+    monkeypatch.setattr("programs.lms.connect.use_reply_cache", lambda: None)
+    monkeypatch.setattr("programs.lms.metered._wait", lambda error, attempt: 0.0)

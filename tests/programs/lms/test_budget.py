@@ -1,0 +1,99 @@
+"""Budgets hold, whatever the limits and however many threads."""
+
+import copy
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from programs.lms.budget import Budget, BudgetExceeded
+from signatures.errors import UserError
+
+
+def spend(budget: Budget, *, at_most: int, actual: int, usd: float = 0.0) -> bool:
+    try:
+        with budget.reserve(tokens=at_most) as booking:
+            booking.tokens, booking.usd = actual, usd
+    except BudgetExceeded:
+        return False
+    return True
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    calls=st.integers(0, 12),
+    tokens=st.integers(0, 400),
+    costs=st.lists(st.tuples(st.integers(1, 60), st.integers(0, 60)), min_size=1, max_size=40),
+)
+def test_nothing_runs_past_calls_or_tokens_under_threads(calls: int, tokens: int, costs: list[tuple[int, int]]) -> None:
+    budget = Budget(calls=calls, tokens=tokens)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda cost: spend(budget, at_most=max(cost), actual=min(cost)), costs))
+    assert budget.spent["calls"] <= calls
+    assert budget.spent["tokens"] <= tokens
+
+
+def test_a_call_that_is_refused_costs_nothing_and_the_finished_stay_booked() -> None:
+    budget = Budget(calls=2)
+    done = [spend(budget, at_most=10, actual=7) for _ in range(5)]
+    assert done == [True, True, False, False, False]
+    assert budget.spent["tokens"] == 14
+
+
+def test_calls_in_flight_hold_their_tokens_until_they_report() -> None:
+    budget = Budget(tokens=100)
+    with budget.reserve(tokens=60) as booking:
+        assert not spend(budget, at_most=60, actual=1)
+        booking.tokens = 30
+    assert spend(budget, at_most=60, actual=1)
+
+
+@settings(deadline=None, max_examples=20)
+@given(price=st.floats(0.01, 1.0), limit=st.floats(0.0, 5.0))
+def test_equal_prices_never_pass_the_limit_in_usd(price: float, limit: float) -> None:
+    budget = Budget(usd=limit)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: spend(budget, at_most=1, actual=1, usd=price), range(20)))
+    assert budget.spent["usd"] <= limit + price + 1e-9  # the first price is unknown until paid
+    if limit >= price:
+        assert budget.spent["usd"] <= limit + 1e-9
+
+
+def test_the_clock_starts_with_the_first_call() -> None:
+    now = [100.0]
+    budget = Budget(seconds=10, clock=lambda: now[0])
+    now[0] = 500.0
+    assert spend(budget, at_most=1, actual=1)
+    now[0] = 509.0
+    assert spend(budget, at_most=1, actual=1)
+    now[0] = 511.0
+    assert not spend(budget, at_most=1, actual=1)
+
+
+def test_a_budget_in_usd_refuses_an_lm_without_a_price() -> None:
+    with pytest.raises(UserError, match="no price"), Budget(usd=1).reserve(tokens=1):
+        pass
+
+
+def test_a_failed_call_gives_its_room_back() -> None:
+    budget = Budget(tokens=10)
+    for _ in range(3):
+        with pytest.raises(RuntimeError), budget.reserve(tokens=10):
+            raise RuntimeError
+    assert budget.spent["tokens"] == 0
+
+
+def test_copies_share_one_purse() -> None:
+    budget = Budget(calls=1)
+    assert copy.deepcopy(budget) is budget
+
+
+@pytest.mark.parametrize("limit", [-1, float("nan"), float("inf")])
+def test_a_bad_limit_is_refused_by_name(limit: float) -> None:
+    with pytest.raises(UserError, match="tokens"):
+        Budget(tokens=limit)  # type: ignore[arg-type]
+
+
+def test_the_exception_passes_by_what_catches_exceptions() -> None:
+    assert not issubclass(BudgetExceeded, Exception)

@@ -1,0 +1,165 @@
+"""From an id to something that answers, and one clear line where that cannot be."""
+
+import socket
+
+import dspy
+import pytest
+
+from programs.lms.adapter import ChatForm, JsonForm
+from programs.lms.connect import connect
+from programs.lms.metered import LMUnavailable
+from programs.parts.meter import metered
+from signatures.errors import UserError
+
+
+@pytest.mark.parametrize("lm_id", ["gpt4", "", "/x", "openai/", "embedde"])
+def test_an_unknown_id_lists_the_forms(lm_id: str) -> None:
+    with pytest.raises(UserError, match=r"embedded.*gguf:<path>.*--api-base"):
+        connect(lm_id)
+
+
+@pytest.mark.slow  # asks LiteLLM, which takes seconds to import
+def test_an_unknown_provider_lists_the_forms() -> None:
+    with pytest.raises(UserError, match=r"no-such-provider/x.*embedded"):
+        connect("no-such-provider/x")
+
+
+def test_a_known_provider_needs_no_server_to_connect() -> None:
+    connection = connect("openai/gpt-4o-mini")
+    assert isinstance(connection.adapter, JsonForm)
+    assert connection.probability_mode == "logprobs"
+
+
+@pytest.mark.parametrize("base", ["localhost:8000", "ftp://x/v1", "http://"])
+def test_an_address_that_is_none_is_refused(base: str) -> None:
+    with pytest.raises(UserError, match="api-base"):
+        connect("m", api_base=base)
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(UserError, match=r"nowhere\.gguf"):
+        connect("gguf:nowhere.gguf")
+
+
+def test_a_file_of_another_kind_is_refused(tmp_path) -> None:
+    path = tmp_path / "x.gguf"
+    path.write_bytes(b"text")
+    with pytest.raises(UserError, match="not a GGUF file"):
+        connect(f"gguf:{path}")
+
+
+def test_a_server_with_logprobs_is_found_out(server) -> None:
+    connection = connect("openai/m", api_base=server.base)
+    assert connection.probability_mode == connection.adapter.probability_mode == "logprobs"
+    assert connection.context_size == 4096
+    assert isinstance(connection.adapter, JsonForm)
+
+
+def test_a_server_without_logprobs_is_sampled(server) -> None:
+    server.top = None
+    assert connect("m", api_base=server.base).probability_mode == "samples"
+
+
+def test_a_server_that_refuses_logprobs_is_sampled(server) -> None:
+    server.failures = [400]
+    assert connect("m", api_base=server.base).probability_mode == "samples"
+
+
+def test_a_given_mode_asks_nothing(server) -> None:
+    assert connect("m", api_base=server.base, probability_mode="verbalised").probability_mode == "verbalised"
+    assert server.seen == []
+
+
+def test_a_program_runs_on_a_server_and_is_metered(server) -> None:
+    server.text = '{"answer": "Paris"}'
+    connection = connect("hosted_vllm/org/model", api_base=server.base)
+    with connection.use(), metered() as meter:
+        assert dspy.Predict("question -> answer")(question="Capital of France?").answer == "Paris"
+    assert (meter.calls, meter.prompt_tokens, meter.completion_tokens) == (1, 7, 1)
+    path, _, body = server.seen[-1]
+    assert path == "/v1/chat/completions"
+    assert body["model"] == "org/model"
+    assert body["response_format"]["type"] == "json_schema"
+
+
+def test_no_key_of_another_service_is_sent(server, monkeypatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    connection = connect("openai/m", api_base=server.base)
+    connection.lm("hello")
+    assert "sk-secret" not in str(server.seen)
+
+
+def test_only_the_named_key_is_sent_and_never_saved(server, monkeypatch) -> None:
+    monkeypatch.setenv("LAB_KEY", "lab-secret")
+    connection = connect("openai/m", api_base=server.base, api_key_env="LAB_KEY")
+    connection.lm("hello")
+    assert server.seen[-1][1]["Authorization"] == "Bearer lab-secret"
+    assert "lab-secret" not in str(connection.lm.dump_state())
+
+
+def test_a_key_that_is_not_set_is_named(server, monkeypatch) -> None:
+    monkeypatch.delenv("LAB_KEY", raising=False)
+    with pytest.raises(UserError, match="LAB_KEY"):
+        connect("openai/m", api_base=server.base, api_key_env="LAB_KEY")
+
+
+def test_a_server_that_is_not_there_is_one_line() -> None:
+    with socket.socket() as probe:  # a port that was free a moment ago
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with pytest.raises(LMUnavailable, match="does not answer") as caught:
+        connect("m", api_base=f"http://127.0.0.1:{port}/v1")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_busy_server_is_tried_again(server, status: int) -> None:
+    connection = connect("m", api_base=server.base, retries=2, probability_mode="samples")
+    server.failures = [status, status]
+    assert connection.lm("hello") == ["yes"]
+    server.failures = [status] * 3
+    with pytest.raises(LMUnavailable, match="does not answer"):
+        connection.lm("another")
+    assert len(server.seen) == 6
+
+
+@pytest.mark.parametrize("status", [401, 404])
+def test_a_refusal_is_not_tried_again(server, status: int) -> None:
+    connection = connect("m", api_base=server.base, probability_mode="samples")
+    server.failures = [status]
+    with pytest.raises(LMUnavailable):
+        connection.lm("hello")
+    assert len(server.seen) == 1
+
+
+def test_garbage_is_one_line(server) -> None:
+    connection = connect("m", api_base=server.base, retries=1, probability_mode="samples")
+    server.garbage = True
+    with pytest.raises(LMUnavailable, match="does not answer"):
+        connection.lm("hello")
+
+
+def test_two_servers_never_share_cached_replies(server) -> None:
+    one = connect("m", api_base=server.base, probability_mode="samples")
+    other = connect("m", api_base=server.base.replace("/v1", "/v2"), probability_mode="samples")
+    assert one.lm.model != other.lm.model
+
+
+def test_a_completion_style_model_gets_one_text(server) -> None:
+    server.text = "[[ ## answer ## ]]\nParis"
+    connection = connect("m", api_base=server.base, model_type="text")
+    assert isinstance(connection.adapter, ChatForm)
+    with connection.use(), metered() as meter:
+        assert dspy.Predict("question -> answer")(question="Capital of France?").answer == "Paris"
+    path, _, body = server.seen[-1]
+    assert path == "/v1/completions"
+    assert body["prompt"].endswith("Answer:\n")
+    assert meter.prompt_tokens == 7
+
+
+@pytest.mark.parametrize("trouble", [429, 500, 404, "garbage"])
+def test_a_completion_style_server_in_trouble_is_one_line(server, trouble) -> None:
+    connection = connect("m", api_base=server.base, model_type="text", retries=0)
+    server.garbage, server.failures = trouble == "garbage", [] if trouble == "garbage" else [trouble]
+    with pytest.raises(LMUnavailable):
+        connection.lm("hello")

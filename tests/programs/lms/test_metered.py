@@ -1,0 +1,127 @@
+"""Every call is counted once, in one place, whatever engine answers it."""
+
+import asyncio
+import copy
+from concurrent.futures import ThreadPoolExecutor
+
+import dspy
+import pytest
+from dspy.lm15 import RateLimitError, ServerError
+
+from programs.lms.adapter import ChatForm
+from programs.lms.budget import Budget, BudgetExceeded
+from programs.lms.metered import LMUnavailable, metered_lm
+from programs.parts.fanout import fanout
+from programs.parts.meter import metered
+
+
+def test_a_call_counts_its_tokens_and_a_cache_hit_what_it_saved(echo) -> None:
+    lm = metered_lm("echo/a@1", engine=echo())
+    with metered() as meter:
+        lm("hello")
+        lm("hello")
+    assert (meter.calls, meter.cached_calls, meter.rounds) == (2, 1, 2)
+    assert (meter.prompt_tokens, meter.completion_tokens, meter.cached_tokens) == (10, 5, 15)
+
+
+def test_cache_hits_are_free_when_the_budget_is_used_up(echo) -> None:
+    engine = echo()
+    lm = metered_lm("echo/a@1", engine=engine, budget=Budget(calls=1))
+    lm("hello")
+    assert lm("hello") == ["yes"]
+    with pytest.raises(BudgetExceeded, match="1 calls"):
+        lm("something else")
+    assert len(engine.requests) == 1
+
+
+def test_no_call_reaches_the_engine_past_the_budget_even_with_threads(echo) -> None:
+    engine = echo()
+    lm = metered_lm("echo/a@1", engine=engine, cache=False, budget=Budget(calls=5))
+
+    def ask(number: int) -> bool:
+        try:
+            lm(f"question {number}")
+        except BudgetExceeded:
+            return False
+        return True
+
+    with ThreadPoolExecutor(16) as pool:
+        answered = list(pool.map(ask, range(40)))
+    assert sum(answered) == len(engine.requests) == 5
+
+
+def test_the_budget_ends_a_program_through_code_that_swallows_exceptions(echo) -> None:
+    lm = metered_lm("echo/a@1", engine=echo(), cache=False, budget=Budget(calls=2))
+    evaluate = dspy.Evaluate(
+        devset=[dspy.Example(question=str(n)).with_inputs("question") for n in range(8)],
+        metric=lambda example, prediction, trace=None: 1.0,
+        num_threads=2,
+        display_progress=False,
+    )
+    with dspy.context(lm=lm, adapter=ChatForm(), disable_history=True), pytest.raises(BudgetExceeded):
+        evaluate(dspy.Predict("question -> answer"))
+
+
+def test_copies_count_and_pay_together(echo) -> None:
+    lm = metered_lm("echo/a@1", engine=echo(), cache=False, budget=Budget(calls=2))
+    with metered() as meter:
+        lm.copy(temperature=1.0)("a")
+        copy.deepcopy(lm)("b")
+        with pytest.raises(BudgetExceeded):
+            lm("c")
+    assert meter.calls == 2
+
+
+def test_rollouts_reach_the_engine_as_seeds_and_stay_apart_in_the_cache(echo) -> None:
+    engine = echo()
+    lm = metered_lm("echo/a@1", engine=engine, temperature=1.0)
+    for rollout in (1, 2, 1):
+        lm("hello", rollout_id=rollout)
+    assert [request.config.seed for request in engine.requests] == [1, 2]
+
+
+def test_a_failure_that_passes_is_tried_again(echo) -> None:
+    failures = [RateLimitError("429"), ServerError("500")]
+
+    def reply(request) -> str:
+        if failures:
+            raise failures.pop()
+        return "done"
+
+    budget = Budget(calls=10)
+    lm = metered_lm("echo/a@1", engine=echo(reply), cache=False, budget=budget)
+    with metered() as meter:
+        assert lm("hello") == ["done"]
+    assert meter.calls == 1
+    assert budget.spent["calls"] == 3  # each attempt may cost
+
+
+def test_a_failure_that_stays_is_one_line(echo) -> None:
+    def reply(request) -> str:
+        raise ServerError("out of\nmemory")
+
+    lm = metered_lm("echo/a@1", engine=echo(reply), cache=False, num_retries=1)
+    with pytest.raises(LMUnavailable, match=r"^LM echo/a@1 does not answer: .*out of memory.*\.$"):
+        lm("hello")
+
+
+def test_calls_side_by_side_are_one_round(echo) -> None:
+    lm = metered_lm("echo/a@1", engine=echo(), cache=False)
+    with metered() as meter:
+        fanout([lambda n=n: lm(f"{n}") for n in range(4)])
+        lm("after")
+    assert (meter.calls, meter.rounds) == (5, 2)
+
+
+def test_an_async_call_is_counted_too(echo) -> None:
+    lm = metered_lm("echo/a@1", engine=echo())
+    with metered() as meter:
+        assert asyncio.run(lm.acall("hello")) == ["yes"]
+        assert lm("hello") == ["yes"]
+    assert (meter.calls, meter.cached_calls) == (2, 1)
+
+
+def test_the_retries_survive_saving(echo) -> None:
+    state = metered_lm("openai/gpt-4o-mini", num_retries=5, temperature=0.0).dump_state()
+    assert state["num_retries"] == 5
+    assert "budget" not in state
