@@ -5,8 +5,10 @@ left out of queries, which changes no ranking that was measured and makes querie
 """
 
 import functools
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,10 +17,11 @@ import numpy as np
 from corpora.retrievers.engine import EMPTY, Ranking, best
 
 if TYPE_CHECKING:
-    from tantivy import Occur, Query, TextAnalyzer
+    from tantivy import DocAddress, Occur, Query, TextAnalyzer
 
 ANALYZER = "english_stems"
 _LONGEST_WORD = 40  # bytes; longer runs of letters are base64 and the like
+_MOST_WORKERS, _QUERIES_PER_WORKER = 8, 32  # threads that search one batch, and what makes one more worth while
 _KEPT_WORDS = 65_536  # query words whose clauses are kept ready; a few megabytes
 _TIE_LIMIT = 10_000  # how far the engine looks for the end of a run of equal scores
 
@@ -125,18 +128,33 @@ class Bm25Engine:
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking per query; empty for a query without any word."""
-        return [self._rank(query, k) for query in queries]
+        built = [self.query(query) for query in queries]
+        return [self._ranking(hits, k) for hits in self._search_all(built, k)]
 
-    def _rank(self, text: str, k: int) -> Ranking:
-        query = self.query(text)
+    def _search_all(self, queries: "list[Query | None]", k: int) -> "list[list[tuple[float, DocAddress]]]":
+        """Search on several cores when there are many queries: the engine lets go of the interpreter meanwhile."""
+        workers = min(_MOST_WORKERS, os.cpu_count() or 1, len(queries) // _QUERIES_PER_WORKER)
+        if workers < 2:
+            return [self._search(query, k) for query in queries]
+        shares = [queries[worker::workers] for worker in range(workers)]
+        with ThreadPoolExecutor(workers) as pool:
+            found = list(pool.map(lambda share: [self._search(query, k) for query in share], shares))
+        return [found[place % workers][place // workers] for place in range(len(queries))]
+
+    def _search(self, query: "Query | None", k: int) -> "list[tuple[float, DocAddress]]":
         if query is None:
-            return EMPTY
+            return []
         limit = k + 1
         hits = self.searcher.search(query, limit, count=False).hits
         # Where equal scores straddle the cut, the engine's choice depends on its segments: see all of them, then cut.
         while len(hits) == limit and hits[-1][0] == hits[k - 1][0] and limit < _TIE_LIMIT:
             limit *= 4
             hits = self.searcher.search(query, limit, count=False).hits
+        return hits
+
+    def _ranking(self, hits: "list[tuple[float, DocAddress]]", k: int) -> Ranking:
+        if not hits:
+            return EMPTY
         rows = self.searcher.fast_field_values("row", [address for _, address in hits])
         scores = np.array([score for score, _ in hits], dtype=np.float64)
         return best(np.array(rows, dtype=np.int64), scores, k)

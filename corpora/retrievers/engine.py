@@ -1,6 +1,7 @@
 """What all retrievers of an index share: engines rank rows, `IndexRetriever` turns rows into passages."""
 
 from collections.abc import Sequence
+from itertools import islice
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
@@ -88,8 +89,10 @@ class IndexRetriever:
         if not asked:
             return found
         rankings = self.engine.rank([clean[place] for place in asked], min(k, len(self._store)))
+        # One look-up for the whole batch: per query it would cost as much again as the passages themselves.
+        passages = iter(self._store.passages(*(np.concatenate(part) for part in zip(*rankings, strict=True))))
         for place, ranking in zip(asked, rankings, strict=True):
-            found[place] = self._store.passages(ranking.rows, ranking.scores)
+            found[place] = list(islice(passages, len(ranking.rows)))
         return found
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:

@@ -8,7 +8,14 @@ from corpora.retrievers.hybrid import RankFusion
 from signatures.errors import UserError
 from signatures.types import Passage, Retriever
 
-QUERIES = ["amber brook", "cedar", "which meadow lies north", "", "oasis prairie amber", "zebra"] * 5
+QUERIES = [
+    "amber brook",
+    "cedar",
+    "which meadow lies north",
+    "",
+    "oasis prairie amber",
+    "zebra",
+] * 12  # enough for a batch to be spread over threads
 NAMES = ["bm25", "dense", "hybrid"]
 
 
