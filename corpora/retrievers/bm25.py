@@ -5,23 +5,28 @@ left out of queries, which changes no ranking that was measured and makes querie
 """
 
 import functools
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+from tantivy import (
+    DocAddress,
+    Document,
+    Filter,
+    Index,
+    Occur,
+    Query,
+    SchemaBuilder,
+    TextAnalyzer,
+    TextAnalyzerBuilder,
+    Tokenizer,
+)
 
 from corpora.retrievers.engine import EMPTY, Ranking, best
 
-if TYPE_CHECKING:
-    from tantivy import DocAddress, Occur, Query, TextAnalyzer
-
 ANALYZER = "english_stems"
 _LONGEST_WORD = 40  # bytes; longer runs of letters are base64 and the like
-_MOST_WORKERS, _QUERIES_PER_WORKER = 8, 32  # threads that search one batch, and what makes one more worth while
 _KEPT_WORDS = 65_536  # query words whose clauses are kept ready; a few megabytes
 _TIE_LIMIT = 10_000  # how far the engine looks for the end of a run of equal scores
 
@@ -37,8 +42,6 @@ STOPWORDS = frozenset(_FUNCTION_WORDS.split())
 
 @functools.cache
 def _analyzer() -> "TextAnalyzer":
-    from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
-
     builder = TextAnalyzerBuilder(Tokenizer.simple()).filter(Filter.remove_long(_LONGEST_WORD))
     return builder.filter(Filter.lowercase()).filter(Filter.stemmer("english")).build()
 
@@ -67,8 +70,6 @@ def build_bm25(
     Raises:
         OSError, ValueError: The files cannot be written.
     """
-    from tantivy import Document, Index, SchemaBuilder
-
     schema = SchemaBuilder()
     schema.add_unsigned_field("row", fast=True)
     for field in ("all", "title"):
@@ -97,8 +98,6 @@ class Bm25Engine:
     """
 
     def __init__(self, folder: Path, *, title_boost: float = 0.5):
-        from tantivy import Index
-
         index = Index.open(str(folder))
         index.config_reader(reload_policy="Manual")  # a finished index never changes: no file watcher needed
         index.reload()
@@ -109,16 +108,12 @@ class Bm25Engine:
 
     def query(self, text: str) -> "Query | None":
         """Return the tantivy query for `text`, built from its words and never parsed; None where it has no word."""
-        from tantivy import Query
-
         clauses = [
             clause for stem, count in Counter(query_stems(text)).items() for clause in self._clauses(stem, count)
         ]
         return Query.boolean_query(clauses) if clauses else None
 
     def _build_clauses(self, stem: str, count: int) -> "list[tuple[Occur, Query]]":
-        from tantivy import Occur, Query
-
         clauses = []
         for field, boost in (("all", 1.0), ("title", self._title_boost)):
             if weight := boost * count:
@@ -128,18 +123,7 @@ class Bm25Engine:
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking per query; empty for a query without any word."""
-        built = [self.query(query) for query in queries]
-        return [self._ranking(hits, k) for hits in self._search_all(built, k)]
-
-    def _search_all(self, queries: "list[Query | None]", k: int) -> "list[list[tuple[float, DocAddress]]]":
-        """Search on several cores when there are many queries: the engine lets go of the interpreter meanwhile."""
-        workers = min(_MOST_WORKERS, os.cpu_count() or 1, len(queries) // _QUERIES_PER_WORKER)
-        if workers < 2:
-            return [self._search(query, k) for query in queries]
-        shares = [queries[worker::workers] for worker in range(workers)]
-        with ThreadPoolExecutor(workers) as pool:
-            found = list(pool.map(lambda share: [self._search(query, k) for query in share], shares))
-        return [found[place % workers][place // workers] for place in range(len(queries))]
+        return [self._ranking(self._search(self.query(query), k), k) for query in queries]
 
     def _search(self, query: "Query | None", k: int) -> "list[tuple[float, DocAddress]]":
         if query is None:

@@ -8,6 +8,7 @@ import mmap
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,13 +73,11 @@ class PassageStore:
     def passages(self, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> list[Passage]:
         """Return the passages at `rows`, each with its score, in the order given."""
         starts, ends = self._starts[rows].tolist(), self._starts[rows + 1, 0].tolist()
-        cut = self._bytes
-        return [
-            Passage(
-                id=cut[begin:title].decode(),
-                title=cut[title:text].decode(),
-                text=cut[text : end - 1].decode(),
-                score=score,
-            )
-            for (begin, title, text), end, score in zip(starts, ends, scores.tolist(), strict=True)
-        ]
+        found = []
+        for (begin, title, text), end, score in zip(starts, ends, scores.tolist(), strict=True):
+            raw = self._bytes[begin : end - 1]
+            parts: Any = raw.decode() if raw.isascii() else raw  # one decoding for three parts where bytes are letters
+            cut = parts[: title - begin], parts[title - begin : text - begin], parts[text - begin :]
+            names, heading, body = cut if parts is not raw else (part.decode() for part in cut)
+            found.append(Passage(id=names, title=heading, text=body, score=score))
+        return found

@@ -7,7 +7,7 @@ in one process: direct, ours, ours, direct, direct, ours, ... Every pair asks a 
 asks, so nothing is served from a cache of earlier rounds. Printed is the median of the paired ratios ours / direct;
 1.3 is the bar. "Directly" means: tantivy searched with queries made of the same words, hits read back as row
 numbers; sentence-transformers and a FAISS `IndexFlatIP` for dense, query encoding included on both sides.
-Ours returns whole passages, and spreads the tantivy searches of a batch over the cores.
+Ours returns whole passages.
 """
 
 import argparse

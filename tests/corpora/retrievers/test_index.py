@@ -29,6 +29,14 @@ def test_an_opened_index_needs_no_corpus_file(tmp_path, make_corpus, fake_embedd
     assert found.model_dump(exclude={"score"}) == first
 
 
+def test_letters_of_any_script_come_back_as_they_were(tmp_path):
+    lines = [{"id": "é", "title": "Zürich 東京", "text": "naïve\nline 😀"}, {"id": "b", "title": "", "text": "naïve ß"}]
+    (tmp_path / "p.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    build_index(tmp_path / "p.jsonl", tmp_path / "i", retriever="bm25")
+    found = sorted(open_index(tmp_path / "i")("naïve", 2), key=lambda passage: passage.id, reverse=True)
+    assert [passage.model_dump(exclude={"score"}) for passage in found] == lines
+
+
 def test_an_index_of_another_corpus_is_refused_with_the_cure(
     tmp_path, hybrid_folder, corpus, make_corpus, fake_embedder
 ):
