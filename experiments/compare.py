@@ -94,33 +94,51 @@ class Comparison:
 
     def _score_table(self) -> "Table":
         from rich.markup import escape
-        from rich.table import Table
 
-        title = f"{self.questions} questions; scores in percent, differences against {self.runs[0].label}"
-        table = Table(title=escape(title), title_justify="left")
-        for heading in ("metric", "run", "mean", "95 % interval", "difference", "95 % interval", "p", "n"):
-            table.add_column(heading, justify="left" if heading in ("metric", "run") else "right")
+        title = f"{self.questions} questions; scores in percent with 95 % intervals"
+        caption = f"Differences are against {self.runs[0].label}; p by McNemar's test for 0/1 scores, else by a t-test."
+        table = _table(title, ("metric", "run", "mean", "difference", "p"), caption=caption)
         for name, lines in self.metrics.items():
             for position, line in enumerate(lines):
-                mean = (percent(line.mean.mean), interval(line.mean))
-                heading = "" if position else escape(name)
-                table.add_row(heading, escape(line.run), *mean, *_difference(line.against_first), str(line.mean.n))
+                # n is told only where it is not the number in the title: some questions lack this metric's gold
+                n = "" if line.mean.n == self.questions else f" (n={line.mean.n})"
+                heading = "" if position else escape(name + n)
+                mean = f"{percent(line.mean.mean)} {_brackets(interval(line.mean))}"
+                table.add_row(heading, escape(line.run), mean, *_difference(line.against_first))
             table.add_section()
         return table
 
     def _cost_table(self) -> "Table":
-        from rich.markup import escape
-        from rich.table import Table
-
-        table = Table(title="Per question: mean cost. In all: what went wrong", title_justify="left")
-        table.add_column("run")
-        counts = list(next(iter(self.faults.values())))
-        for heading in [*self.costs, *counts]:
-            table.add_column(heading.replace("_", " "), justify="right")
-        for position, run in enumerate(self.runs):
-            costs = [number(lines[position].mean.mean) for lines in self.costs.values()]
-            table.add_row(escape(run.label), *costs, *(str(count) for count in self.faults[run.label].values()))
+        table = _table("Mean cost per question, and what went wrong in all", ("", *(run.label for run in self.runs)))
+        for name, lines in self.costs.items():
+            table.add_row(name.replace("_", " "), *(number(line.mean.mean) for line in lines))
+        table.add_section()
+        for name in next(iter(self.faults.values())):
+            table.add_row(name.replace("_", " "), *(str(self.faults[run.label][name]) for run in self.runs))
         return table
+
+
+def _table(title: str, headings: Sequence[str], *, caption: str | None = None) -> "Table":
+    """Return a table without vertical rules, so that it fits 80 columns; numbers to the right."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(
+        title=escape(title),
+        title_justify="left",
+        caption=escape(caption) if caption else None,
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1),
+    )
+    for position, heading in enumerate(headings):
+        table.add_column(escape(heading), justify="left" if heading in ("metric", "run") or not position else "right")
+    return table
+
+
+def _brackets(spread: str) -> str:
+    return f"[{spread}]".replace("[", r"\[") if spread else ""
 
 
 def _line_as_dict(line: Line) -> Json:
@@ -129,21 +147,21 @@ def _line_as_dict(line: Line) -> Json:
 
 
 def p_text(result: Paired) -> str:
-    """Return the p-value for people: with the test's name, "identical" where nothing differs."""
+    """Return the p-value for people: "1 (same)" where nothing differs, "-" where there is none."""
     if result.p is None:
         return "-"
     if result.identical:
-        return "1 (identical)"
-    return f"{'< 0.001' if result.p < 0.001 else f'{result.p:.3f}'} ({result.test})"
+        return "1 (same)"
+    return "< .001" if result.p < 0.001 else f"{result.p:.3f}"
 
 
-def _difference(result: Paired | None) -> tuple[str, str, str]:
+def _difference(result: Paired | None) -> tuple[str, str]:
     if result is None or result.difference is None:
-        return "", "", ""
+        return "", ""
     signed = f"{100 * result.difference:+.1f}"
     if result.low is None or result.high is None:
-        return signed, "", p_text(result)
-    return signed, f"{100 * result.low:+.1f} to {100 * result.high:+.1f}", p_text(result)
+        return signed, p_text(result)
+    return f"{signed} {_brackets(f'{100 * result.low:+.1f} to {100 * result.high:+.1f}')}", p_text(result)
 
 
 def _labels(folders: Sequence[Path]) -> list[str]:

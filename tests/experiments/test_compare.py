@@ -48,7 +48,7 @@ def test_the_same_run_twice_under_two_names_is_identical(toy: ModuleType, tmp_pa
     line = comparison.metrics["f1[hotpot]"][1].against_first
     assert line is not None
     assert (line.identical, line.p) == (True, 1.0)
-    assert "1 (identical)" in shown(comparison)
+    assert "1 (same)" in shown(comparison)
 
 
 def test_the_table_names_definitions_costs_and_faults(toy: ModuleType, tmp_path: Path) -> None:
