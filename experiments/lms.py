@@ -37,7 +37,7 @@ def _simulated(
     seed: int,
     *,
     temperature: float | None = 0.0,
-    max_tokens: int | None = MAX_TOKENS,
+    max_tokens: int | Literal["auto"] | None = "auto",
     cache: bool = True,
     budget: Budget | None = None,
     retries: int = 3,
@@ -54,6 +54,7 @@ def _simulated(
     if cache:
         use_reply_cache()
     engine = SimulatedEngine(seed)
+    max_tokens = MAX_TOKENS if max_tokens == "auto" else max_tokens
     lm = metered_lm(
         f"{SIMULATED}/{engine.fingerprint}",
         engine=engine,

@@ -9,8 +9,21 @@ from typing import Any, Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict
 
 
-class Passage(BaseModel):
-    """One unit of retrieval. Equal by value, never changed after it was made.
+class _Noun(BaseModel):
+    """Equal by value, never changed after it was made."""
+
+    model_config = ConfigDict(frozen=True)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Serialise by value: pydantic adds a set, whose order differs from process to process.
+
+        DSPy draws demonstrations by a hash of the serialised trace, so the same compilation would differ, too.
+        """
+        return type(self).model_validate, (self.model_dump(),)
+
+
+class Passage(_Noun):
+    """One unit of retrieval.
 
     Args:
         id: Unique within its corpus; gold is stated in these ids.
@@ -20,15 +33,13 @@ class Passage(BaseModel):
             None outside a ranking.
     """
 
-    model_config = ConfigDict(frozen=True)
-
     id: str
     title: str = ""
     text: str
     score: float | None = None
 
 
-class Hop(BaseModel):
+class Hop(_Noun):
     """One step of reasoning: a sub-question and how its answer came to be.
 
     A prompt shows question, answer and evidence only; the rest is for people and metrics.
@@ -41,8 +52,6 @@ class Hop(BaseModel):
         passage_ids: Passages read for this hop, in reading order.
         verdict: What the check did to the draft, in the strategy's own words (see its docstring).
     """
-
-    model_config = ConfigDict(frozen=True)
 
     question: str
     answer: str

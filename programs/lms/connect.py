@@ -28,6 +28,7 @@ FORMS = (
     "embedded, embedded:exact, gguf:<path>, <provider>/<model> (as openai/gpt-4o-mini), or a model name with --api-base"
 )
 MAX_TOKENS = 256
+LOCAL_MAX_TOKENS = 128  # a small model that has not ended by then is rambling
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def connect(
     api_key_env: str | None = None,
     model_type: Literal["chat", "text"] = "chat",
     temperature: float | None = 0.0,
-    max_tokens: int | None = MAX_TOKENS,
+    max_tokens: int | Literal["auto"] | None = "auto",
     cache: bool = True,
     budget: Budget | None = None,
     retries: int = 3,
@@ -83,7 +84,7 @@ def connect(
         api_key_env: Name of the environment variable with the key; only that key is sent to `api_base`.
         model_type: "text" for completion-style models.
         temperature: 0 for the likeliest reply.
-        max_tokens: Longest reply.
+        max_tokens: Longest reply; "auto" is 256, and 128 for the small models in this process.
         cache: Keep replies, by model, weights and prompt.
         budget: Limits on calls, tokens, usd or seconds.
         retries: Repeats after a failure that may pass.
@@ -98,11 +99,14 @@ def connect(
     if cache:
         use_reply_cache()
     logging.getLogger("dspy.clients.lm").setLevel(logging.ERROR)  # cut replies are counted, not logged one by one
+    local = api_base is None and (lm_id in ("embedded", "embedded:exact") or lm_id.startswith("gguf:"))
+    if max_tokens == "auto":
+        max_tokens = LOCAL_MAX_TOKENS if local else MAX_TOKENS
     common: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "cache": cache}
     common.update(budget=budget, num_retries=retries, model_type=model_type)
     if api_base is not None:
         return _to_server(lm_id, api_base, api_key_env, common, context_size, probability_mode)
-    if lm_id in ("embedded", "embedded:exact") or lm_id.startswith("gguf:"):
+    if local:
         engine, name, weights, size = _local(lm_id)
         lm = metered_lm(f"{name}@{weights[:16]}", engine=engine, **common)
         mode: ProbabilityMode = "logprobs" if probability_mode == "auto" else probability_mode

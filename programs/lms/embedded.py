@@ -22,6 +22,9 @@ THREADS = 2
 WIDTH = 16  # requests decoded together
 GATHER = 0.003  # seconds the worker waits for company before a step, when there is room for it
 CACHE_GB = 2  # keys and values of prompts, shared prefixes included
+SHORT_REPLY = 128  # tokens; up to this limit, texts in a JSON reply are capped
+LONGEST_TEXT = 120  # characters
+CHARACTERS = 2  # per token, at least, in what it writes
 DEFAULT_REPLY = 256  # tokens, where a request sets no limit
 
 _FAST: dict[str, Any] = {}
@@ -269,9 +272,24 @@ def _generation(request: Request, limit: int, seed: int) -> Any:
     if asked.logprobs is not None:
         config.logprobs = 1
     if asked.response_format is not None and asked.response_format.get("type") != "text":
-        schema = asked.response_format.get("schema") or {"type": "object"}
+        schema = _closing(asked.response_format.get("schema") or {"type": "object"}, limit)
         config.structured_output_config = openvino_genai.StructuredOutputConfig(json_schema=json.dumps(schema))
     return config
+
+
+def _closing(schema: dict[str, Any], limit: int) -> dict[str, Any]:
+    """Return a schema whose strings are capped so that the object closes within a short `limit` of tokens.
+
+    A small model may ramble in its first string until the limit cuts the reply, and every later field is lost. Long
+    limits are left alone: they are for long answers, and the grammar of a long cap costs more than the rambling.
+    """
+    fields = schema.get("properties") or {}
+    texts = [name for name, field in fields.items() if field.get("type") == "string" and "enum" not in field]
+    if not texts or limit > SHORT_REPLY:
+        return schema
+    cap = min(LONGEST_TEXT, CHARACTERS * (limit - 8 * len(fields)) // len(texts))
+    capped = {name: {"maxLength": max(cap, 1), **fields[name]} for name in texts}
+    return {**schema, "properties": {**fields, **capped}}
 
 
 def _first_token(top: int) -> Any:

@@ -60,7 +60,7 @@ def test_several_runs_stand_side_by_side(toy: ModuleType, tmp_path: Path) -> Non
     folders = [run(toy, tmp_path / "good"), run(toy, tmp_path / "nasty", Nasty())]
     page = write_report(folders, tmp_path / "deep" / "report.html").read_text()
     assert "good against nasty" in page
-    assert "(McNemar)" in page
+    assert "McNemar" in page
     assert page.count('<details class="q') == 3
     assert page.count('<div class="answer">') == 6
 

@@ -120,3 +120,26 @@ def test_nothing_goes_to_standard_output(scripted, retriever, capsys):
     scripted(even_are_right, JsonForm())
     compile(RAG(retriever), Task(examples(4), score))
     assert capsys.readouterr().out == ""
+
+
+def test_another_process_draws_the_same_demonstrations():
+    """DSPy hashes the trace to choose among several calls of one predictor; no set may take part in that hash."""
+    import os
+    import subprocess
+    import sys
+
+    code = (
+        "import dspy; from dspy.utils.hasher import Hasher; from signatures.types import Hop, Passage; "
+        "hop = Hop(question='q', answer='a', draft='d'); passage = Passage(id='1', title='t', text='x'); "
+        "print(Hasher.hash((dspy.Example(hops=[hop], passages=[passage], answer='a'),)))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in (1, 2, 3)
+    }
+    assert len(found) == 1
