@@ -7,7 +7,8 @@ Departure: the paper leaves open what happens when the hops run out; one more ca
 Departure: a claim to be finished before any hop was settled is not believed: the step is grounded as a hop first.
 Departure: a sub-question that repeats an earlier one ends the loop, for nothing new can come of it.
 Departure: a sub-question of fewer than three words asks nothing; the question itself is grounded in its place.
-Departure: an unreadable deduction ends the loop; an unreadable grounding counts as "nothing citable".
+Departure: an unreadable first deduction grounds the question itself, without a draft; a later one ends the loop.
+Departure: an unreadable grounding counts as "nothing citable".
 Departure: evidence counts as cited only when it can be found in the batch that was read (share of words >= 0.6).
 Departure: the public code grounds without the early stop of section 3.3; the preset "code" does as the code does.
 """
@@ -89,15 +90,16 @@ class GenGround(dspy.Module):
         read: list[Passage] = []
         while len(hops) < self.max_hops:
             step = attempt(self.deduction, question=question, hops=hops)
-            if step is None:
+            if step is None and hops:
                 break
-            if step.finished and hops and step.answer:
+            if step is not None and step.finished and hops and step.answer:
                 return self._outcome(step.answer, hops, read)
-            sub_question = step.sub_question if len(step.sub_question.split()) >= 3 else question
+            draft = step.answer if step else ""
+            sub_question = step.sub_question if step and len(step.sub_question.split()) >= 3 else question
             if normalize_answer(sub_question) in {normalize_answer(hop.question) for hop in hops}:
                 break
             given = passages if not hops or self.retrieve is None else None
-            hop, seen = self._settle(sub_question, step.answer, given)
+            hop, seen = self._settle(sub_question, draft, given)
             hops.append(hop)
             read += seen
         return self._outcome(self._conclude(question, hops), hops, read)

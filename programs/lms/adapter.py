@@ -204,8 +204,8 @@ class ChatForm(_Form, ChatAdapter):
             else:
                 sections.setdefault(current, []).append(line)
         fields = {name: "\n".join(sections[name]).strip() for name in signature.output_fields if name in sections}
-        if not fields and len(signature.output_fields) == 1:
-            # A bare reply to a one-field question is that field; only a marker could say otherwise.
+        if set(sections) == {None} and len(signature.output_fields) == 1:
+            # A bare reply to a one-field question is that field; a reply with other headers is not bare.
             fields = {next(iter(signature.output_fields)): completion.strip()}
         return fields
 

@@ -108,10 +108,22 @@ def test_an_unreadable_deduction_ends_the_loop_and_an_unreadable_conclusion_leav
     assert (result.answer, result.abstained) == ("Ansa Merrow", False)
 
 
+def test_an_unreadable_first_deduction_grounds_the_question_itself(scripted, retriever):
+    tail = story([END])
+    scripted(lambda system, user: "??" if "next step" in system and "(none)" in user else tail(system, user))
+    result = GenGround(retriever)("Who is the harbour master?")
+    assert (result.hops[0].question, result.hops[0].draft, result.hops[0].answer) == (
+        "Who is the harbour master?",
+        "",
+        "Ansa Merrow",
+    )
+
+
 def test_nothing_readable_at_all_is_an_abstention(scripted, retriever):
     scripted(lambda system, user: "??")
     result = GenGround(retriever)("Question?")
-    assert (result.answer, result.abstained, result.hops) == ("", True, [])
+    assert (result.answer, result.abstained) == ("", True)
+    assert result.hops[0].verdict == "kept"
 
 
 def test_without_deduction_the_whole_question_is_answered_and_grounded(scripted, retriever):

@@ -116,6 +116,12 @@ def test_a_bare_reply_to_a_one_field_question_is_that_field(scripted):
     assert dspy.Predict(ReadAnswer)(question="q", passages=[]).answer == "Ansa Merrow"
 
 
+def test_a_one_field_reply_under_another_header_is_not_bare(scripted):
+    scripted(lambda system, user: "[[ ## reply ## ]]\nAnsa Merrow", ChatForm())
+    with pytest.raises(AdapterParseError, match="missing: answer"):
+        dspy.Predict(ReadAnswer)(question="q", passages=[])
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_missing_field_is_an_error_that_names_it(form, scripted):
     scripted(lambda system, user: '{"finished": true}' if form is JsonForm else "[[ ## finished ## ]]\nyes", form())
