@@ -13,7 +13,6 @@ from corpora.index_files import (
     IndexInfo,
     Request,
     exclusive,
-    library_versions,
     list_files,
     prepare,
     read_info,
@@ -30,7 +29,10 @@ from corpora.retrievers.hybrid import HybridEngine
 from corpora.retrievers.settings import RetrievalSettings, make_settings
 from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
 from signatures.errors import UserError, unknown
+from signatures.versions import installed_versions
 
+# Libraries whose files or numbers an index holds.
+_LIBRARIES = ("tantivy", "bm25s", "faiss-cpu", "sentence-transformers", "numpy")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # How libraries without an error number say it: tantivy and FAISS, tantivy at a file size limit, numpy.
 _FULL_WORDS = ("No space left", "os error 27", "requested and")
@@ -109,7 +111,7 @@ def _build(corpus_path: Path, folder: Path, request: Request, embedder: Embedder
         passages=len(store),
         dense_kind=kind,
         dimension=dimension,
-        versions=library_versions(),
+        versions=installed_versions(_LIBRARIES),
         files=list_files(folder),
     )
     write_info(folder, info)

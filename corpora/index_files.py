@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterator
-from importlib.metadata import version
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -105,11 +104,6 @@ def list_files(folder: Path) -> dict[str, FileInfo]:
         for path in paths
         if path.name not in skipped and path.relative_to(folder).parts[0] in OWN
     }
-
-
-def library_versions() -> dict[str, str]:
-    """Return the versions of the libraries whose files or numbers an index holds."""
-    return {name: version(name) for name in ("tantivy", "bm25s", "faiss-cpu", "sentence-transformers", "numpy")}
 
 
 def read_info(folder: Path) -> IndexInfo:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import dspy
-    from programs.lms.connect import Connection
 
     from corpora.questions import Question
     from experiments.compare import Comparison
     from experiments.summary import RunSummary
     from programs.artifact import Artifact
+    from programs.lms.connect import Connection
 
 
 @dataclass(frozen=True)

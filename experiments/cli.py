@@ -16,7 +16,7 @@ from experiments.commands.demo import demo
 from experiments.commands.eval import eval_
 from experiments.commands.index import index
 from experiments.commands.programs import programs
-from signatures.errors import UserError
+from signatures.errors import user_error_within
 
 _DISK = {
     errno.ENOSPC: "Free some space and run the same command again (with --resume where it has one).",
@@ -49,9 +49,6 @@ def main() -> None:
     """Run the command line; a user's mistake is one line and exit code 2, Ctrl-C is 130, a spent budget 3."""
     try:
         app()
-    except UserError as error:
-        typer.echo(f"verihop: {error}", err=True)
-        sys.exit(2)
     except KeyboardInterrupt:
         typer.echo("verihop: interrupted.", err=True)
         sys.exit(130)
@@ -67,14 +64,12 @@ def main() -> None:
         raise
 
 
-def _mistake_within(error: BaseException | None) -> str | None:
-    """Return what the user can mend among an error and its causes: libraries wrap such errors in their own."""
-    while error is not None:
-        if isinstance(error, UserError):
-            return str(error)
-        if isinstance(error, OSError) and error.errno in _DISK:
-            return f"{error.strerror}: {error.filename or 'the output'}. {_DISK[error.errno]}"
-        error = error.__cause__ or error.__context__
+def _mistake_within(error: Exception) -> str | None:
+    """Return what the user can mend in an error, as one line; None when it is ours."""
+    if mistake := user_error_within(error):
+        return str(mistake)
+    if isinstance(error, OSError) and error.errno in _DISK:
+        return f"{error.strerror}: {error.filename or 'the output'}. {_DISK[error.errno]}"
     return None
 
 

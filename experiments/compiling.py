@@ -74,13 +74,14 @@ def compile_program(
     from programs.parts.knobs import knob_values
 
     check_optimizer(optimizer)
+    described = {"train": _describe(trainset), "val": _describe(valset)}
     request = {
         "program": program_name(student),
         "knobs": knob_values(student),
         "lm": connection.id,
         "optimizer": {"name": optimizer, "accept": accept, "max_demos": max_demos, "seed": seed},
         "metric": metric.name,
-        "data": {"train": _describe(trainset), "val": _describe(valset)},
+        "data": described,
     }
     task = Task(
         trainset=to_examples(trainset),
@@ -101,7 +102,7 @@ def compile_program(
             out,
             overwrite=overwrite,
             connection=connection,
-            data={**request["data"], **(provenance or {})},
+            data={**described, **(provenance or {})},
             cost={**cost, "seconds": seconds},
             metric={"name": metric.name, "definition": metric.definition, **scores},
         )

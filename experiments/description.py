@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from experiments.runs import SCHEMA, Json, git_revision, library_versions
+from experiments.runs import LIBRARIES, SCHEMA, Json, git_revision
 from optimizers.metrics.catalog import Metric
 from signatures.files import sha256_file, sha256_text
+from signatures.versions import installed_versions
 
 if TYPE_CHECKING:
     import dspy
@@ -123,7 +124,7 @@ def describe_run(
         "threads": threads,
         "paths": paths,
         "git_revision": git_revision(),
-        "versions": library_versions(),
+        "versions": installed_versions(LIBRARIES),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return json.loads(json.dumps(description, default=str))  # as it will be read back, so that comparing is fair

@@ -15,21 +15,10 @@ from experiments.screen import Screen
 from experiments.summary import RunSummary, write_summary
 from experiments.workers import Outcome, Workers
 from optimizers.metrics.catalog import Metric, get_metrics
-from signatures.errors import UserError
+from signatures.errors import UserError, user_error_within
 
 if TYPE_CHECKING:
     import dspy
-
-
-def _user_error(error: BaseException | None) -> UserError | None:
-    """Return the UserError in a chain of causes: DSPy may wrap what its engine raised."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, UserError):
-            return error
-        seen.add(id(error))
-        error = error.__cause__ or error.__context__
-    return None
 
 
 class _Sitting:
@@ -61,7 +50,7 @@ class _Sitting:
             self.stopped = f"{type(error).__name__}: {error}"
             return
         row, cause = outcome.result
-        mistake = _user_error(cause)
+        mistake = user_error_within(cause)
         self._hopeless = self._hopeless + 1 if mistake else 0
         if mistake and (not self._succeeded or self._hopeless >= self._patience):
             raise mistake

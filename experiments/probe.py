@@ -7,9 +7,8 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from programs.lms.connect import Connection
-
     from corpora.questions import Question
+    from programs.lms.connect import Connection
     from signatures.types import Retriever
 
 

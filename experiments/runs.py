@@ -20,7 +20,6 @@ import json
 import os
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -32,7 +31,7 @@ SCHEMA = 1
 RUN, ROWS, SUMMARY = "run.json", "rows.jsonl", "summary.json"
 # What may differ between the sittings of one run: it describes the sitting, not the experiment.
 _SITTING = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths"})
-_LIBRARIES = (
+LIBRARIES = (
     "verihop",
     "dspy",
     "faiss-cpu",
@@ -45,17 +44,6 @@ _LIBRARIES = (
 
 Row = dict[str, Any]
 Json = dict[str, Any]
-
-
-def library_versions() -> dict[str, str]:
-    """Return the versions of the libraries that answers depend on, as far as they are installed."""
-    versions = {}
-    for name in _LIBRARIES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions
 
 
 def git_revision() -> str | None:
