@@ -19,12 +19,12 @@ from signatures.errors import UserError
 
 if TYPE_CHECKING:
     import dspy
-    from programs.lms.connect import Connection
 
     from corpora.questions import Question
     from optimizers.metrics.catalog import Metric
     from optimizers.teleprompters import Compiled, Task
     from programs.artifact import Artifact
+    from programs.lms.connect import Connection
 
 
 def compile_program(

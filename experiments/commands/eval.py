@@ -41,6 +41,7 @@ def eval_(
     """Ask a program every question of a file and score its answers."""
     from experiments import opening
     from experiments.evaluate import evaluate
+    from signatures.errors import UserError
 
     lm_id, index = opening.frozen_defaults(artifact, lm, index)
     chosen = opening.open_questions(questions, split=split, limit=limit)
@@ -88,5 +89,10 @@ def eval_(
         Console().print(summary.as_table())
         say(f"Written: {out}")
         next_step(f"verihop compare {out} OTHER_RUN")
+    if summary.errors == summary.answered > 0:
+        from experiments.runs import read_rows
+
+        first = read_rows(out)[0]["error"]
+        raise UserError(f"All {summary.errors} questions ended in an error; the first: {' '.join(first.split())[:300]}")
     if summary.stopped:
         raise typer.Exit(3)  # the rows are kept, but the run is not whole: scripts must see that

@@ -22,9 +22,9 @@ from signatures.errors import UserError
 
 if TYPE_CHECKING:
     import dspy
-    from programs.lms.connect import Connection
 
     from corpora.questions import Question
+    from programs.lms.connect import Connection
     from signatures.types import Retriever
 
 KNOBS: dict[str, dict[str, Any]] = {"rag": {"k": 4}, "genground": {"k": 4, "batch_size": 2, "max_hops": 2}}

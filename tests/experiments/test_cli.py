@@ -1,0 +1,298 @@
+"""The command line as people use it: real commands on the simulated LM, and what goes wrong in one line."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from experiments.cli import main
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def verihop(monkeypatch, capsys):
+    """Return a function that runs a command and returns (exit code, standard output, standard error)."""
+
+    def run(*arguments) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["verihop", *map(str, arguments)])
+        code = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        out, err = capsys.readouterr()
+        return code, out, err
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory) -> Path:
+    """Return a folder with a small simulated world and its index."""
+    from corpora.index import build_index
+    from experiments.world.generate import generate
+
+    folder = tmp_path_factory.mktemp("world")
+    passages, _ = generate(folder, questions=60, seed=0)
+    build_index(passages, folder / "index", retriever="bm25")
+    return folder
+
+
+ROAD = ("--lm", "simulated", "--quiet", "--index")
+
+
+def test_the_whole_road(verihop, world, tmp_path):
+    questions, index = world / "questions.jsonl", world / "index"
+    knobs = ("--set", "k=4", "--set", "max_hops=3")
+    code, out, _ = verihop(
+        "compile", questions, "--program", "genground", "--split", "train", "--limit", 20, *knobs,
+        "--val", questions, "--val-split", "dev", "--val-limit", 10, "--out", tmp_path / "artifact",
+        *ROAD, index, "--json",
+    )  # fmt: skip
+    made = json.loads(out)
+    assert code == 0
+    assert made["optimizer"]["accepted"]["deduction"] > 0
+    assert len(made["metric"]["scores"]) == 10
+    assert made["knobs"]["k"] == 4
+
+    dev = (questions, "--split", "dev", "--limit", 15)
+    assert verihop("eval", *dev, "--artifact", tmp_path / "artifact", "--out", tmp_path / "after", "--quiet")[0] == 0
+    code, out, _ = verihop("eval", *dev, "--program", "rag", "--out", tmp_path / "rag", *ROAD, index, "--report")
+    assert code == 0
+    assert "15 of 15 questions" in out
+    assert (tmp_path / "rag" / "report.html").exists()
+
+    code, out, _ = verihop("compare", tmp_path / "rag", tmp_path / "after", "--json")
+    assert json.loads(out)["questions"] == 15
+
+    question = json.loads(questions.read_text().splitlines()[0])["question"]
+    code, out, _ = verihop("ask", "--artifact", tmp_path / "artifact", question)
+    assert (code, out.startswith("Answer: ")) == (0, True)
+    assert "Hop 1: " in out
+    assert "Cited passages: " in out
+    code, out, _ = verihop("ask", "--artifact", tmp_path / "artifact", question, "--json")
+    assert json.loads(out)["cost"]["calls"] >= 1
+
+
+def test_help_is_light():
+    """No heavy library is loaded for help: that is what keeps it under half a second."""
+    code = (
+        "import sys; import experiments.cli; "
+        "sys.exit(str([m for m in ('dspy', 'torch', 'faiss', 'numpy', 'datasets', 'scipy') if m in sys.modules] or ''))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
+def test_programs_are_listed_for_people_and_machines(verihop):
+    assert "genground" in verihop("programs")[1]
+    listed = json.loads(verihop("programs", "--json")[1])
+    assert listed["genground"]["knobs"]["k"] == {"default": 10, "space": "1..20"}
+
+
+def test_data_sets_are_listed_converted_and_pooled(verihop, tmp_path):
+    assert "CC BY-SA 4.0" in verihop("data", "list")[1]
+    record = {
+        "_id": "1",
+        "question": "Who keeps the gate?",
+        "answer": "Ansa",
+        "type": "bridge",
+        "level": "easy",
+        "supporting_facts": [["Gate", 0]],
+        "context": [["Gate", ["Ansa keeps the gate."]], ["Wall", ["The wall is old."]]],
+    }
+    (tmp_path / "in.json").write_text(json.dumps([record]))
+    code, out, _ = verihop("data", "convert", "hotpotqa", tmp_path / "in.json", "--out", tmp_path / "a", "--quiet")
+    assert (code, "1 questions" in out) == (0, True)
+    code, out, _ = verihop("data", "pool", tmp_path / "a" / "passages.jsonl", "--out", tmp_path / "p.jsonl", "--json")
+    assert json.loads(out)["counts"]["written"] == 2
+
+
+MISTAKES = {
+    "unknown program": (["--program", "magic"], "Unknown program 'magic'. Choose from: cot, genground"),
+    "unknown knob": (["--program", "rag", "--set", "kk=3"], "Unknown knob of RAG 'kk'"),
+    "bad knob": (["--program", "rag", "--set", "k=99"], "Knob k must be a number from 1 to 20, got 99"),
+    "no equals sign": (["--program", "rag", "--set", "k"], "--set takes name=value, got 'k'"),
+    "unknown preset": (["--program", "rag", "--preset", "x"], "Unknown preset of rag 'x'"),
+    "unknown metric": (["--program", "rag", "--metrics", "magic"], "Unknown metric 'magic'"),
+    "unknown lm": (["--program", "rag", "--lm", "magic"], "Unknown LM 'magic'"),
+    "unknown retriever": (["--program", "rag", "--retriever", "magic"], "Unknown retriever 'magic'"),
+    "two programs": (["--program", "rag", "--artifact", "x"], "holds no artifact"),
+    "no program": ([], "Give either --program NAME or --artifact DIR"),
+    "empty split": (["--program", "rag", "--split", "test"], "No question has the split 'test'"),
+    "no weights": (["--program", "rag", "--lm", "gguf:missing.gguf"], "missing.gguf"),
+    "key not set": (
+        ["--program", "rag", "--lm", "m", "--api-base", "http://127.0.0.1:9", "--api-key-env", "NO_SUCH_KEY"],
+        "NO_SUCH_KEY",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(MISTAKES))
+def test_a_mistake_is_one_line_and_code_2_and_writes_nothing(name, verihop, world, tmp_path):
+    arguments, message = MISTAKES[name]
+    arguments = arguments if "--lm" in arguments else [*arguments, "--lm", "simulated"]
+    out = tmp_path / "run"
+    code, shown, err = verihop(
+        "eval", world / "questions.jsonl", "--out", out, "--index", world / "index", "--quiet", *arguments
+    )
+    assert (code, shown) == (2, "")
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert not out.exists()
+
+
+def test_a_program_that_retrieves_needs_an_index(verihop, world, tmp_path):
+    code, _, err = verihop("eval", world / "questions.jsonl", "--out", tmp_path / "r", "--program", "rag", *ROAD[:-1])
+    assert (code, "give --index DIR" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "1", "question": "Who?"', "questions.jsonl"),
+        ('{"id": "1", "question": "  "}', "questions.jsonl"),
+        ('{"id": "1"}', "questions.jsonl"),
+        ("", "no question"),
+    ],
+)
+def test_a_broken_question_file_is_told_with_file_and_line(line, message, verihop, world, tmp_path):
+    path = tmp_path / "questions.jsonl"
+    path.write_text(line + "\n")
+    code, _, err = verihop("eval", path, "--out", tmp_path / "run", "--program", "rag", *ROAD, world / "index")
+    assert (code, len(err.strip().splitlines())) == (2, 1)
+    assert message in err
+
+
+def test_a_corpus_with_duplicate_ids_is_refused_and_leaves_no_index(verihop, tmp_path):
+    (tmp_path / "p.jsonl").write_text('{"id": "1", "text": "a"}\n{"id": "1", "text": "b"}\n')
+    code, _, err = verihop("index", tmp_path / "p.jsonl", "--out", tmp_path / "index", "--retriever", "bm25", "--quiet")
+    assert (code, "'1'" in err) == (2, True)
+    assert not (tmp_path / "index" / "index.json").exists()
+
+
+@pytest.mark.parametrize("status", [429, 500, "garbage", "closed"])
+def test_a_server_that_does_not_answer_well_is_one_line(status, verihop, world, tmp_path, monkeypatch):
+    monkeypatch.setattr("programs.lms.metered._wait", lambda error, attempt: 0)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self):
+            self.send_response(200 if status == "garbage" else status)
+            self.end_headers()
+            self.wfile.write(b"<html>what?</html>" if status == "garbage" else b'{"error": {"message": "no"}}')
+
+        do_GET = do_POST  # noqa: N815 - the name is the base class's
+
+        def log_message(self, *arguments):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    if status == "closed":
+        server.shutdown()
+        server.server_close()
+    address = f"http://127.0.0.1:{server.server_port}"
+    try:
+        code, _, err = verihop(
+            "eval", world / "questions.jsonl", "--out", tmp_path / "run", "--program", "rag",
+            "--index", world / "index", "--lm", "model", "--api-base", address, "--quiet",
+        )  # fmt: skip
+    finally:
+        if status != "closed":
+            server.shutdown()
+            server.server_close()
+        thread.join()
+    assert code == 2, err
+    assert len(err.strip().splitlines()) == 1, err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_in_which_nothing_worked_is_no_success(verihop, world, tmp_path, monkeypatch):
+    def refuse(self, request):
+        from dspy.lm15 import InvalidRequestError
+
+        raise InvalidRequestError("no such\nparameter")
+
+    monkeypatch.setattr("experiments.world.simulated.SimulatedEngine.complete", refuse)
+    code, _, err = verihop(
+        "eval", world / "questions.jsonl", "--limit", 3, "--program", "rag", "--out", tmp_path / "run",
+        *ROAD, world / "index", "--json",
+    )  # fmt: skip
+    assert code == 2
+    assert "All 3 questions ended in an error" in err.strip().splitlines()[-1]
+    assert "no such parameter" in err.strip().splitlines()[-1]
+
+
+def test_a_spent_budget_is_code_3_and_keeps_what_is_done(verihop, world, tmp_path):
+    command = ("eval", world / "questions.jsonl", "--limit", 10, "--program", "rag", "--out", tmp_path / "run",
+               "--threads", 1, *ROAD, world / "index", "--json")  # fmt: skip
+    code, out, _ = verihop(*command, "--budget-calls", 4)
+    assert (code, json.loads(out)["answered"]) == (3, 4)
+    code, out, _ = verihop(*command, "--resume")
+    assert (code, json.loads(out)["answered"]) == (0, 10)
+
+
+def test_a_compilation_stopped_by_its_budget_goes_on(verihop, world, tmp_path):
+    command = ("compile", world / "questions.jsonl", "--program", "genground", "--out", tmp_path / "artifact",
+               "--threads", 1, "--limit", 12, *ROAD, world / "index", "--json")  # fmt: skip
+    code, _, err = verihop(*command, "--budget-calls", 6)
+    assert code == 3, err
+    assert not (tmp_path / "artifact").exists()
+    code, _, err = verihop(*command)
+    assert (code, "go on with --resume" in err) == (2, True)
+    code, _, err = verihop(*command, "--resume", "--max-demos", 1)
+    assert (code, "had another optimizer" in err) == (2, True)
+    code, out, _ = verihop(*command, "--resume")
+    assert (code, json.loads(out)["optimizer"]["cost"]["cached_calls"] >= 6) == (0, True)
+    assert not list(tmp_path.glob(".artifact*"))
+
+
+def test_after_kill_9_a_compilation_goes_on_and_makes_the_same_artifact(verihop, world, tmp_path):
+    arguments = ["compile", world / "questions.jsonl", "--program", "genground", "--split", "train", "--threads", "1",
+                 "--accept", "1", "--max-demos", "64", "--lm", "simulated", "--index", world / "index"]  # fmt: skip
+    killed = [*map(str, arguments), "--out", str(tmp_path / "killed")]
+    note = tmp_path / ".killed.compiling" / "request.json"
+    slow = (
+        "import os, signal, sys; from experiments.world.simulated import SimulatedEngine as E\n"
+        "real = E.complete; n = [0]\n"
+        "def complete(self, request):\n"
+        "    n[0] += 1\n"
+        "    if n[0] > 40: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return real(self, request)\n"
+        "E.complete = complete; from experiments.cli import main; main()"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", slow, *killed], env=dict(os.environ), capture_output=True, check=False
+    )
+    assert process.returncode == -signal.SIGKILL
+    assert note.exists()
+    assert not (tmp_path / "killed").exists()
+    assert verihop(*killed, "--resume", "--quiet")[0] == 0
+    assert verihop(*map(str, arguments), "--out", tmp_path / "whole", "--quiet")[0] == 0
+    for name in ("killed", "whole"):
+        assert (tmp_path / name / "program.json").exists()
+    assert (tmp_path / "killed" / "program.json").read_bytes() == (tmp_path / "whole" / "program.json").read_bytes()
+
+
+def test_a_full_disk_is_one_line(verihop, world, tmp_path, monkeypatch):
+    import errno
+
+    def full(*arguments, **keywords):
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "artifact"))
+
+    monkeypatch.setattr("programs.artifact._dump", full)
+    code, _, err = verihop("compile", world / "questions.jsonl", "--program", "rag", "--limit", 2, "--out",
+                           tmp_path / "artifact", *ROAD, world / "index")  # fmt: skip
+    assert (code, "No space left on device" in err, "Free some space" in err) == (2, True, True)
+    assert not (tmp_path / "artifact").exists()
