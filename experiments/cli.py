@@ -46,12 +46,9 @@ app.command("programs")(programs)
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one line and exit code 2, Ctrl-C is 130, a spent budget 3."""
+    """Run the command line; a user's mistake is one line and exit code 2, a spent budget 3, Ctrl-C 130."""
     try:
         app()
-    except KeyboardInterrupt:
-        typer.echo("verihop: interrupted.", err=True)
-        sys.exit(130)
     except Exception as error:
         if mistake := _mistake_within(error):
             typer.echo(f"verihop: {mistake}", err=True)

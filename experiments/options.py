@@ -9,7 +9,7 @@ LM = Annotated[
     str,
     typer.Option(
         "--lm",
-        help="embedded, simulated[:SEED], gguf:PATH, or any DSPy id such as openai/gpt-4o-mini.",
+        help="embedded, simulated, simulated:SEED, gguf:PATH, or any DSPy id such as openai/gpt-4o-mini.",
         show_default=True,
     ),
 ]

@@ -31,6 +31,16 @@ def next_step(*commands: str) -> None:
 
 
 @contextlib.contextmanager
+def resumable() -> Iterator[None]:
+    """Say how to go on when Ctrl-C ends the work inside."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        note("Interrupted. The same command with --resume goes on from here.")
+        raise
+
+
+@contextlib.contextmanager
 def counter(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
     """Show how many things are done, on standard error, while their number is not known beforehand."""
     from rich.console import Console

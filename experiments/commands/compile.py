@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from experiments import options
-from experiments.output import emit, next_step, say
+from experiments.output import emit, next_step, resumable, say
 
 
 def compile_(
@@ -62,23 +62,28 @@ def compile_(
         program=program, artifact=None, retrieve=retrieve, connection=connection, preset=preset, settings=settings
     )
     opening.require_retriever(student, retrieve)
-    artifact = compile_program(
-        student,
-        trainset,
-        valset,
-        connection=connection,
-        metric=chosen,
-        out=out,
-        optimizer=optimizer,
-        accept=accept,
-        max_demos=max_demos,
-        seed=seed,
-        threads=threads,
-        provenance={"index": str(index) if index else None, "train_path": str(questions), "val_path": str(val or "")},
-        resume=resume,
-        overwrite=overwrite,
-        progress=not quiet,
-    )
+    with resumable():
+        artifact = compile_program(
+            student,
+            trainset,
+            valset,
+            connection=connection,
+            metric=chosen,
+            out=out,
+            optimizer=optimizer,
+            accept=accept,
+            max_demos=max_demos,
+            seed=seed,
+            threads=threads,
+            provenance={
+                "index": str(index) if index else None,
+                "train_path": str(questions),
+                "val_path": str(val or ""),
+            },
+            resume=resume,
+            overwrite=overwrite,
+            progress=not quiet,
+        )
     if as_json:
         emit({"artifact": str(out), **artifact.model_dump(mode="json")})
         return

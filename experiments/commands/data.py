@@ -26,7 +26,7 @@ def list_(as_json: options.Json = False) -> None:
 @data.command()
 def convert(
     name: Annotated[str, typer.Argument(help="Data set; `verihop data list` names them.")],
-    source: Annotated[str, typer.Argument(help="A local file, or hub:NAME[/CONFIG][@SPLIT].")],
+    source: Annotated[str, typer.Argument(help="A local file, or hub:NAME, hub:NAME/CONFIG, either with @SPLIT.")],
     out: Annotated[Path, typer.Option(help="Folder for questions.jsonl and passages.jsonl.")],
     split: Annotated[str | None, typer.Option(help="Write this split into every question.")] = None,
     limit: options.Limit = None,

@@ -6,12 +6,15 @@ from typing import Annotated
 import typer
 
 from experiments import options
-from experiments.output import emit, next_step, say
+from experiments.output import emit, next_step, resumable, say
 
 
 def index(
     corpus: Annotated[Path, typer.Argument(help="passages.jsonl, also .gz or .zst.")],
-    out: Annotated[Path, typer.Option(help="Folder for the index.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder for the index; `index` beside the corpus by default.", show_default=False),
+    ] = None,
     retriever: Annotated[str, typer.Option(help="bm25, bm25s, dense or hybrid.")] = "hybrid",
     embedder: Annotated[
         str, typer.Option(help="A sentence-transformers model, by name or folder.")
@@ -24,15 +27,18 @@ def index(
     """Index a corpus; an interrupted build goes on with --resume."""
     from corpora.index import build_index
 
-    info = build_index(
-        corpus,
-        out,
-        retriever=retriever,
-        embedder=embedder,
-        resume=resume,
-        overwrite=overwrite,
-        progress=not quiet,
-    )
+    out = out or corpus.parent / "index"
+
+    with resumable():
+        info = build_index(
+            corpus,
+            out,
+            retriever=retriever,
+            embedder=embedder,
+            resume=resume,
+            overwrite=overwrite,
+            progress=not quiet,
+        )
     if as_json:
         emit({"index": str(out), **info.model_dump(mode="json")})
         return

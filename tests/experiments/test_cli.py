@@ -48,6 +48,7 @@ def world(tmp_path_factory) -> Path:
     return folder
 
 
+DATA_COMMANDS = ["list", "convert", "pool", "world"]
 ROAD = ("--lm", "simulated", "--quiet", "--index")
 
 
@@ -92,6 +93,36 @@ def test_help_is_light():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stderr.strip() == ""
+
+
+COMMANDS = ["demo", "ask", "index", "compile", "eval", "compare", "programs", "data"]
+
+
+@pytest.mark.parametrize(
+    "command", [[], *([name] for name in COMMANDS), *(["data", n] for n in DATA_COMMANDS)], ids=str
+)
+def test_every_command_has_help(command, verihop):
+    code, out, err = verihop(*command, "--help")
+    assert (code, err) == (0, "")
+    assert "Usage: verihop" in out
+
+
+def test_ctrl_c_is_code_130_and_says_how_to_go_on(verihop, world, tmp_path, monkeypatch):
+    def interrupted(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("experiments.compiling.compile_program", interrupted)
+    code, _, err = verihop(
+        "compile", world / "questions.jsonl", "--program", "rag", "--out", tmp_path / "a", *ROAD, world / "index"
+    )
+    assert (code, "with --resume" in err) == (130, True)
+    assert "Traceback" not in err
+
+
+def test_an_index_stands_beside_its_corpus_unless_told_otherwise(verihop, tmp_path):
+    (tmp_path / "p.jsonl").write_text('{"id": "1", "text": "a river"}\n')
+    assert verihop("index", tmp_path / "p.jsonl", "--retriever", "bm25", "--quiet")[0] == 0
+    assert (tmp_path / "index" / "index.json").exists()
 
 
 def test_programs_are_listed_for_people_and_machines(verihop):

@@ -1,0 +1,63 @@
+"""What the README shows is what happens: its Python runs, its commands exist."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README.read_text(), flags=re.DOTALL)
+
+
+def commands() -> list[list[str]]:
+    lines = [line for block in blocks("console") for line in block.replace("\\\n", " ").splitlines()]
+    return [shlex.split(line[2:], comments=True) for line in lines if line.startswith("$ verihop")]
+
+
+@pytest.mark.parametrize("command", commands(), ids=lambda command: " ".join(command[1:3]))
+def test_every_command_and_option_of_the_readme_exists(command):
+    words = command[1:3] if command[1] == "data" else command[1:2]
+    shown = subprocess.run(
+        [sys.executable, "-m", "experiments.cli", *words, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"COLUMNS": "200", "PATH": ""},
+    ).stdout
+    for option in (word for word in command if word.startswith("--")):
+        assert option in shown
+
+
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, scripted, retriever, capsys):
+    """It runs as written, on an artifact of a scripted LM instead of the demo's."""
+    from programs.artifact import freeze
+    from programs.genground import GenGround
+
+    (code,) = blocks("python")
+    scripted(lambda system, user: {"finished": True, "sub_question": "", "answer": "Ansa", "evidence": ""})
+    monkeypatch.chdir(tmp_path)
+    freeze(GenGround(retriever, max_hops=1), tmp_path / "runs" / "demo" / "artifact")
+    monkeypatch.setattr("corpora.index.open_index", lambda folder: retriever)
+
+    class Here:
+        id, weights_hash, probability_mode = "scripted", None, "samples"
+
+        def use(self):
+            import contextlib
+
+            return contextlib.nullcontext()
+
+    monkeypatch.setattr("programs.lms.connect.connect", lambda lm_id: Here())
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("Ansa\n")
+
+
+def test_the_python_of_the_readme_is_short():
+    (code,) = blocks("python")
+    assert len([line for line in code.splitlines() if line.strip()]) <= 12
