@@ -5,6 +5,7 @@ after the other, so that an LM which batches stands idle. Here the teacher runs 
 first, and DSPy's own run of the same prompts is then answered by the cache. The demonstrations are the same.
 """
 
+import contextlib
 import contextvars
 import logging
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 
 import dspy
 
+from programs.parts.meter import metered
 from signatures.errors import UserError
 
 _PATIENCE = 8  # failures in a row, after which no further example is likely to fare better
@@ -37,15 +39,18 @@ class SideBySideBootstrap(dspy.BootstrapFewShot):
         """Fill `name2traces` until enough examples were accepted; the loop of the parent, block by block."""
         wanted = max_bootstraps or self.max_bootstrapped_demos
         accepted: set[int] = set()
+        ahead = False
         self.name2traces: dict[str, list[dspy.Example]] = {name: [] for name in self.name2predictor}
         for index, example in enumerate(self.trainset):
             if len(accepted) >= wanted:
                 break
             if index % self.width == 0:
-                self._run_ahead(self.trainset[index : index + self.width])
+                ahead = self._run_ahead(self.trainset[index : index + self.width])
             failed_before = self.error_count
-            if self._bootstrap_one_example(example):
-                accepted.add(index)
+            # What was run ahead was counted then; the cache answers it now.
+            with metered() if ahead else contextlib.nullcontext():
+                if self._bootstrap_one_example(example):
+                    accepted.add(index)
             if self.error_count == failed_before:
                 self.max_errors = self.error_count + _PATIENCE
             self.tried = index + 1
@@ -53,11 +58,14 @@ class SideBySideBootstrap(dspy.BootstrapFewShot):
                 self.report(self.tried, len(accepted))
         self.validation = [example for index, example in enumerate(self.trainset) if index not in accepted]
 
-    def _run_ahead(self, block: Sequence[dspy.Example]) -> None:
-        """Put a block's replies into the cache; what fails here fails again, and is counted, in its own turn."""
+    def _run_ahead(self, block: Sequence[dspy.Example]) -> bool:
+        """Put a block's replies into the cache; return whether that was done.
+
+        What fails here fails again in its own turn, where it is counted as an error.
+        """
         lm = self.teacher_settings.get("lm") or dspy.settings.lm
         if self.width <= 1 or not getattr(lm, "cache", False):
-            return
+            return False
 
         def run(example: dspy.Example) -> None:
             with dspy.context(trace=[], **self.teacher_settings):
@@ -72,3 +80,4 @@ class SideBySideBootstrap(dspy.BootstrapFewShot):
                 raise error
             if error is not None:
                 logging.getLogger(__name__).info("a training example failed: %s", error)
+        return True

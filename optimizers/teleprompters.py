@@ -127,6 +127,12 @@ def _labeled(student: dspy.Module, task: Task) -> tuple[dspy.Module, int, int]:
             if any(name in example for name in inputs) and all(name in example for name in outputs)
         ]
         predictor.demos = chance.sample(fitting, min(task.max_demos, len(fitting)))
+    if task.max_demos and not any(predictor.demos for predictor in program.predictors()):
+        needed = sorted({name for predictor in program.predictors() for name in predictor.signature.output_fields})
+        raise UserError(
+            f"The training examples hold no predictor's outputs ({', '.join(needed)}), so there is nothing to show. "
+            "Use --optimizer bootstrap."
+        )
     return program, len(task.trainset), 0
 
 

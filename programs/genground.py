@@ -9,17 +9,21 @@ Departure: a sub-question that repeats an earlier one ends the loop, for nothing
 Departure: a sub-question of fewer than three words asks nothing; the question itself is grounded in its place.
 Departure: an unreadable first deduction grounds the question itself, without a draft; a later one ends the loop.
 Departure: an unreadable grounding counts as "nothing citable".
-Departure: evidence counts as cited only when it can be found in the batch that was read (share of words >= 0.6).
-Departure: the public code grounds without the early stop of section 3.3; the preset "code" does as the code does.
+Departure: evidence counts as cited only when it can be found in a passage's text: two words or more, verbatim or, from
+four words on, with 60 % of them; a bare title is no evidence.
+Departure: replies that these rules override are taken out of the trace, so that no optimizer makes demos of them.
+Departure: without deduction the paper leaves the query open; we search with question and answer together.
+Departure: the public code grounds without the early stop of section 3.3, and so does the preset "code"; there each
+batch may send one cited passage back to the queue, where the code sends all.
 """
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.attempt import attempt
+from programs.parts.attempt import attempt, retract
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.outcome import outcome, retrieve_or_given
 from programs.parts.quoting import quoted_passage
@@ -30,6 +34,33 @@ from signatures.text import normalize_answer
 from signatures.types import Hop, Passage, Retriever
 
 KEPT, CONFIRMED, CORRECTED, READ = "kept", "confirmed", "corrected", "read"
+
+
+class Claim(NamedTuple):
+    """What a deduction says, before it is checked; the fields are those of the grounding prompt.
+
+    Args:
+        question: The whole question.
+        sub_question: What is asked now.
+        draft: Its answer from memory.
+    """
+
+    question: str
+    sub_question: str
+    draft: str
+
+    def settled(
+        self, answer: str, verdict: str, *, evidence: str | None = None, passages: Sequence[Passage] = ()
+    ) -> Hop:
+        """Return the hop that the claim became."""
+        return Hop(
+            question=self.sub_question,
+            answer=answer,
+            draft=self.draft,
+            evidence=evidence,
+            passage_ids=[passage.id for passage in passages],
+            verdict=verdict,
+        )
 
 
 class GenGround(dspy.Module):
@@ -94,12 +125,11 @@ class GenGround(dspy.Module):
                 break
             if step is not None and step.finished and hops and step.answer:
                 return self._outcome(step.answer, hops, read)
-            draft = step.answer if step else ""
-            sub_question = step.sub_question if step and len(step.sub_question.split()) >= 3 else question
-            if normalize_answer(sub_question) in {normalize_answer(hop.question) for hop in hops}:
+            claim = self._claim(question, step)
+            if normalize_answer(claim.sub_question) in {normalize_answer(hop.question) for hop in hops}:
                 break
             given = passages if not hops or self.retrieve is None else None
-            hop, seen = self._settle(sub_question, draft, given)
+            hop, seen = self._settle(claim, given)
             hops.append(hop)
             read += seen
         return self._outcome(self._conclude(question, hops), hops, read)
@@ -124,56 +154,65 @@ class GenGround(dspy.Module):
     def _batch_size(self) -> int:
         return self.batch_size if self.batch else max(self.k, 2)
 
+    def _claim(self, question: str, step: dspy.Prediction | None) -> Claim:
+        """Return what the deduction claims; where it asks nothing usable, the question itself stands in."""
+        if step is None:
+            return Claim(question, question, "")
+        usable = len(step.sub_question.split()) >= 3
+        if not usable or step.finished:
+            retract(self.deduction)
+        return Claim(question, step.sub_question if usable else question, step.answer)
+
     def _whole_question(self, question: str, given: list[Passage] | None) -> dspy.Prediction:
         """Answer the whole question from memory and check that against passages found with question and answer."""
         step = attempt(self.memory, question=question)
-        hop, read = self._settle(question, step.answer if step else "", given)
+        hop, read = self._settle(Claim(question, question, step.answer if step else ""), given)
         return self._outcome(hop.answer, [hop], read)
 
-    def _settle(self, question: str, draft: str, given: list[Passage] | None) -> tuple[Hop, list[Passage]]:
-        """Turn a sub-question and its draft into a settled hop, and return the passages read for it."""
-        query = question if self.deduce else f"{question} {draft}".strip()
+    def _settle(self, claim: Claim, given: list[Passage] | None) -> tuple[Hop, list[Passage]]:
+        """Turn a claim into a settled hop, and return the passages read for it."""
+        query = claim.sub_question if self.deduce else f"{claim.sub_question} {claim.draft}".strip()
         found = retrieve_or_given(self, query, self.k, given)
         if not self.ground:
-            return self._read(question, draft, found)
-        return (
-            self._stop_at_evidence(question, draft, found) if self.early_stop else self._queue(question, draft, found)
-        )
+            return self._read(claim, found)
+        return self._stop_at_evidence(claim, found) if self.early_stop else self._queue(claim, found)
 
-    def _read(self, question: str, draft: str, found: list[Passage]) -> tuple[Hop, list[Passage]]:
-        step = attempt(self.reading, question=question, passages=found)
-        answer = step.answer if step and step.answer else draft
-        return _hop(question, draft, answer, None, found, READ), found
+    def _read(self, claim: Claim, found: list[Passage]) -> tuple[Hop, list[Passage]]:
+        step = attempt(self.reading, question=claim.sub_question, passages=found)
+        answer = step.answer if step and step.answer else claim.draft
+        return claim.settled(answer, READ, passages=found), found
 
-    def _stop_at_evidence(self, question: str, draft: str, found: list[Passage]) -> tuple[Hop, list[Passage]]:
+    def _stop_at_evidence(self, claim: Claim, found: list[Passage]) -> tuple[Hop, list[Passage]]:
         """Read batch by batch and stop at the first citable evidence (section 3.3)."""
         size = self._batch_size()
         for start in range(0, len(found), size):
             batch = found[start : start + size]
-            hop = self._check(question, draft, batch)
+            hop = self._check(claim, batch)
             if hop is not None:
                 return hop, found[: start + len(batch)]
-        return _hop(question, draft, draft, None, [], KEPT), found
+        return claim.settled(claim.draft, KEPT), found
 
-    def _queue(self, question: str, draft: str, found: list[Passage]) -> tuple[Hop, list[Passage]]:
+    def _queue(self, claim: Claim, found: list[Passage]) -> tuple[Hop, list[Passage]]:
         """Read every batch, let cited passages queue again, and revise once with those left (the public code)."""
         size, queue = self._batch_size(), list(found)
         while len(queue) > size:
             batch, queue = queue[:size], queue[size:]
-            step = attempt(self.citing, question=question, draft=draft, passages=batch)
+            step = attempt(self.citing, passages=batch, **claim._asdict())
             cited = quoted_passage(step.evidence, batch) if step else None
             queue += [cited] if cited else []
-        hop = self._check(question, draft, queue) if queue else None
-        return hop or _hop(question, draft, draft, None, [], KEPT), found
+        hop = self._check(claim, queue) if queue else None
+        return hop or claim.settled(claim.draft, KEPT), found
 
-    def _check(self, question: str, draft: str, batch: list[Passage]) -> Hop | None:
+    def _check(self, claim: Claim, batch: list[Passage]) -> Hop | None:
         """Ground the draft in one batch; None when nothing in it is citable."""
-        step = attempt(self.grounding, question=question, draft=draft, passages=batch)
+        step = attempt(self.grounding, passages=batch, **claim._asdict())
         cited = quoted_passage(step.evidence, batch) if step else None
         if step is None or cited is None or not step.answer:
+            if step is not None and step.evidence.strip():
+                retract(self.grounding)  # evidence that stands nowhere is no example to follow
             return None
-        verdict = CONFIRMED if normalize_answer(step.answer) == normalize_answer(draft) else CORRECTED
-        return _hop(question, draft, step.answer, step.evidence, [cited], verdict)
+        verdict = CONFIRMED if normalize_answer(step.answer) == normalize_answer(claim.draft) else CORRECTED
+        return claim.settled(step.answer, verdict, evidence=step.evidence, passages=[cited])
 
     def _conclude(self, question: str, hops: list[Hop]) -> str:
         """Force a conclusion; where even that cannot be read, the last hop's answer stands."""
@@ -184,10 +223,3 @@ class GenGround(dspy.Module):
 
     def _outcome(self, answer: str, hops: list[Hop], read: list[Passage]) -> dspy.Prediction:
         return outcome(answer, hops=hops, passages=read, citations=[id for hop in hops for id in hop.passage_ids])
-
-
-def _hop(
-    question: str, draft: str, answer: str, evidence: str | None, passages: Sequence[Passage], verdict: str
-) -> Hop:
-    ids = [passage.id for passage in passages]
-    return Hop(question=question, answer=answer, draft=draft, evidence=evidence, passage_ids=ids, verdict=verdict)

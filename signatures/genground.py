@@ -12,22 +12,23 @@ class DeduceAnswer(dspy.Signature):
     the answer to the question itself instead.
     """
 
-    question: str = dspy.InputField()
     hops: list[Hop] = dspy.InputField(desc="settled so far, oldest first")
+    question: str = dspy.InputField()
     finished: bool = dspy.OutputField(desc="do the settled hops decide the question?")
     sub_question: str = dspy.OutputField(desc="names every entity in full, no pronouns")
     answer: str = dspy.OutputField(desc="a short phrase, not a sentence")
 
 
 class GroundAnswer(dspy.Signature):
-    """Check an answer given from memory against the passages, and correct it where they say otherwise.
+    """Check the draft against the passages, and correct it where they answer the sub-question otherwise.
 
-    Quote the words that decide it. Leave the evidence empty when no passage bears on the question.
+    Quote the words that decide it. Leave the evidence empty when no passage bears on the sub-question.
     """
 
-    question: str = dspy.InputField()
-    draft: str = dspy.InputField(desc="the answer from memory; may be wrong")
     passages: list[Passage] = dspy.InputField()
+    question: str = dspy.InputField(desc="what all this is about in the end")
+    sub_question: str = dspy.InputField(desc="what is asked now")
+    draft: str = dspy.InputField(desc="the sub-question's answer from memory; may be wrong")
     evidence: str = dspy.OutputField(desc="the deciding words of one passage, copied; empty if there are none")
     answer: str = dspy.OutputField(desc="the draft, or what the evidence says instead; a short phrase")
 
@@ -35,15 +36,16 @@ class GroundAnswer(dspy.Signature):
 class ConcludeAnswer(dspy.Signature):
     """Answer the question now, from the settled hops. Give the answer alone, as short as it can be."""
 
-    question: str = dspy.InputField()
     hops: list[Hop] = dspy.InputField(desc="settled, oldest first")
+    question: str = dspy.InputField()
     answer: str = dspy.OutputField(desc="a name, date, number or short phrase; yes or no for a yes/no question")
 
 
 class CiteEvidence(dspy.Signature):
-    """Quote the words of the passages that help to check the answer. Leave the evidence empty when none do."""
+    """Quote the words of the passages that help to check the draft. Leave the evidence empty when none do."""
 
-    question: str = dspy.InputField()
-    draft: str = dspy.InputField(desc="the answer from memory; may be wrong")
     passages: list[Passage] = dspy.InputField()
+    question: str = dspy.InputField(desc="what all this is about in the end")
+    sub_question: str = dspy.InputField(desc="what is asked now")
+    draft: str = dspy.InputField(desc="the sub-question's answer from memory; may be wrong")
     evidence: str = dspy.OutputField(desc="words of one passage, copied; empty if there are none")

@@ -15,6 +15,6 @@ class AnswerFromMemory(dspy.Signature):
 class ReadAnswer(dspy.Signature):
     """Answer the question with what the passages say. Give the answer alone, as short as it can be."""
 
-    question: str = dspy.InputField()
     passages: list[Passage] = dspy.InputField()
+    question: str = dspy.InputField()
     answer: str = dspy.OutputField(desc="a name, date, number or short phrase; yes or no for a yes/no question")

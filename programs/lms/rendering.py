@@ -45,13 +45,16 @@ def render_passages(passages: Sequence[Passage]) -> str:
 
 
 def render_hops(hops: Sequence[Hop]) -> str:
-    """Return one line `n. question -> answer (evidence: "...")` for each hop, n counted from 1."""
+    """Return one line `n. question (evidence: "...") -> answer` for each hop, n counted from 1.
+
+    The answer ends the line: a small LM copies what stands behind it along with it.
+    """
     if not hops:
         return "(none)"
     lines = []
     for number, hop in enumerate(hops, start=1):
         evidence = f' (evidence: "{_one_line(hop.evidence)}")' if hop.evidence else ""
-        lines.append(f"{number}. {_one_line(hop.question)} -> {_one_line(hop.answer)}{evidence}")
+        lines.append(f"{number}. {_one_line(hop.question)}{evidence} -> {_one_line(hop.answer)}")
     return "\n".join(lines)
 
 

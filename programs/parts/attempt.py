@@ -15,3 +15,13 @@ def attempt(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None:
         return predictor(**inputs)
     except AdapterParseError:
         return None
+
+
+def retract(predictor: dspy.Predict) -> None:
+    """Take the predictor's last reply out of the trace: the strategy did not follow it.
+
+    Optimizers make demonstrations of what stands in the trace; a reply that was overridden must not become one.
+    """
+    trace = dspy.settings.trace
+    if trace and trace[-1][0] is predictor:
+        trace.pop()

@@ -117,5 +117,8 @@ def with_knobs(program: Program, **values: Any) -> Program:
     check_knobs(type(program), values)
     collaborators = {name: getattr(program, name) for name in ("retrieve", *_COLLABORATORS) if hasattr(program, name)}
     renewed = type(program)(**collaborators, **{**knob_values(program), **values})
-    renewed.load_state(program.dump_state())
+    state = program.dump_state()
+    for name, predictor in renewed.named_predictors():
+        if name in state:  # a switch may bring a predictor that the old program did not have
+            predictor.load_state(state[name])
     return renewed

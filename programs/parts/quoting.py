@@ -5,24 +5,27 @@ from collections.abc import Iterable, Sequence
 from signatures.text import normalize_answer
 from signatures.types import Passage
 
+_NOTHING = {"not mentioned", "no evidence", "not found", "not given", "not available", "none of passages", "n a"}
 _BOOLEAN = {"yes", "no", "true", "false", ""}
 
 
 def quoted_passage(quote: str, passages: Sequence[Passage], *, overlap: float = 0.6) -> Passage | None:
-    """Return the passage that holds `quote`, or the one that shares most of its words.
+    """Return the passage whose text holds `quote`, or shares most of its words; None when there is none.
 
-    LMs copy with small changes, so a quote that stands nowhere literally belongs to the passage with the largest share
-    of its distinct words, when that share is at least `overlap` in [0, 1].
+    LMs copy with small changes, so a quote of four words or more that stands nowhere literally belongs to the passage
+    with the largest share of its distinct words, when that share is at least `overlap` in [0, 1]. A quote of one word,
+    a bare title, or a phrase that says there is nothing to quote belongs to no passage.
     """
     wanted = normalize_answer(quote)
-    if not wanted:
+    words = set(wanted.split())
+    titles = {normalize_answer(passage.title) for passage in passages}
+    if len(wanted.split()) < 2 or wanted in titles or wanted in _NOTHING:
         return None
-    texts = [normalize_answer(f"{passage.title} {passage.text}") for passage in passages]
+    texts = [normalize_answer(passage.text) for passage in passages]
     for passage, text in zip(passages, texts, strict=True):
         if f" {wanted} " in f" {text} ":
             return passage
-    words = set(wanted.split())
-    shares = [len(words & set(text.split())) / len(words) for text in texts]
+    shares = [len(words & set(text.split())) / len(words) for text in texts] if len(words) >= 4 else []
     best = max(range(len(shares)), key=shares.__getitem__, default=None)
     return passages[best] if best is not None and shares[best] >= overlap else None
 

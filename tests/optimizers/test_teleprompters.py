@@ -20,7 +20,7 @@ def score(example, prediction):
 
 
 def even_are_right(system, user):
-    question = user.split("\n")[1]
+    question = user.split("[[ ## question ## ]]\n")[1].split("\n")[0]
     right = int(question.split()[-1].rstrip("?")) % 2 == 0
     return {
         "finished": "1. " in user,
@@ -143,3 +143,37 @@ def test_another_process_draws_the_same_demonstrations():
         for seed in (1, 2, 3)
     }
     assert len(found) == 1
+
+
+def test_the_cost_of_compiling_counts_every_call_once(scripted, retriever, monkeypatch):
+    from programs.lms.metered import metered_lm
+    from programs.parts.meter import metered
+
+    engine = scripted(even_are_right, cache=True)
+    lm = metered_lm("scripted/cost", engine=engine, cache=True)
+    for threads in (1, 4):
+        with dspy.context(lm=lm.copy(model=f"scripted/cost-{threads}")), metered() as meter:
+            compile(RAG(retriever), Task(examples(8), score, threads=threads, max_demos=8))
+        assert (meter.calls, meter.cached_calls) == (8, 0)
+
+
+def test_replies_that_the_strategy_overrode_become_no_demonstrations(scripted, retriever):
+    def reply(system, user):
+        return {
+            "finished": "1. " in user,
+            "sub_question": "answer",
+            "evidence": "words that stand in no passage at all",
+            "answer": "right",
+        }
+
+    scripted(reply)
+    compiled = compile(GenGround(retriever, k=2, batch_size=2), Task(examples(4), score))
+    assert compiled.accepted["grounding"] == 0
+    assert all(demo.hops for demo in compiled.program.deduction.demos)
+
+
+def test_labels_that_fit_nowhere_are_refused(retriever):
+    from programs.cot import CoT
+
+    with pytest.raises(UserError, match=r"no predictor's outputs.*reasoning"):
+        compile(CoT(), Task(examples(4), score), optimizer="labeled")

@@ -16,7 +16,7 @@ FIELDS = {"answer", "response", "hops", "passages", "citations", "abstained"}
 
 def obliging(system, user):
     """Reply to whatever is asked: all fields of the first programs, and words from the question."""
-    question = user.split("\n")[1]
+    question = user.split("[[ ## question ## ]]\n")[1].split("\n")[0]
     return {
         "reasoning": "because",
         "finished": "1. " in user,

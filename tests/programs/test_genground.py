@@ -25,7 +25,7 @@ def story(deductions, *, draft_is_checked=True, conclusion="concluded", citing=F
         if "with what the passages say" in system:
             return {"answer": "read"}
         found = EVIDENCE in user and draft_is_checked
-        if "help to check the answer" in system:
+        if "help to check the draft" in system:
             return {"evidence": EVIDENCE if found else ""}
         return {"evidence": EVIDENCE if found else "", "answer": "Ansa Merrow" if found else "a slip"}
 
@@ -67,7 +67,7 @@ def test_memory_stands_when_no_passage_helps(scripted, retriever):
 
 def test_evidence_that_stands_in_no_passage_is_not_believed(scripted, retriever):
     def reply(system, user):
-        if "Check an answer" in system:
+        if "Check the draft" in system:
             return {"evidence": "Completely invented words appear nowhere", "answer": "wrong"}
         return story([step(), END])(system, user) if "next step" in system else {"answer": "end"}
 
@@ -79,7 +79,7 @@ def test_later_hops_build_on_the_corrected_answer(scripted, retriever):
     engine = scripted(story([step(), step("Where was Ansa Merrow born?", "Quillon"), END]))
     GenGround(retriever)("Question?")
     second = [prompt for prompt in engine.prompts if "`sub_question`" in prompt][1]
-    assert '1. Who is the harbour master? -> Ansa Merrow (evidence: "' + EVIDENCE in second
+    assert f'1. Who is the harbour master? (evidence: "{EVIDENCE}") -> Ansa Merrow\n' in second
     assert "Bert Oyle" not in second
 
 
@@ -188,7 +188,7 @@ def test_the_call_bound_is_tight(k, batch_size, max_hops, switches, scripted):
     counter = iter(range(10**6))
 
     def worst(system, user):
-        if "help to check the answer" in system:
+        if "help to check the draft" in system:
             return {"evidence": "common words"}
         return step(f"What is number {next(counter)}?") | {"evidence": "", "answer": "x"}
 

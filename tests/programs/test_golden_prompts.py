@@ -15,6 +15,7 @@ from signatures.types import Hop, Passage
 GOLDEN = Path(__file__).parents[1] / "golden"
 VALUES = {
     "question": "In which sea lies the island where Ansa Merrow was born?",
+    "sub_question": "Where was Ansa Merrow born?",
     "draft": "the Grey Sea",
     "hops": [Hop(question="Where was Ansa Merrow born?", answer="Quillon", evidence="Merrow was born on Quillon")],
     "passages": [

@@ -8,7 +8,7 @@ from experiments.world.relations import BY_NAME, RELATIONS
 from experiments.world.skills.mind import UNKNOWN, Mind, Step, single
 from experiments.world.skills.reading import Reader
 
-_HOP = re.compile(r'^\d+\. (?P<question>.+?) -> (?P<answer>.*?)(?: \(evidence: ".*"\))?$')
+_HOP = re.compile(r'^\d+\. (?P<question>.+?)(?: \(evidence: ".*"\))? -> (?P<answer>.*)$')
 
 
 def read_hops(text: str) -> dict[tuple[str, str], str]:

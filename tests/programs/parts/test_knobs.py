@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from programs.catalog import build
+from programs.catalog import PROGRAMS, build
 from programs.genground import GenGround
 from programs.parts.knobs import Choice, Range, knob_values, knobs_of, with_knobs
 from signatures.errors import UserError
@@ -45,6 +45,16 @@ def test_other_knobs_make_a_new_program_and_carry_the_state_over(retriever):
 def test_knob_values_build_the_same_program_again(k, batch_size, max_hops):
     program = GenGround(k=k, batch_size=batch_size, max_hops=max_hops)
     assert knob_values(GenGround(**knob_values(program))) == knob_values(program)
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_every_switch_can_be_turned_on_a_live_program(name, retriever):
+    program = build(name, retriever)
+    for knob in knobs_of(program).values():
+        if knob.type is bool:
+            turned = with_knobs(program, **{knob.name: not knob.default})
+            assert getattr(turned, knob.name) is not knob.default
+            assert turned.max_calls() >= 1
 
 
 def test_a_choice_names_its_options():

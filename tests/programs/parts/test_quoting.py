@@ -1,3 +1,5 @@
+import pytest
+
 from programs.parts.quoting import passages_stating, quoted_passage, without_repeats
 from signatures.types import Passage
 
@@ -14,6 +16,12 @@ def test_an_invented_or_empty_quote_finds_nothing(passages):
     assert quoted_passage("The duke of Vell was crowned in spring", passages) is None
     assert quoted_passage("", passages) is None
     assert quoted_passage("words", []) is None
+
+
+@pytest.mark.parametrize("quote", ["Quillon", "Title 4", "Not mentioned.", "None of the passages", "is", "[]"])
+def test_a_word_a_title_or_a_way_out_is_no_quote(quote, passages):
+    told = Passage(id="told", title="T", text="It is not mentioned; none of the passages of Title 4 is.")
+    assert quoted_passage(quote, [*passages, told]) is None
 
 
 def test_words_are_whole():
