@@ -12,6 +12,7 @@ from corpora.index_files import (
     EmbedderInfo,
     IndexInfo,
     Request,
+    clear,
     exclusive,
     list_files,
     prepare,
@@ -29,10 +30,8 @@ from corpora.retrievers.hybrid import HybridEngine
 from corpora.retrievers.settings import RetrievalSettings, make_settings
 from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
 from signatures.errors import UserError, unknown
-from signatures.versions import installed_versions
+from signatures.versions import RETRIEVAL, installed_versions
 
-# Libraries whose files or numbers an index holds.
-_LIBRARIES = ("tantivy", "bm25s", "faiss-cpu", "sentence-transformers", "numpy")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # How libraries without an error number say it: tantivy and FAISS, tantivy at a file size limit, numpy.
 _FULL_WORDS = ("No space left", "os error 27", "requested and")
@@ -81,7 +80,12 @@ def build_index(
         with exclusive(folder):
             if not prepare(folder, request, resume=resume, overwrite=overwrite):
                 return read_info(folder)
-            return _build(corpus_path, folder, request, model, shown=progress)
+            try:
+                return _build(corpus_path, folder, request, model, shown=progress)
+            except UserError:
+                if not (folder / OFFSETS_FILE).is_file():  # the corpus cannot be used: there is nothing to go on with
+                    clear(folder)
+                raise
     except UserError:
         raise
     except (OSError, RuntimeError, ValueError) as error:
@@ -111,7 +115,7 @@ def _build(corpus_path: Path, folder: Path, request: Request, embedder: Embedder
         passages=len(store),
         dense_kind=kind,
         dimension=dimension,
-        versions=installed_versions(_LIBRARIES),
+        versions=installed_versions(RETRIEVAL),
         files=list_files(folder),
     )
     write_info(folder, info)

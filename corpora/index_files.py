@@ -1,10 +1,8 @@
 """What makes a folder an index: its `index.json`, the files listed there, and the marks of a build under way."""
 
 import contextlib
-import fcntl
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +13,7 @@ from corpora.retrievers.dense import ExactKind
 from corpora.retrievers.settings import RELEVANT, RetrievalSettings
 from corpora.retrievers.store import OFFSETS_FILE, TEXT_FILE
 from signatures.errors import UserError
-from signatures.files import atomic_write, sha256_text
+from signatures.files import atomic_write, exclusive_lock, sha256_text
 
 SCHEMA = 1
 INFO_FILE, STATE_FILE, LOCK_FILE = "index.json", "build.json", "build.lock"
@@ -147,10 +145,10 @@ def prepare(folder: Path, request: Request, *, resume: bool, overwrite: bool) ->
     Raises:
         UserError: The folder holds something that the request does not allow to touch; the cure is named.
     """
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file: choose a folder for the index.")
     finished, begun = (folder / INFO_FILE).is_file(), (folder / STATE_FILE).is_file()
     if overwrite and (finished or begun):
+        with atomic_write(folder / STATE_FILE) as file:
+            file.write("{}\n")  # killed while deleting, the folder is still ours, and nothing goes on with what is left
         clear(folder)
     elif finished:
         if not resume:
@@ -161,9 +159,8 @@ def prepare(folder: Path, request: Request, *, resume: bool, overwrite: bool) ->
         if not resume:
             raise UserError(f"{folder} holds an unfinished index: go on with --resume or begin anew with --overwrite.")
         _same(folder, _read_state(folder), request)
-    elif any(path.name != LOCK_FILE for path in _children(folder)):
-        raise UserError(f"{folder} is not empty and holds no index: choose an empty or new folder.")
-    folder.mkdir(parents=True, exist_ok=True)
+    else:
+        refuse_foreign(folder)
     for left in [*folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")]:  # of a killed build
         left.unlink(missing_ok=True)
     with atomic_write(folder / STATE_FILE) as file:
@@ -171,39 +168,47 @@ def prepare(folder: Path, request: Request, *, resume: bool, overwrite: bool) ->
     return True
 
 
+def refuse_foreign(folder: Path) -> None:
+    """Raise UserError where `folder` is a file, or holds files and no index, begun or finished."""
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file: choose a folder for the index.")
+    names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    if names - {LOCK_FILE} and not names & {INFO_FILE, STATE_FILE}:
+        raise UserError(f"{folder} is not empty and holds no index: choose an empty or new folder.")
+
+
 def clear(folder: Path) -> None:
-    """Delete the files of an index and nothing else; `index.json` goes first, so that half an index never opens."""
-    for name in OWN:
+    """Delete the files of an index and nothing else.
+
+    `index.json` goes first, so that half an index never opens, and the mark of a build last, so that whatever a kill
+    leaves is known to be ours.
+    """
+    for name in [*(name for name in OWN if name not in (STATE_FILE, LOCK_FILE)), STATE_FILE]:
         path = folder / name
         if path.is_dir():
             shutil.rmtree(path)
-        elif name != LOCK_FILE:
+        else:
             path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Keep other processes from building in `folder`; a killed process leaves no lock behind.
+    """Keep other processes from building in `folder`; a folder made for the lock and left empty is removed.
 
     Raises:
-        UserError: Another process is building there.
+        UserError: Another process is building there, or the folder is somebody else's.
     """
-    if folder.exists() and not folder.is_dir():
-        raise UserError(f"{folder} is a file: choose a folder for the index.")
-    folder.mkdir(parents=True, exist_ok=True)
-    handle = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    if not (folder / LOCK_FILE).exists():  # where another process works, files may come and go
+        refuse_foreign(folder)
+    made = not folder.exists()
+    busy = f"{folder} is being built by another process: wait for it or choose another."
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"{folder} is being built by another process: wait for it or choose another.") from None
-        yield
+        with exclusive_lock(folder / LOCK_FILE, busy):
+            yield
     finally:
-        os.close(handle)
-
-
-def _children(folder: Path) -> list[Path]:
-    return list(folder.iterdir()) if folder.is_dir() else []
+        if made:
+            with contextlib.suppress(OSError):  # not empty: an index, or another process's lock
+                folder.rmdir()
 
 
 def _read_state(folder: Path) -> Request:

@@ -147,6 +147,42 @@ def test_an_unusable_corpus_leaves_no_index(tmp_path, lines, message):
         open_index(tmp_path / "i")
 
 
+def test_after_a_refused_corpus_the_same_command_works_once_it_is_mended(tmp_path):
+    path = tmp_path / "passages.jsonl"
+    path.write_text('{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n')
+    with pytest.raises(UserError):
+        build_index(path, tmp_path / "i", retriever="bm25")
+    assert not (tmp_path / "i").exists()
+    path.write_text('{"id": "a", "text": "x"}\n{"id": "b", "text": "y"}\n')
+    assert build_index(path, tmp_path / "i", retriever="bm25").passages == 2
+
+
+def test_a_refused_folder_and_a_finished_index_hold_no_lock(tmp_path, corpus):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("mine")
+    with pytest.raises(UserError, match="holds no index"):
+        build_index(corpus, tmp_path / "mine", retriever="bm25")
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
+    build_index(corpus, tmp_path / "i", retriever="bm25")
+    assert not (tmp_path / "i" / "build.lock").exists()
+
+
+def test_killed_while_it_overwrites_a_folder_is_still_ours_and_begun_anew(tmp_path, corpus, monkeypatch):
+    folder = tmp_path / "i"
+    build_index(corpus, folder, retriever="bm25")
+
+    def killed(path: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("corpora.index_files.shutil.rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            build_index(corpus, folder, retriever="bm25", overwrite=True)
+    with pytest.raises(UserError, match="begin anew with --overwrite"):
+        build_index(corpus, folder, retriever="bm25", resume=True)
+    assert build_index(corpus, folder, retriever="bm25", overwrite=True).passages
+
+
 KILLED = """
 import os, signal, sys
 sys.path[:0] = [{root!r}, {tests!r}]
