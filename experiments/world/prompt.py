@@ -11,6 +11,8 @@ from typing import Literal
 
 from dspy.lm15 import Request
 
+from programs.lms.requests import system_text
+
 Kind = Literal["text", "bool", "number", "list", "option"]
 
 _HEADER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*$", re.MULTILINE)
@@ -55,19 +57,13 @@ class Prompt:
 def understand(request: Request) -> Prompt:
     """Return what the text of a request says."""
     spoken = [(message.role, message.text or "") for message in request.messages]
-    system = _system_text(request) + "\n".join(text for role, text in spoken if role in {"system", "developer"})
+    system = system_text(request) + "\n".join(text for role, text in spoken if role in {"system", "developer"})
     task = next((text for role, text in reversed(spoken) if role == "user"), "")
     demos = sum(role == "assistant" for role, _ in spoken)
     task, _, reminder = _split_reminder(task)
     asked, form = _asked(reminder, system)
     text = "\n\x1e".join([system, *(f"{role}\x1f{said}" for role, said in spoken)])
     return Prompt(system, _blocks(task), asked, form, demos, text)
-
-
-def _system_text(request: Request) -> str:
-    if request.system is None or isinstance(request.system, str):
-        return request.system or ""
-    return "\n".join(getattr(part, "text", "") for part in request.system)
 
 
 def _split_reminder(task: str) -> tuple[str, str, str]:

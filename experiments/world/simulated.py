@@ -40,6 +40,7 @@ class SimulatedEngine:
         dials: Its faults; those of the committed file by default.
     """
 
+    free = True
     supports_response_schema = False
     supported_params = ("temperature", "max_tokens", "logprobs", "top_logprobs", "seed")
 

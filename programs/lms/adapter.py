@@ -8,11 +8,11 @@ There is no second call when a reply cannot be parsed: the failure is counted an
 with its documented fallback (`programs.parts.attempt`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal, get_args, get_origin
 
 import json_repair
-from dspy import Signature
 from dspy.adapters import ChatAdapter, JSONAdapter
 from dspy.adapters.chat_adapter import field_header_pattern
 from dspy.adapters.utils import apply_output_field_defaults
@@ -22,9 +22,9 @@ from pydantic.fields import FieldInfo
 from programs.lms.rendering import defuse, is_passages, render
 from programs.lms.tolerant import coerce
 from programs.parts.meter import record
-from programs.parts.yesno import settled
+from programs.parts.probability import ProbabilityMode
+from programs.parts.yesno import asks_yes_no, settled
 
-ProbabilityMode = Literal["logprobs", "samples", "verbalised"]
 Messages = list[dict[str, Any]]
 Inputs = dict[str, Any]
 
@@ -32,14 +32,18 @@ _ONE_WORD = "Answer with one word, yes or no."
 _ONE_WORD_TOKENS = 4  # room for decoration such as "**Yes**"; log-probabilities read only the first
 
 
-def asks_yes_no(signature: type[Signature]) -> bool:
-    """Return whether the signature's only output is a bool."""
-    return [field.annotation for field in signature.output_fields.values()] == [bool]
-
-
 def rough_tokens(text: str) -> int:
     """Return an upper guess of the tokens in `text`, for LMs whose tokeniser is not at hand."""
     return len(text.encode()) // 3 + 4  # English runs near 4 bytes a token; 3 errs on the side that fits
+
+
+@contextmanager
+def _counted() -> Iterator[None]:
+    try:
+        yield
+    except AdapterParseError:
+        record(parse_failures=1)
+        raise
 
 
 class _Form:
@@ -50,6 +54,7 @@ class _Form:
         reply_tokens: Tokens of the context kept free for the reply.
         count_tokens: Tokens of a text; a rough upper guess when None.
         probability_mode: How `programs.parts.probability` reads P(yes) from this LM.
+        short_replies: Whether a call may limit its reply to a word or two; False for an LM that thinks first.
     """
 
     def __init__(
@@ -59,6 +64,7 @@ class _Form:
         reply_tokens: int = 256,
         count_tokens: Callable[[str], int] | None = None,
         probability_mode: ProbabilityMode = "samples",
+        short_replies: bool = True,
     ):
         super().__init__(use_native_function_calling=False)  # type: ignore[call-arg]
         self.use_json_adapter_fallback = False
@@ -66,16 +72,27 @@ class _Form:
         self.reply_tokens = reply_tokens
         self.count_tokens = count_tokens or rough_tokens
         self.probability_mode = probability_mode
+        self.short_replies = short_replies
 
     def __call__(self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs) -> list[Inputs]:
         """Ask once; count a reply that cannot be parsed, and raise AdapterParseError for it."""
-        if asks_yes_no(signature):
-            lm_kwargs.setdefault("max_tokens", _ONE_WORD_TOKENS)
-        try:
+        self._limit(lm_kwargs, signature)
+        with _counted():
             return super().__call__(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
-        except AdapterParseError:
-            record(parse_failures=1)
-            raise
+
+    async def acall(
+        self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs
+    ) -> list[Inputs]:
+        """Ask as a plain call does, without blocking."""
+        self._limit(lm_kwargs, signature)
+        with _counted():
+            return await super().acall(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+
+    def _limit(self, lm_kwargs: Inputs, signature: Any) -> None:
+        if not self.short_replies:
+            lm_kwargs.pop("max_tokens", None)
+        elif asks_yes_no(signature):
+            lm_kwargs.setdefault("max_tokens", _ONE_WORD_TOKENS)
 
     def format(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
         """Return the messages; where they exceed the context, demos go first, then the last-ranked passages."""

@@ -9,6 +9,8 @@ from typing import Any
 from dspy import lm15
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
+from programs.lms.requests import system_text
+
 SECONDS = 120.0
 
 
@@ -75,9 +77,7 @@ class CompletionsEngine:
 
 
 def _prompt(request: Request) -> str:
-    system = request.system
-    if system is not None and not isinstance(system, str):
-        system = "".join(part.text for part in system if isinstance(part, TextPart))
+    system = system_text(request)
     names = {"user": "Question:", "assistant": "Answer:"}
     turns = [f"{names.get(message.role, 'Question:')}\n{message.text or ''}" for message in request.messages]
     return "\n\n".join([*([system] if system else []), *turns, "Answer:\n"])

@@ -13,7 +13,7 @@ import dspy
 from dspy.clients.backend_selection import select_backend
 
 from programs.lms import server, smollm
-from programs.lms.adapter import ChatForm, JsonForm, ProbabilityMode
+from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.budget import Budget
 from programs.lms.caches import use_reply_cache
 from programs.lms.completions import CompletionsEngine
@@ -21,6 +21,7 @@ from programs.lms.embedded import EmbeddedEngine
 from programs.lms.gguf import CONTEXT_SIZE as GGUF_CONTEXT_SIZE
 from programs.lms.gguf import GgufEngine
 from programs.lms.metered import MeteredLM, metered_lm
+from programs.parts.probability import ProbabilityMode
 from signatures.errors import UserError
 from signatures.files import sha256_file
 
@@ -149,11 +150,11 @@ def _to_server(
     prefix = server.declare(base, api_key_env)
     if common["model_type"] == "text":
         engine = CompletionsEngine(base, name, key)
-        lm = metered_lm(f"{prefix}/{name}", engine=engine, **{**common, "model_type": "chat"})
+        lm = metered_lm(f"{prefix}/{name}", engine=engine, address=base, **{**common, "model_type": "chat"})
         return _connection(lm_id, lm, size, "samples" if mode == "auto" else mode)
-    lm = metered_lm(f"{prefix}/{name}", **common)
+    lm = metered_lm(f"{prefix}/{name}", address=base, **common)
     if mode == "auto":
-        probe = metered_lm(lm.model, num_retries=common["num_retries"])
+        probe = metered_lm(lm.model, address=base, num_retries=common["num_retries"])
         mode = "logprobs" if server.gives_logprobs(probe) else "samples"
     return _connection(lm_id, lm, size or server.context_size(base, name, key), mode)
 

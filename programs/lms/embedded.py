@@ -17,6 +17,7 @@ from typing import Any
 from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, TokenLogprob, TopLogprob, Usage
 
 from programs.lms import smollm
+from programs.lms.requests import turns
 
 THREADS = 2
 WIDTH = 16  # requests decoded together
@@ -57,6 +58,7 @@ class EmbeddedEngine:
             about twice the time.
     """
 
+    free = True
     supports_response_schema = True
     supported_params = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed", "logprobs", "top_logprobs",
                         "response_format")  # fmt: skip
@@ -95,7 +97,7 @@ class EmbeddedEngine:
             UserError: The weights are not installed.
         """
         tokenizer = self._load_tokenizer()
-        text = tokenizer.apply_chat_template(_history(request), add_generation_prompt=True)
+        text = tokenizer.apply_chat_template(turns(request), add_generation_prompt=True)
         prompt = tokenizer.encode(text, add_special_tokens=False).input_ids
         length = int(prompt.shape[1])
         room = smollm.CONTEXT_SIZE - length
@@ -244,14 +246,6 @@ def _ended(job: _Job, handle: Any) -> bool:
         handle.cancel()
         return True
     return bool(handle.get_status() != openvino_genai.GenerationStatus.RUNNING)
-
-
-def _history(request: Request) -> list[dict[str, str]]:
-    system = request.system
-    if system is not None and not isinstance(system, str):
-        system = "".join(part.text for part in system if isinstance(part, TextPart))
-    turns = [{"role": message.role, "content": message.text or ""} for message in request.messages]
-    return ([{"role": "system", "content": system}] if system else []) + turns
 
 
 def _generation(request: Request, limit: int, seed: int) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, TokenLogprob, TopLogprob, Usage
 
+from programs.lms.requests import turns
 from signatures.errors import UserError
 
 THREADS = 2
@@ -23,6 +24,7 @@ class GgufEngine:
         UserError: The file is missing or is no GGUF file.
     """
 
+    free = True
     supports_response_schema = True
     supported_params = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed", "logprobs", "top_logprobs",
                         "response_format")  # fmt: skip
@@ -101,12 +103,8 @@ def _start(path: Path) -> Any:
 
 def _body(request: Request) -> dict[str, Any]:
     config = request.config
-    system = request.system
-    if system is not None and not isinstance(system, str):
-        system = "".join(part.text for part in system if isinstance(part, TextPart))
-    turns = [{"role": message.role, "content": message.text or ""} for message in request.messages]
     body: dict[str, Any] = {
-        "messages": ([{"role": "system", "content": system}] if system else []) + turns,
+        "messages": turns(request),
         "temperature": config.temperature if config.temperature is not None else 0.0,
         "max_tokens": config.max_tokens or 256,
         "cache_prompt": True,

@@ -1,6 +1,8 @@
 """The LM class of the suite: every call is counted, kept to the budget, retried a bounded number of times.
 
-This is the only place where calls are counted (`programs.parts.meter`), whatever engine answers them.
+This is the only place where calls are counted (`programs.parts.meter`), whatever engine answers them. Each attempt is
+a call, whether it fails or not. An engine that costs nothing says so by `free = True`; of any other the price must be
+known for a budget in usd to hold.
 """
 
 import asyncio
@@ -24,6 +26,7 @@ from dspy.utils.exceptions import (
 )
 
 from programs.lms.budget import Budget, Reservation
+from programs.lms.requests import system_text
 from programs.parts.meter import record
 from signatures.errors import UserError
 
@@ -63,6 +66,7 @@ class MeteredLM(dspy.LM):
         model: As for `dspy.LM`. With an engine of our own it should hold a hash of the weights: it is the cache key.
         budget: Limits shared by all who use it.
         num_retries: How often a call is repeated after a failure that may pass (no connection, 429, 5xx).
+        address: Where the LM is, for error messages; None when the model string says it.
         **kwargs: As for `dspy.LM`.
 
     Raises:
@@ -70,9 +74,18 @@ class MeteredLM(dspy.LM):
         LMUnavailable: On a call that still fails after the retries.
     """
 
-    def __init__(self, model: str, *, budget: Budget | None = None, num_retries: int = RETRIES, **kwargs: Any):
+    def __init__(
+        self,
+        model: str,
+        *,
+        budget: Budget | None = None,
+        num_retries: int = RETRIES,
+        address: str | None = None,
+        **kwargs: Any,
+    ):
         super().__init__(model, num_retries=0, **kwargs)  # retries are ours: each one is a call to the budget
         self.budget = budget
+        self.address = address
         self.retries = num_retries
 
     @with_callbacks
@@ -105,23 +118,15 @@ class MeteredLM(dspy.LM):
         for attempt in range(self.retries + 1):
             try:
                 with self._booked(call) as booking:
+                    record(calls=call.n, rounds=1)  # sent, whatever becomes of it
                     result = execute(self, call)
-                    _fill(booking, result, free=not isinstance(self.engine, str))
-                break
+                    _fill(booking, result, free=getattr(self.engine, "free", False))
+                return result
             except LMError as error:
                 if attempt == self.retries or not is_retryable_lm_error(error):
-                    record(calls=call.n, rounds=1)
                     raise self._explained(error) from error
                 time.sleep(_wait(error, attempt))
-        usage = result.usage
-        record(
-            calls=call.n,
-            rounds=1,
-            prompt_tokens=usage.get("prompt_tokens") or 0,
-            completion_tokens=usage.get("completion_tokens") or 0,
-            usd=result.cost or 0.0,
-        )
-        return result
+        raise AssertionError("every attempt returns or raises")
 
     @contextmanager
     def _booked(self, call: PreparedCall) -> Iterator[Reservation]:
@@ -141,7 +146,7 @@ class MeteredLM(dspy.LM):
         if isinstance(error, ContextWindowExceededError) or refused or not remote:
             return error
         reason = " ".join(str(error).split())[:300] or type(error).__name__
-        where = self.kwargs.get("api_base") or self.model
+        where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
         return LMUnavailable(f"LM {where} does not answer: {reason}. Check its id, address and key, then try again.")
 
 
@@ -161,7 +166,9 @@ def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None
 
 def _fill(booking: Reservation, result: CallResult, *, free: bool) -> None:
     usage = result.usage
-    booking.tokens = (usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0)
+    sent, written = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+    record(prompt_tokens=sent, completion_tokens=written, usd=result.cost or 0.0)
+    booking.tokens = sent + written
     booking.usd = 0.0 if free else result.cost
 
 
@@ -175,7 +182,7 @@ def _tokens_at_most(call: PreparedCall) -> int:
     """Guess high: 3 bytes a token for the prompt (English has 4), the whole allowance for the reply."""
     if call.request is not None:
         texts, limit = [message.text or "" for message in call.request.messages], call.request.config.max_tokens
-        texts.append(str(call.request.system or ""))
+        texts.append(system_text(call.request))
     else:
         texts = [str(message.get("content") or "") for message in call.legacy["messages"]]
         limit = call.legacy.get("max_tokens") or call.legacy.get("max_completion_tokens")

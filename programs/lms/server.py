@@ -53,11 +53,12 @@ def declare(api_base: str, api_key_env: str | None) -> str:
     """Declare the server to DSPy and return the provider prefix under which its models are reached.
 
     The prefix holds a hash of the address: DSPy's cache key leaves the address out, and two servers may serve
-    different weights under one name.
+    different weights under one name. The key's name is hashed, too: a declaration holds one key, and a second one
+    for the same address must not take its place.
     """
     from dspy import lm15
 
-    prefix = "server-" + hashlib.sha256(api_base.encode()).hexdigest()[:8]
+    prefix = "server-" + hashlib.sha256(f"{api_base} {api_key_env or ''}".encode()).hexdigest()[:8]
     policy = lm15.AccessPolicy(provider=prefix, env_keys=(api_key_env,) if api_key_env else (), base_url=api_base)
     definition = lm15.ProviderDefinition.chat(
         policy, compat=lm15.OpenAIChatCompat.preset("vllm"), placeholder_key=None if api_key_env else "none"

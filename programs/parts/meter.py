@@ -16,7 +16,7 @@ class Meter:
     """Counts of one question.
 
     Args:
-        calls: LM calls the program asked for, answered from the cache or not.
+        calls: LM calls the program asked for, answered from the cache or not; each attempt of a repeated call counts.
         cached_calls: Those among `calls` that the cache answered; they cost nothing.
         prompt_tokens: Tokens sent, cache hits excluded.
         completion_tokens: Tokens generated, cache hits excluded.

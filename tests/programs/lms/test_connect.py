@@ -6,6 +6,7 @@ import dspy
 import pytest
 
 from programs.lms.adapter import ChatForm, JsonForm
+from programs.lms.budget import Budget
 from programs.lms.connect import connect
 from programs.lms.metered import LMUnavailable
 from programs.parts.meter import metered
@@ -143,6 +144,31 @@ def test_two_servers_never_share_cached_replies(server) -> None:
     one = connect("m", api_base=server.base, probability_mode="samples")
     other = connect("m", api_base=server.base.replace("/v1", "/v2"), probability_mode="samples")
     assert one.lm.model != other.lm.model
+
+
+def test_two_keys_on_one_address_stay_apart(server, monkeypatch) -> None:
+    connections = []
+    for name in ("ONE_KEY", "OTHER_KEY"):
+        monkeypatch.setenv(name, f"{name}-secret")
+        connections.append(connect("m", api_base=server.base, api_key_env=name, probability_mode="samples"))
+    for connection in connections:
+        connection.lm("hello")
+    sent = [headers["Authorization"] for _, headers, _ in server.seen]
+    assert sent == ["Bearer ONE_KEY-secret", "Bearer OTHER_KEY-secret"]
+
+
+@pytest.mark.parametrize("model_type", ["chat", "text"])
+def test_a_server_that_fails_is_named_by_its_address(server, model_type) -> None:
+    connection = connect("org/m", api_base=server.base, probability_mode="samples", model_type=model_type)
+    server.failures = [401]
+    with pytest.raises(LMUnavailable, match=f"^LM org/m at {server.base} does not answer"):
+        connection.lm("hello")
+
+
+def test_a_budget_in_usd_does_not_pass_for_kept_on_a_completions_server(server) -> None:
+    connection = connect("m", api_base=server.base, model_type="text", budget=Budget(usd=1.0))
+    with pytest.raises(UserError, match="no price"):
+        connection.lm("hello")
 
 
 def test_a_completion_style_model_gets_one_text(server) -> None:

@@ -7,12 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 import dspy
 import pytest
 from dspy.lm15 import RateLimitError, ServerError
+from dspy.utils.exceptions import AdapterParseError
 
-from programs.lms.adapter import ChatForm
+from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.budget import Budget, BudgetExceeded
 from programs.lms.metered import LMUnavailable, metered_lm
 from programs.parts.fanout import fanout
 from programs.parts.meter import metered
+from signatures.errors import UserError
 
 
 def test_a_call_counts_its_tokens_and_a_cache_hit_what_it_saved(echo) -> None:
@@ -92,8 +94,28 @@ def test_a_failure_that_passes_is_tried_again(echo) -> None:
     lm = metered_lm("echo/a@1", engine=echo(reply), cache=False, budget=budget)
     with metered() as meter:
         assert lm("hello") == ["done"]
-    assert meter.calls == 1
-    assert budget.spent["calls"] == 3  # each attempt may cost
+    assert (meter.calls, meter.rounds) == (3, 3)  # each attempt may cost
+    assert budget.spent["calls"] == 3
+
+
+def test_every_failed_attempt_is_counted(echo) -> None:
+    def reply(request) -> str:
+        raise ServerError("500")
+
+    engine = echo(reply)
+    lm = metered_lm("echo/a@1", engine=engine, cache=False, num_retries=3)
+    with metered() as meter, pytest.raises(LMUnavailable):
+        lm("hello")
+    assert meter.calls == len(engine.requests) == 4
+
+
+def test_a_budget_in_usd_holds_for_engines_that_say_they_are_free_and_refuses_the_rest(echo) -> None:
+    engine = echo()
+    lm = metered_lm("echo/a@1", engine=engine, cache=False, budget=Budget(usd=1.0))
+    with pytest.raises(UserError, match="no price"):
+        lm("hello")
+    engine.free = True
+    assert lm("hello") == ["yes"]
 
 
 def test_a_failure_that_stays_is_one_line(echo) -> None:
@@ -119,6 +141,22 @@ def test_an_async_call_is_counted_too(echo) -> None:
         assert asyncio.run(lm.acall("hello")) == ["yes"]
         assert lm("hello") == ["yes"]
     assert (meter.calls, meter.cached_calls) == (2, 1)
+
+
+@pytest.mark.parametrize("form", [ChatForm, JsonForm])
+def test_an_async_call_counts_its_unreadable_reply_too(echo, form) -> None:
+    lm = metered_lm("echo/a@1", engine=echo("perhaps"), cache=False)
+    with dspy.context(lm=lm, adapter=form()), metered() as meter, pytest.raises(AdapterParseError):
+        asyncio.run(dspy.Predict("claim -> supported: bool").acall(claim="c"))
+    assert meter.parse_failures == 1
+
+
+def test_an_lm_that_thinks_first_is_not_held_to_one_word(echo) -> None:
+    engine = echo()
+    lm = metered_lm("echo/a@1", engine=engine, cache=False)
+    with dspy.context(lm=lm, adapter=ChatForm(short_replies=False)):
+        assert dspy.Predict("claim -> supported: bool")(claim="c").supported
+    assert engine.requests[0].config.max_tokens is None
 
 
 def test_the_retries_survive_saving(echo) -> None:

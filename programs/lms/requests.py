@@ -1,0 +1,18 @@
+"""What an engine reads from a request: its system text and its turns."""
+
+from dspy.lm15 import Request, TextPart
+
+
+def system_text(request: Request) -> str:
+    """Return the system message as one text, empty without one."""
+    system = request.system
+    if system is None or isinstance(system, str):
+        return system or ""
+    return "".join(part.text for part in system if isinstance(part, TextPart))
+
+
+def turns(request: Request) -> list[dict[str, str]]:
+    """Return the conversation as `role` and `content`, the system message first where there is one."""
+    system = system_text(request)
+    spoken = [{"role": message.role, "content": message.text or ""} for message in request.messages]
+    return ([{"role": "system", "content": system}] if system else []) + spoken
