@@ -4,16 +4,17 @@
 default.
 """
 
+import math
 import re
 from typing import Any, Literal, get_args, get_origin
 
 from dspy.adapters.utils import parse_value
 
-YES = frozenset({"yes", "true", "1", "是", "对"})
-NO = frozenset({"no", "false", "0", "否", "不是"})
+from programs.parts.yesno import NO, YES
 
-_WORD = re.compile(r"\w+")
-_NUMBER = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+_WORD = re.compile(r"[^\W_]+")
+_DIGIT = re.compile(r"\W*([01])(?![\d%]|[.,:/]\d)")  # 1 and 0 alone; 0.9 says neither yes nor no
+_NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 
 
@@ -39,21 +40,26 @@ def coerce(value: Any, annotation: Any) -> Any:
 def _to_bool(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    word = _WORD.search(str(value).lower())
-    if word and word[0] in YES:
-        return True
-    if word and word[0] in NO:
-        return False
+    text = str(value).casefold()
+    word, digit = _WORD.search(text), _DIGIT.match(text)
+    if digit and not text[: digit.start(1)].endswith(("-", ".")):
+        return digit[1] == "1"
+    if word and word[0] in YES | NO:
+        return word[0] in YES
     raise ValueError(f"neither yes nor no: {value!r}")
 
 
 def _to_number(value: Any, kind: type[int] | type[float]) -> int | float:
     if isinstance(value, int | float):
-        return kind(value)
-    match = _NUMBER.search(str(value))
-    if match is None:
-        raise ValueError(f"no number in {value!r}")
-    return kind(float(match[0]))
+        number = float(value)
+    else:
+        match = _NUMBER.search(str(value))
+        if match is None:
+            raise ValueError(f"no number in {value!r}")
+        number = float(match[0].replace(",", ""))
+    if not math.isfinite(number):
+        raise ValueError(f"no finite number: {value!r}")
+    return kind(number)
 
 
 def _to_option(value: Any, annotation: Any) -> Any:

@@ -13,9 +13,9 @@ from dspy.utils.exceptions import AdapterParseError
 
 from programs.parts.fanout import fanout
 from programs.parts.meter import record
-from programs.parts.yesno import yes_share
+from programs.parts.yesno import asks_yes_no, yes_share
 
-Mode = Literal["logprobs", "samples", "verbalised"]
+ProbabilityMode = Literal["logprobs", "samples", "verbalised"]
 SAMPLES = 5
 TOP = 20  # alternatives asked for; OpenAI's limit
 
@@ -30,7 +30,7 @@ class Belief:
     """
 
     value: float
-    mode: Mode
+    mode: ProbabilityMode
 
 
 def probability(predict: dspy.Predict, *, samples: int = SAMPLES, **inputs: Any) -> Belief | None:
@@ -48,9 +48,9 @@ def probability(predict: dspy.Predict, *, samples: int = SAMPLES, **inputs: Any)
         ValueError: The signature's output is not a single bool.
     """
     outputs = predict.signature.output_fields
-    if [field.annotation for field in outputs.values()] != [bool]:
+    if not asks_yes_no(predict.signature):
         raise ValueError(f"P(yes) needs a signature whose one output is a bool, got {', '.join(outputs)}.")
-    mode: Mode = getattr(dspy.settings.adapter, "probability_mode", "samples")
+    mode: ProbabilityMode = getattr(dspy.settings.adapter, "probability_mode", "samples")
     with dspy.context(trace=[]):
         if mode == "logprobs":
             value = _from_logprobs(predict, inputs)

@@ -1,13 +1,20 @@
-"""Yes and no as LMs spell them, and the share of yes in a distribution over first words."""
+"""Yes and no: which questions ask for them, how LMs spell them, and the share of yes among first words."""
 
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-YES = frozenset({"yes", "true", "是", "对"})
-NO = frozenset({"no", "false", "否", "不是"})
+from dspy import Signature
+
+YES = frozenset({"yes", "true", "是", "是的", "对"})
+NO = frozenset({"no", "false", "否", "不", "不是"})
 
 _DECORATION = " \t\r\n\"'*_`.,:;!▁Ġ"
+
+
+def asks_yes_no(signature: type[Signature]) -> bool:
+    """Return whether the signature's only output is a bool."""
+    return [field.annotation for field in signature.output_fields.values()] == [bool]
 
 
 def spelling(token: str) -> bool | None:

@@ -13,12 +13,12 @@ def content(top: dict[str, float], *, chosen: str | None = None) -> list[dict]:
     return [{"token": chosen, "logprob": math.log(top[chosen]), "top_logprobs": alternatives}]
 
 
-@pytest.mark.parametrize("token", ["yes", " Yes", "YES", "**Yes", "▁yes", "Ġtrue", "是"])
+@pytest.mark.parametrize("token", ["yes", " Yes", "YES", "**Yes", "▁yes", "Ġtrue", "是", "是的", "__yes__"])
 def test_yes_in_many_spellings(token: str) -> None:
     assert spelling(token) is True
 
 
-@pytest.mark.parametrize("token", ["no", " No.", "否", "False"])
+@pytest.mark.parametrize("token", ["no", " No.", "否", "不", "False"])
 def test_no_in_many_spellings(token: str) -> None:
     assert spelling(token) is False
 
