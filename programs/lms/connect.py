@@ -1,8 +1,8 @@
 """One call from an id to everything a program runs on: LM, adapter, context size and how P(yes) is read."""
 
-import functools
 import logging
 import os
+import threading
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,11 +19,10 @@ from programs.lms.caches import use_reply_cache
 from programs.lms.completions import CompletionsEngine
 from programs.lms.embedded import EmbeddedEngine
 from programs.lms.gguf import CONTEXT_SIZE as GGUF_CONTEXT_SIZE
-from programs.lms.gguf import GgufEngine
+from programs.lms.gguf import GgufEngine, weights_hash
 from programs.lms.metered import MeteredLM, metered_lm
 from programs.parts.probability import ProbabilityMode
 from signatures.errors import UserError
-from signatures.files import sha256_file
 
 FORMS = (
     "embedded, embedded:exact, gguf:<path>, <provider>/<model> (as openai/gpt-4o-mini), or a model name with --api-base"
@@ -108,8 +107,8 @@ def connect(
     if api_base is not None:
         return _to_server(lm_id, api_base, api_key_env, common, context_size, probability_mode)
     if local:
-        engine, name, weights, size = _local(lm_id)
-        lm = metered_lm(f"{name}@{weights[:16]}", engine=engine, **common)
+        engine, weights, size = _local(lm_id)
+        lm = metered_lm(engine.name, engine=engine, **common)
         mode: ProbabilityMode = "logprobs" if probability_mode == "auto" else probability_mode
         count = engine.count_tokens if isinstance(engine, EmbeddedEngine) else None
         return _connection(lm_id, lm, context_size or size, mode, weights, count)
@@ -121,21 +120,20 @@ def connect(
     return _to_provider(lm_id, common, context_size, probability_mode)
 
 
-@functools.cache
-def _engine(kind: str, argument: Any) -> EmbeddedEngine | GgufEngine:
-    """Return the one engine of this process for these weights: connections share the memory."""
-    return EmbeddedEngine(exact=argument) if kind == "embedded" else GgufEngine(argument)
+_engines: dict[str, EmbeddedEngine | GgufEngine] = {}
+_engines_lock = threading.Lock()
 
 
-def _local(lm_id: str) -> tuple[EmbeddedEngine | GgufEngine, str, str, int]:
+def _local(lm_id: str) -> tuple[EmbeddedEngine | GgufEngine, str, int]:
+    """Return the one engine of this process for an id (connections share the memory), its weights' hash, its size."""
     kind, _, argument = lm_id.partition(":")
-    if kind == "embedded":
-        exact = argument == "exact"
-        name = f"embedded/{smollm.NAME}{'-exact' if exact else ''}"
-        return _engine(kind, exact), name, smollm.weights_hash(), smollm.CONTEXT_SIZE
-    engine = _engine(kind, argument)
-    assert isinstance(engine, GgufEngine)
-    return engine, f"gguf/{engine.path.stem}", sha256_file(engine.path), GGUF_CONTEXT_SIZE
+    with _engines_lock:
+        if lm_id not in _engines:
+            _engines[lm_id] = EmbeddedEngine(exact=argument == "exact") if kind == "embedded" else GgufEngine(argument)
+        engine = _engines[lm_id]
+    if isinstance(engine, GgufEngine):
+        return engine, weights_hash(engine.path), GGUF_CONTEXT_SIZE
+    return engine, smollm.weights_hash(), smollm.CONTEXT_SIZE
 
 
 def _to_server(

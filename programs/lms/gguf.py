@@ -1,5 +1,6 @@
 """Any GGUF file as an LM, through llama.cpp in this process; on an accelerator where its build has one."""
 
+import functools
 import threading
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,30 @@ from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, 
 
 from programs.lms.requests import turns
 from signatures.errors import UserError
+from signatures.files import sha256_file, sha256_text
+from signatures.versions import installed_versions
 
 THREADS = 2
 SLOTS = 4  # requests decoded together; the context is divided among them
-CONTEXT_SIZE = 8192  # tokens for each of them, or less where the model was trained with less
+CONTEXT_SIZE = 8192  # tokens for each of them; the runtime does not tell with how many the model was trained
+
+
+@functools.cache
+def rules() -> str:
+    """Return eight hexadecimal digits that change with this file and with the runtime's version."""
+    text = Path(__file__).read_text(encoding="utf-8")
+    return sha256_text(f"{text}\n{installed_versions(['xllamacpp'])}")[:8]
+
+
+def weights_hash(path: Path) -> str:
+    """Return the SHA-256 of a file; it is read again only when its size or time of change differs."""
+    state = path.stat()
+    return _hash(path.resolve(), state.st_size, state.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=64)
+def _hash(path: Path, size: int, changed: int) -> str:
+    return sha256_file(path)
 
 
 class GgufEngine:
@@ -50,6 +71,11 @@ class GgufEngine:
     def load_state(cls, state: dict[str, Any]) -> "GgufEngine":
         """Return an engine as it was when saved."""
         return cls(**state)
+
+    @property
+    def name(self) -> str:
+        """Return the name replies are cached under: it changes with whatever changes them."""
+        return f"gguf/{self.path.stem}@{weights_hash(self.path)[:16]}-{rules()}"
 
     def complete(self, request: Request) -> Response:
         """Answer one request; called from many threads at once.

@@ -1,16 +1,22 @@
 """From an id to something that answers, and one clear line where that cannot be."""
 
+import contextlib
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import dspy
 import pytest
 
+from programs.lms import generation, gguf
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.budget import Budget
 from programs.lms.connect import connect
+from programs.lms.embedded import EmbeddedEngine
 from programs.lms.metered import LMUnavailable
 from programs.parts.meter import metered
 from signatures.errors import UserError
+from signatures.files import sha256_file
 
 
 @pytest.mark.parametrize("lm_id", ["gpt4", "", "/x", "openai/", "embedde"])
@@ -47,6 +53,58 @@ def test_a_file_of_another_kind_is_refused(tmp_path) -> None:
     path.write_bytes(b"text")
     with pytest.raises(UserError, match="not a GGUF file"):
         connect(f"gguf:{path}")
+
+
+def test_weights_are_hashed_once_until_the_file_changes(tmp_path, monkeypatch) -> None:
+    path = tmp_path / "x.gguf"
+    path.write_bytes(b"GGUF one")
+    read = []
+    monkeypatch.setattr("programs.lms.gguf.sha256_file", lambda file: read.append(file) or sha256_file(file))
+    first = connect(f"gguf:{path}")
+    assert connect(f"gguf:{path}").lm.model == first.lm.model
+    assert len(read) == 1
+    path.write_bytes(b"GGUF another")
+    assert connect(f"gguf:{path}").weights_hash != first.weights_hash
+    assert len(read) == 2
+
+
+@pytest.mark.parametrize("kind", ["embedded", "gguf"])
+def test_cached_replies_end_with_the_runtime_that_gave_them(kind, tmp_path, monkeypatch) -> None:
+    path = tmp_path / "x.gguf"
+    path.write_bytes(b"GGUF")
+    lm_id = "embedded" if kind == "embedded" else f"gguf:{path}"
+    rules = {"embedded": generation.rules, "gguf": gguf.rules}[kind]
+    names = []
+    for version in ("1", "2"):
+        rules.cache_clear()
+        monkeypatch.setattr("signatures.versions.version", lambda package, version=version: version)
+        names.append(connect(lm_id).lm.model)
+    rules.cache_clear()
+    assert names[0] != names[1]
+
+
+def test_threads_that_connect_together_share_one_engine(monkeypatch) -> None:
+    made, together = [], threading.Barrier(4)
+
+    class Slow(EmbeddedEngine):
+        def __init__(self, **settings) -> None:
+            made.append(self)
+            with contextlib.suppress(threading.BrokenBarrierError):
+                late.wait(0.05)  # long enough for another thread to start building, where it can
+            super().__init__(**settings)
+
+    late = threading.Barrier(2)
+    monkeypatch.setattr("programs.lms.connect.EmbeddedEngine", Slow)
+    monkeypatch.setattr("programs.lms.connect._engines", {})
+
+    def join(number: int) -> object:
+        together.wait()
+        return connect("embedded").lm.engine
+
+    with ThreadPoolExecutor(4) as pool:
+        engines = list(pool.map(join, range(4)))
+    assert len(made) == 1
+    assert all(engine is made[0] for engine in engines)
 
 
 def test_a_server_with_logprobs_is_found_out(server) -> None:

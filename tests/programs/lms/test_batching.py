@@ -1,0 +1,87 @@
+"""The worker decodes what it took and ends; what comes after is another worker's."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from programs.lms import batching
+from programs.lms.batching import Job, Worker
+from programs.lms.embedded import EmbeddedEngine
+
+
+class Pipeline:
+    """Answers each request with its prompt, in the step after `gate` opens."""
+
+    def __init__(self, gate: threading.Event):
+        self.gate, self.stepping = gate, threading.Event()
+
+    def add_request(self, number: int, prompt: str, config: None) -> SimpleNamespace:
+        return SimpleNamespace(read_all=lambda: [prompt])
+
+    def step(self) -> None:
+        self.stepping.set()
+        assert self.gate.wait(20)
+
+
+@pytest.fixture
+def pipelines(monkeypatch: pytest.MonkeyPatch):
+    """Return a function that sets the pipelines of the next workers."""
+
+    def use(*pipelines: object) -> None:
+        waiting = iter(pipelines)
+        monkeypatch.setattr(batching, "load", lambda tokenizer, properties: next(waiting))
+        monkeypatch.setattr(batching, "_ended", lambda job, handle: True)
+
+    return use
+
+
+def open_gate() -> threading.Event:
+    gate = threading.Event()
+    gate.set()
+    return gate
+
+
+def test_closing_ends_though_a_new_request_comes_while_one_is_in_flight(pipelines) -> None:
+    gate = threading.Event()
+    first = Pipeline(gate)
+    pipelines(first, Pipeline(open_gate()))
+    engine = EmbeddedEngine()
+    early = threading.Thread(target=lambda: replies.append(engine._decode([Job("early", None)])), daemon=True)
+    replies: list = []
+    early.start()
+    assert first.stepping.wait(20)
+    closing = threading.Thread(target=engine.close, daemon=True)
+    closing.start()
+    while engine._worker is not None:
+        closing.join(0.001)
+    assert engine._decode([Job("late", None)]) == [["late"]]  # another worker answers at once
+    gate.set()
+    closing.join(20)
+    early.join(20)
+    assert not closing.is_alive()
+    assert replies == [[["early"]]]
+    engine.close()
+
+
+def test_a_worker_that_was_stopped_takes_nothing(pipelines) -> None:
+    pipelines(Pipeline(open_gate()))
+    worker = Worker(None, {})
+    job = Job("taken", None)
+    assert worker.submit([job])
+    worker.stop()
+    assert job.result.result(0) == ["taken"]
+    assert not worker.submit([Job("late", None)])
+
+
+def test_a_failure_reaches_who_waits_and_the_next_request_starts_over(pipelines) -> None:
+    class Broken(Pipeline):
+        def step(self) -> None:
+            raise RuntimeError("out of memory")
+
+    pipelines(Broken(open_gate()), Pipeline(open_gate()))
+    engine = EmbeddedEngine()
+    with pytest.raises(RuntimeError, match="out of memory"):
+        engine._decode([Job("one", None)])
+    assert engine._decode([Job("two", None)]) == [["two"]]
+    engine.close()
