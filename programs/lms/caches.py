@@ -21,7 +21,11 @@ def cache_dir() -> Path:
 
 
 def use_reply_cache() -> None:
-    """Point DSPy's cache of LM replies (memory and disk) at the cache folder; repeated calls change nothing."""
+    """Point DSPy's cache of LM replies (memory and disk) at the cache folder; repeated calls change nothing.
+
+    Entries are pickles, and the folder may be shared: only plain data and LiteLLM's response types are read from it
+    (`restrict_pickle`). An entry that holds anything else is deleted and the LM asked again.
+    """
     global _configured
     folder = cache_dir() / "replies"
     with _lock:
@@ -29,5 +33,7 @@ def use_reply_cache() -> None:
             return
         import dspy
 
-        dspy.configure_cache(enable_disk_cache=True, enable_memory_cache=True, disk_cache_dir=str(folder))
+        dspy.configure_cache(
+            enable_disk_cache=True, enable_memory_cache=True, disk_cache_dir=str(folder), restrict_pickle=True
+        )
         _configured = folder
