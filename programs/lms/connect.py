@@ -11,6 +11,8 @@ os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the first 
 
 import dspy
 from dspy.clients.backend_selection import select_backend
+from dspy.clients.model_metadata import model_info
+from dspy.utils.exceptions import LMConfigurationError, LMError
 
 from programs.lms import server, smollm
 from programs.lms.adapter import ChatForm, JsonForm
@@ -67,7 +69,7 @@ def connect(
     api_base: str | None = None,
     api_key_env: str | None = None,
     model_type: Literal["chat", "text"] = "chat",
-    temperature: float | None = 0.0,
+    temperature: float | Literal["auto"] | None = "auto",
     max_tokens: int | Literal["auto"] | None = "auto",
     cache: bool = True,
     budget: Budget | None = None,
@@ -83,12 +85,15 @@ def connect(
         api_base: Address of an OpenAI-compatible server; `lm_id` is then the model's name there.
         api_key_env: Name of the environment variable with the key; only that key is sent to `api_base`.
         model_type: "text" for completion-style models.
-        temperature: 0 for the likeliest reply.
-        max_tokens: Longest reply; "auto" is 256, and 128 for the small models in this process.
+        temperature: 0 for the likeliest reply; "auto" is 0, or the LM's own where it thinks before it answers.
+        max_tokens: Longest reply; "auto" is 256, 128 for the small models in this process, and no limit for an LM
+            that thinks before it answers (OpenAI's reasoning models).
         cache: Keep replies, by model, weights and prompt.
         budget: Limits on calls, tokens, usd or seconds.
         retries: Repeats after a failure that may pass.
-        context_size: Tokens the model holds, where it cannot be found out.
+        context_size: Tokens the model holds. By default what the server or DSPy's list of models says (the list is
+            part of the package, nothing is fetched); where neither knows, and for "text" servers, nothing is cut, and
+            a prompt that is too long ends its question with the LM's own error.
         probability_mode: "auto" takes log-probabilities where the LM gives them (a server with `api_base` is asked
             for one token, outside the budget), else samples.
 
@@ -100,12 +105,14 @@ def connect(
         use_reply_cache()
     logging.getLogger("dspy.clients.lm").setLevel(logging.ERROR)  # cut replies are counted, not logged one by one
     local = api_base is None and (lm_id in ("embedded", "embedded:exact") or lm_id.startswith("gguf:"))
-    if max_tokens == "auto":
-        max_tokens = LOCAL_MAX_TOKENS if local else MAX_TOKENS
-    common: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "cache": cache}
-    common.update(budget=budget, num_retries=retries, model_type=model_type)
+    left = {name for name, value in (("temperature", temperature), ("max_tokens", max_tokens)) if value == "auto"}
+    common: dict[str, Any] = {
+        "temperature": 0.0 if temperature == "auto" else temperature,
+        "max_tokens": (LOCAL_MAX_TOKENS if local else MAX_TOKENS) if max_tokens == "auto" else max_tokens,
+    }
+    common.update(cache=cache, budget=budget, num_retries=retries, model_type=model_type)
     if api_base is not None:
-        return _to_server(lm_id, api_base, api_key_env, common, context_size, probability_mode)
+        return _to_server(lm_id, api_base, api_key_env, common, left, context_size, probability_mode)
     if local:
         engine, weights, size = _local(lm_id)
         lm = metered_lm(engine.name, engine=engine, **common)
@@ -117,7 +124,7 @@ def connect(
         raise UserError(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
     if key := server.checked_key(api_key_env):
         common["api_key"] = key
-    return _to_provider(lm_id, common, context_size, probability_mode)
+    return _to_provider(lm_id, common, left, context_size, probability_mode)
 
 
 _engines: dict[str, EmbeddedEngine | GgufEngine] = {}
@@ -141,6 +148,7 @@ def _to_server(
     api_base: str,
     api_key_env: str | None,
     common: dict[str, Any],
+    left: set[str],
     size: int | None,
     mode: ProbabilityMode | Literal["auto"],
 ) -> Connection:
@@ -150,27 +158,43 @@ def _to_server(
         engine = CompletionsEngine(base, name, key)
         lm = metered_lm(f"{prefix}/{name}", engine=engine, address=base, **{**common, "model_type": "chat"})
         return _connection(lm_id, lm, size, "samples" if mode == "auto" else mode)
-    lm = metered_lm(f"{prefix}/{name}", address=base, **common)
+    lm, thinks = _remote(f"{prefix}/{name}", left, address=base, **common)
+    if mode == "auto" and thinks:
+        mode = "samples"
     if mode == "auto":
         probe = metered_lm(lm.model, address=base, num_retries=common["num_retries"])
         mode = "logprobs" if server.gives_logprobs(probe) else "samples"
-    return _connection(lm_id, lm, size or server.context_size(base, name, key), mode)
+    return _connection(lm_id, lm, size or server.context_size(base, name, key), mode, thinks=thinks)
+
+
+def _remote(model: str, left: set[str], **settings: Any) -> tuple[MeteredLM, bool]:
+    """Return the LM, and whether it thinks before it answers.
+
+    DSPy refuses a temperature and short replies for such an LM; the settings in `left` are then the LM's own.
+    """
+    try:
+        return metered_lm(model, **settings), False
+    except LMConfigurationError:
+        return metered_lm(model, **{**settings, **dict.fromkeys(left)}), True
 
 
 def _to_provider(
-    lm_id: str, common: dict[str, Any], size: int | None, mode: ProbabilityMode | Literal["auto"]
+    lm_id: str, common: dict[str, Any], left: set[str], size: int | None, mode: ProbabilityMode | Literal["auto"]
 ) -> Connection:
     try:
-        lm = metered_lm(lm_id, **common)
+        lm, thinks = _remote(lm_id, left, **common)
         if not (select_backend(lm).native or lm_id.split("/")[0] in _litellm_providers()):
             raise UserError(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
         known = lm.supported_params
-    except dspy.utils.exceptions.LMError as error:
+    except LMConfigurationError as error:
+        raise UserError(f"LM {lm_id!r} cannot be used so: {' '.join(str(error).split())[:300]}") from error
+    except LMError as error:
         reason = " ".join(str(error).split())[:300]
         raise UserError(f"Unknown LM {lm_id!r}: {reason}. Choose from: {FORMS}.") from error
     if mode == "auto":
-        mode = "logprobs" if "logprobs" in known else "samples"
-    return _connection(lm_id, lm, size, mode)
+        mode = "logprobs" if "logprobs" in known and not thinks else "samples"
+    provider, _, model = lm_id.partition("/")
+    return _connection(lm_id, lm, size or model_info(provider, model).get("max_input_tokens"), mode, thinks=thinks)
 
 
 def _litellm_providers() -> set[str]:
@@ -186,8 +210,16 @@ def _connection(
     mode: ProbabilityMode,
     weights: str | None = None,
     count_tokens: Any = None,
+    *,
+    thinks: bool = False,
 ) -> Connection:
     form = JsonForm if lm.supports_response_schema else ChatForm
     reply = lm.kwargs.get("max_tokens") or MAX_TOKENS
-    adapter = form(context_size=size, reply_tokens=reply, count_tokens=count_tokens, probability_mode=mode)
+    adapter = form(
+        context_size=size,
+        reply_tokens=reply,
+        count_tokens=count_tokens,
+        probability_mode=mode,
+        short_replies=not thinks,
+    )
     return Connection(lm_id, lm, adapter, size, mode, weights)

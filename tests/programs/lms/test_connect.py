@@ -37,6 +37,32 @@ def test_a_known_provider_needs_no_server_to_connect() -> None:
     assert connection.probability_mode == "logprobs"
 
 
+def test_the_window_of_a_known_model_is_known_without_asking(monkeypatch) -> None:
+    monkeypatch.setattr("urllib.request.urlopen", lambda *args, **kwargs: pytest.fail("asked the network"))
+    assert connect("openai/gpt-4o-mini").adapter.context_size == 128_000
+    assert connect("openai/gpt-4o-mini", context_size=5000).context_size == 5000
+    assert connect("openai/made-up-model").context_size is None
+
+
+def test_a_model_that_thinks_first_is_left_its_temperature_and_room() -> None:
+    connection = connect("openai/gpt-5-mini")
+    settings = connection.lm.kwargs
+    assert settings.get("temperature") is settings.get("max_tokens") is settings.get("max_completion_tokens") is None
+    assert connection.probability_mode == "samples"
+    assert not connection.adapter.short_replies
+
+
+def test_a_model_that_thinks_first_refuses_what_was_set_by_hand_in_one_line() -> None:
+    with pytest.raises(UserError, match=r"^LM 'openai/gpt-5-mini' cannot be used so: .*16000"):
+        connect("openai/gpt-5-mini", max_tokens=100)
+    assert connect("openai/gpt-5-mini", max_tokens=20_000).lm.kwargs["max_completion_tokens"] == 20_000
+
+
+def test_a_model_that_thinks_first_on_a_server_is_sampled_unasked(server) -> None:
+    assert connect("gpt-5", api_base=server.base).probability_mode == "samples"
+    assert server.seen == []
+
+
 @pytest.mark.parametrize("base", ["localhost:8000", "ftp://x/v1", "http://"])
 def test_an_address_that_is_none_is_refused(base: str) -> None:
     with pytest.raises(UserError, match="api-base"):
