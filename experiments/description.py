@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from experiments.runs import LIBRARIES, SCHEMA, Json, git_revision
+from experiments.runs import SCHEMA, Json, git_revision
 from optimizers.metrics.catalog import Metric
 from signatures.files import sha256_file, sha256_text
-from signatures.versions import installed_versions
+from signatures.versions import ANSWERING, installed_versions
 
 if TYPE_CHECKING:
     import dspy
@@ -46,14 +46,9 @@ class Connected(Protocol):
         ...
 
 
-def program_name(program: "dspy.Module") -> str:
-    """Return the program's name in the catalog, or the name of its class."""
-    from programs.catalog import PROGRAMS
-
-    return next((name for name, cls in PROGRAMS.items() if cls is type(program)), type(program).__name__)
-
-
-def _describe_program(program: "dspy.Module", artifact: Path | None) -> Json:
+def describe_program(program: "dspy.Module", artifact: Path | None = None) -> Json:
+    """Return name, knobs and a hash of instructions and demonstrations; with its folder, the artifact's hash, too."""
+    from programs.artifact import program_name
     from programs.parts.knobs import knob_values
 
     state = json.dumps(program.dump_state(), sort_keys=True, ensure_ascii=False, default=str)
@@ -65,10 +60,12 @@ def _describe_program(program: "dspy.Module", artifact: Path | None) -> Json:
     }
 
 
-def _describe_lm(connection: Connected) -> Json:
+def describe_lm(connection: Connected) -> Json:
+    """Return what decides an LM's answers; the model string holds a hash of the weights, or of the server's address."""
     settings = getattr(connection.lm, "kwargs", {})
     return {
         "id": connection.id,
+        "model": connection.lm.model,
         "weights_hash": connection.weights_hash,
         "adapter": type(connection.adapter).__name__,
         "probability_mode": connection.probability_mode,
@@ -115,8 +112,8 @@ def describe_run(
     }
     description = {
         "schema": SCHEMA,
-        "program": _describe_program(program, artifact),
-        "lm": _describe_lm(connection),
+        "program": describe_program(program, artifact),
+        "lm": describe_lm(connection),
         "metrics": {metric.name: metric.definition for metric in metrics},
         "questions": _describe_questions(questions),
         "corpus": {"fingerprint": getattr(getattr(program, "retrieve", None), "fingerprint", None)},
@@ -124,7 +121,7 @@ def describe_run(
         "threads": threads,
         "paths": paths,
         "git_revision": git_revision(),
-        "versions": installed_versions(LIBRARIES),
+        "versions": installed_versions(ANSWERING),
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
     }
     return json.loads(json.dumps(description, default=str))  # as it will be read back, so that comparing is fair

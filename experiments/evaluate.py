@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.asking import ask
-from experiments.description import Connected, describe_run, program_name
+from experiments.description import Connected, describe_run
 from experiments.estimate import estimate
-from experiments.runs import Row, RowLog, discard_empty, open_run
+from experiments.runs import Row, RowLog, discard_empty, open_run, run_lock
 from experiments.screen import Screen
 from experiments.summary import RunSummary, write_summary
 from experiments.workers import Outcome, Workers
@@ -137,8 +137,6 @@ def evaluate(
         UserError: A metric is unknown, an id is repeated, `folder` holds another run, or the LM cannot be reached.
         KeyboardInterrupt: After Ctrl-C, with everything finished kept and summarised.
     """
-    from optimizers.examples import to_examples
-
     folder = Path(folder)
     _check(questions, threads)
     chosen = [metric for item in metrics for metric in (get_metrics([item]) if isinstance(item, str) else [item])]
@@ -152,18 +150,53 @@ def evaluate(
         artifact=artifact,
         questions_path=questions_path,
     )
-    done = [row for row in open_run(folder, description, resume=resume) if row["error"] is None]
+    with run_lock(folder):
+        done = [row for row in open_run(folder, description, resume=resume) if row["error"] is None]
+        summary, interrupted = _sit(
+            program,
+            questions,
+            done,
+            connection=connection,
+            metrics=chosen,
+            folder=folder,
+            threads=threads,
+            progress=progress,
+            resume_command=resume_command,
+            measured=measured,
+        )
+    if interrupted:
+        raise KeyboardInterrupt
+    return summary
+
+
+def _sit(
+    program: "dspy.Module",
+    questions: Sequence[Any],
+    done: Sequence[Row],
+    *,
+    connection: Connected,
+    metrics: Sequence[Metric],
+    folder: Path,
+    threads: int,
+    progress: bool,
+    resume_command: str,
+    measured: Sequence[Row],
+) -> tuple[RunSummary, bool]:
+    """Ask the questions that have no row in `done`; return the summary of all, and whether Ctrl-C ended it."""
+    from optimizers.examples import to_examples
+    from programs.artifact import program_name
+
     finished = {row["id"] for row in done}
     waiting = [example for example in to_examples(questions) if example.id not in finished]
-    first = chosen[0].name if chosen else None
-    screen = Screen(shown=progress, title=program_name(program), metric=first, rows=done, total=len(questions))
+    first = metrics[0].name if metrics else None
+    screen = Screen(shown=progress, title=program_name(program), metric=first, rows=list(done), total=len(questions))
     if waiting:
         screen.say(str(estimate(len(waiting), program.max_calls(), rows=done or measured, threads=threads)))
     try:
         with RowLog(folder) as log, screen:
             sitting = _Sitting(log, screen, patience=2 * threads)
             workers = Workers(
-                lambda example: ask(program, example, connection=connection, metrics=chosen), waiting, threads=threads
+                lambda example: ask(program, example, connection=connection, metrics=metrics), waiting, threads=threads
             )
             interrupted = _work_off(workers, sitting, screen)
     except BaseException:
@@ -173,6 +206,4 @@ def evaluate(
     summary = write_summary(folder, stopped=stopped)
     if stopped:
         screen.say(f"Stopped ({stopped}); {summary.answered} of {summary.questions} are kept. Resume: {resume_command}")
-    if interrupted:
-        raise KeyboardInterrupt
-    return summary
+    return summary, interrupted

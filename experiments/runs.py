@@ -25,22 +25,13 @@ from types import TracebackType
 from typing import IO, Any
 
 from signatures.errors import UserError
-from signatures.files import atomic_write
+from signatures.files import atomic_write, exclusive_lock
 
 SCHEMA = 1
 RUN, ROWS, SUMMARY = "run.json", "rows.jsonl", "summary.json"
+_LOCK = "run.lock"
 # What may differ between the sittings of one run: it describes the sitting, not the experiment.
 _SITTING = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths"})
-LIBRARIES = (
-    "verihop",
-    "dspy",
-    "faiss-cpu",
-    "sentence-transformers",
-    "tantivy",
-    "openvino-genai",
-    "xllamacpp",
-    "numpy",
-)
 
 Row = dict[str, Any]
 Json = dict[str, Any]
@@ -127,8 +118,29 @@ def read_rows(folder: Path) -> list[Row]:
     return list(rows.values())
 
 
+@contextlib.contextmanager
+def run_lock(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing to a run's folder, which is made when missing; left empty, it is removed.
+
+    Raises:
+        UserError: Another process writes there, or nobody can.
+    """
+    busy = f"Another process is writing the run in {folder}: wait for it or choose another folder."
+    try:
+        with contextlib.ExitStack() as stack:
+            with writing(folder):
+                stack.enter_context(exclusive_lock(folder / _LOCK, busy))
+            yield
+    finally:
+        with contextlib.suppress(OSError):  # not empty: a run, or another process's lock
+            folder.rmdir()
+
+
 class RowLog:
-    """Appends rows to `rows.jsonl`; each is on the disk when `append` returns. A torn last line is cut off first."""
+    """Appends rows to `rows.jsonl`; each is on the disk when `append` returns. A torn last line is cut off first.
+
+    Only one may write at a time: two processes keep apart by `run_lock`.
+    """
 
     def __init__(self, folder: Path):
         self._path = folder / ROWS
@@ -228,5 +240,5 @@ def discard_empty(folder: Path) -> None:
         return
     for name in (RUN, ROWS):
         (folder / name).unlink(missing_ok=True)
-    if not any(folder.iterdir()):
+    with contextlib.suppress(OSError):  # not empty
         folder.rmdir()

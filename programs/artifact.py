@@ -5,10 +5,13 @@ what that state belongs to and where it came from: program and knobs, the fields
 data, optimizer, metric and versions. Nothing in it is executed when it is read.
 """
 
+import contextlib
 import json
+import re
 import shutil
 import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +20,28 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from programs.catalog import PROGRAMS, build
 from programs.parts.knobs import knob_values
-from signatures.errors import UserError
-from signatures.files import atomic_write, sha256_file
+from signatures.errors import UserError, UserNotice
+from signatures.files import atomic_write, exclusive_lock, sha256_file
 from signatures.types import Retriever
-from signatures.versions import installed_versions
+from signatures.versions import ANSWERING, installed_versions
 
 SCHEMA_VERSION = 1
-_PACKAGES = ("dspy", "faiss-cpu", "sentence-transformers", "tantivy", "openvino-genai", "verihop")
+_TEMPORARY = ".freezing"  # how the name of a folder ends that is being written
 
 
 class LMRecord(BaseModel):
-    """The LM a program was compiled with; compared on loading, a difference is a warning."""
+    """The LM a program was compiled with; compared on loading, a difference is a warning.
+
+    Args:
+        id: What it was asked for by.
+        model: What it is called under; holds a hash of the weights, or of the server's address.
+        weights_hash: SHA-256 of the weights, where the file is at hand.
+        adapter: Class of the adapter.
+        probability_mode: How P(yes) was read.
+    """
 
     id: str
+    model: str | None = None
     weights_hash: str | None = None
     adapter: str
     probability_mode: str
@@ -46,8 +58,9 @@ class Artifact(BaseModel):
         state_sha256: Hash of `program.json`.
         lm: The task LM.
         corpus: Fingerprint of the retriever; None for programs that were compiled without one.
-        data: Hashes, sizes and paths of the question sets.
-        optimizer: Name, arguments, seed, budget, cost, accepted demonstrations.
+        data: Hashes, sizes and paths of the question sets; `index` is the index folder, seen from the artifact's.
+        optimizer: Name, arguments (the seed among them), budget (None without one), cost, accepted demonstrations,
+            and a hash of everything that was asked for.
         metric: Name, definition, per-question scores, mean, 95 % interval.
         versions: Versions of the libraries that take part.
         revision: Revision of the source code; None outside a checkout.
@@ -70,15 +83,14 @@ class Artifact(BaseModel):
 
 
 def program_name(program: dspy.Module) -> str:
-    """Return the catalog name of a program.
+    """Return the program's name in the catalog, or the name of its class."""
+    return next((name for name, cls in PROGRAMS.items() if cls is type(program)), type(program).__name__)
 
-    Raises:
-        UserError: Its class is not in the catalog.
-    """
-    for name, cls in PROGRAMS.items():
-        if type(program) is cls:
-            return name
-    raise UserError(f"{type(program).__name__} is not in the catalog of programs; only those can be frozen.")
+
+def check_freezable(program: dspy.Module) -> None:
+    """Raise UserError unless the program's class is in the catalog, from which `load` builds it anew."""
+    if type(program) not in PROGRAMS.values():
+        raise UserError(f"{type(program).__name__} is not in the catalog of programs; only those can be frozen.")
 
 
 def signature_fields(program: dspy.Module) -> dict[str, list[dict[str, str]]]:
@@ -100,6 +112,8 @@ def signature_fields(program: dspy.Module) -> dict[str, list[dict[str, str]]]:
 def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False, **provenance: Any) -> Artifact:
     """Write a program to a folder that `load` can read; the folder appears whole or not at all.
 
+    What a killed call left beside the folder is removed, and an artifact it had set aside is put back.
+
     Args:
         program: A program of the catalog, compiled or not.
         folder: Where the artifact shall stand.
@@ -107,33 +121,58 @@ def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False,
         provenance: Values for the fields `lm`, `corpus`, `data`, `optimizer`, `metric`, `revision` of `Artifact`.
 
     Raises:
-        UserError: The folder exists, or the program is not in the catalog.
+        UserError: The folder exists, the program is not in the catalog, or another process freezes there.
     """
     folder = Path(folder)
-    if folder.exists() and not (overwrite and (folder / "artifact.json").exists()):
-        raise UserError(f"{folder} exists already. Choose another folder, or overwrite an artifact with --overwrite.")
-    name = program_name(program)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
-    try:
+    check_freezable(program)
+    with _place(folder, overwrite=overwrite) as temporary:
         _dump(temporary / "program.json", program.dump_state())
         artifact = Artifact(
-            program=name,
+            program=program_name(program),
             knobs=knob_values(program),
             signatures=signature_fields(program),
             state_sha256=sha256_file(temporary / "program.json"),
-            versions=installed_versions(_PACKAGES),
+            versions=installed_versions(ANSWERING),
             **provenance,
         )
         _dump(temporary / "artifact.json", artifact.model_dump(mode="json"))
-        temporary.chmod(0o755)
-        if folder.exists():
-            shutil.rmtree(folder)
-        temporary.rename(folder)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
     return artifact
+
+
+@contextlib.contextmanager
+def _place(folder: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Yield an empty folder that takes the place of `folder` when the block ends without an error."""
+    busy = f"Another process freezes a program to {folder}: wait for it or choose another folder."
+    with exclusive_lock(folder.parent / f".{folder.name}.freezing.lock", busy):
+        recover(folder)
+        if folder.exists() and not (overwrite and (folder / "artifact.json").exists()):
+            raise UserError(
+                f"{folder} exists already. Choose another folder, or overwrite an artifact with --overwrite."
+            )
+        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=_TEMPORARY))
+        try:
+            yield temporary
+            temporary.chmod(0o755)
+            if folder.exists():
+                folder.rename(_aside(folder))
+            temporary.rename(folder)
+        finally:
+            recover(folder)
+
+
+def _aside(folder: Path) -> Path:
+    return folder.parent / f".{folder.name}.replaced"
+
+
+def recover(folder: Path) -> None:
+    """Put right what a killed `freeze` to `folder` left: an artifact set aside comes back, half ones go."""
+    aside = _aside(folder)
+    if (aside / "artifact.json").is_file() and not folder.exists():
+        aside.rename(folder)
+    ours = re.compile(rf"\.{re.escape(folder.name)}\.([a-z0-9_]{{8}}{re.escape(_TEMPORARY)}|replaced)")
+    for left in folder.parent.iterdir() if folder.parent.is_dir() else ():
+        if ours.fullmatch(left.name) and left.is_dir():
+            shutil.rmtree(left)
 
 
 def _dump(path: Path, value: Any) -> None:
@@ -207,29 +246,35 @@ def _check_signatures(artifact: Artifact, program: dspy.Module) -> None:
 
 def _warn_about_strangers(artifact: Artifact, retrieve: Retriever | None, connection: Any) -> None:
     if retrieve is not None and artifact.corpus is not None and retrieve.fingerprint != artifact.corpus:
-        warnings.warn(
-            f"The program was compiled on corpus {artifact.corpus}, this one is {retrieve.fingerprint}.", stacklevel=3
-        )
+        _notice(f"The program was compiled on corpus {artifact.corpus}, this one is {retrieve.fingerprint}.")
     if connection is None or artifact.lm is None:
         return
     if (connection.id, connection.weights_hash) != (artifact.lm.id, artifact.lm.weights_hash):
-        warnings.warn(
+        _notice(
             f"The program was compiled for LM {artifact.lm.id} (weights {artifact.lm.weights_hash}), "
-            f"this one is {connection.id} (weights {connection.weights_hash}).",
-            stacklevel=3,
+            f"this one is {connection.id} (weights {connection.weights_hash})."
+        )
+    elif artifact.lm.model not in (None, connection.lm.model):
+        _notice(
+            f"The program was compiled for LM {artifact.lm.id} as {artifact.lm.model}, this one is "
+            f"{connection.lm.model}: another server, or other weights."
         )
     elif connection.probability_mode != artifact.lm.probability_mode:
-        warnings.warn(
+        _notice(
             f"Thresholds were tuned with P(yes) read by {artifact.lm.probability_mode}, "
-            f"this connection reads it by {connection.probability_mode}.",
-            stacklevel=3,
+            f"this connection reads it by {connection.probability_mode}."
         )
+
+
+def _notice(text: str) -> None:
+    warnings.warn(text, UserNotice, stacklevel=4)
 
 
 def lm_record(connection: Any) -> LMRecord:
     """Return what an artifact keeps of a connection; never a key or an address."""
     return LMRecord(
         id=connection.id,
+        model=connection.lm.model,
         weights_hash=connection.weights_hash,
         adapter=type(connection.adapter).__name__,
         probability_mode=connection.probability_mode,

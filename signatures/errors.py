@@ -7,6 +7,10 @@ class UserError(ValueError):
     """Something the user asked for cannot be done; the message names the value and the cure."""
 
 
+class UserNotice(UserWarning):
+    """Something the user should bear in mind; commands print it as a single line and go on."""
+
+
 def unknown(kind: str, name: str, known: Iterable[object]) -> UserError:
     """Return the error for a name that is not in the catalog `known` (any iterable of names)."""
     names = ", ".join(sorted(str(item) for item in known))

@@ -264,3 +264,24 @@ def test_a_folder_that_cannot_be_made_is_one_line(toy: ModuleType, tmp_path: Pat
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(UserError, match="cannot be written"):
         run(toy, tmp_path / "file" / "run", toy.Engine())
+
+
+def test_a_run_that_is_being_written_is_closed_to_others(toy: ModuleType, tmp_path: Path) -> None:
+    from experiments.runs import run_lock
+
+    run(toy, tmp_path / "run", toy.Engine(), n=2)
+    with run_lock(tmp_path / "run"), pytest.raises(UserError, match="Another process is writing the run"):
+        run(toy, tmp_path / "run", toy.Engine(), n=2, resume=True)
+    assert run(toy, tmp_path / "run", toy.Engine(), n=2, resume=True).complete
+    assert not (tmp_path / "run" / "run.lock").exists()
+
+
+def test_another_model_behind_the_same_id_is_another_run(toy: ModuleType, tmp_path: Path) -> None:
+    def at(model: str) -> Any:
+        lm = dspy.LM(model, engine=toy.Engine(), cache=False, temperature=0.0)
+        return toy.Link(lm, dspy.ChatAdapter(use_json_adapter_fallback=False))
+
+    settings: dict[str, Any] = {"metrics": ["em"], "folder": tmp_path / "run", "progress": False}
+    evaluate(toy.Toy(), toy.questions(2), connection=at("server-a/m"), **settings)
+    with pytest.raises(UserError, match="lm.model was 'server-a/m' and is now 'server-b/m'"):
+        evaluate(toy.Toy(), toy.questions(2), connection=at("server-b/m"), resume=True, **settings)

@@ -1,5 +1,6 @@
 import errno
 import json
+from pathlib import Path
 
 import dspy
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from programs.artifact import freeze, load, read_artifact
 from programs.genground import GenGround
 from programs.rag import RAG
-from signatures.errors import UserError
+from signatures.errors import UserError, UserNotice
 
 
 @pytest.fixture
@@ -125,3 +126,60 @@ def test_loading_imports_neither_optuna_nor_the_corpora(folder):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+class Killed(BaseException):
+    """Stands for a kill: nothing that follows it runs."""
+
+
+def kill_at(monkeypatch, number):
+    """Let the process die at the given rename of a folder, and clean up nothing."""
+    rename, count = Path.rename, iter(range(1, 100))
+
+    def dying(path, target):
+        if next(count) == number:
+            monkeypatch.setattr("programs.artifact.shutil.rmtree", lambda *args, **kwargs: None)
+            monkeypatch.setattr("programs.artifact.recover", lambda folder: None)
+            raise Killed
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", dying)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_kill_while_overwriting_never_costs_the_old_artifact(number, folder, retriever, monkeypatch):
+    with monkeypatch.context() as patch:
+        kill_at(patch, number)
+        with pytest.raises(Killed):
+            freeze(RAG(retriever), folder, overwrite=True)
+    with pytest.raises(UserError, match="exists already"):
+        freeze(RAG(retriever), folder)
+    assert read_artifact(folder).program == "genground"
+    assert [path.name for path in folder.parent.iterdir()] == ["artifact"]
+    freeze(RAG(retriever), folder, overwrite=True)
+    assert read_artifact(folder).program == "rag"
+
+
+def test_only_what_a_killed_freeze_to_this_name_left_is_removed(tmp_path, retriever):
+    ours, others = ".a.x1_y2z34.freezing", [".a.b.x1_y2z34.freezing", ".a.compiling", ".a.notes"]
+    for name in (ours, *others):
+        (tmp_path / name).mkdir()
+    freeze(RAG(retriever), tmp_path / "a")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["a", *others])
+
+
+def test_another_server_under_the_same_model_name_warns(tmp_path, retriever):
+    from programs.artifact import lm_record
+    from programs.lms.connect import connect
+
+    def at(port):
+        return connect("m", api_base=f"http://127.0.0.1:{port}/v1", probability_mode="samples", context_size=99)
+
+    freeze(RAG(retriever), tmp_path / "a", lm=lm_record(at(1)))
+    load(tmp_path / "a", retriever, connection=at(1))
+    with pytest.warns(UserNotice, match="another server"):
+        load(tmp_path / "a", retriever, connection=at(2))
+
+
+def test_every_library_that_answers_depend_on_has_its_version_written_down(folder):
+    assert {"numpy", "dspy", "verihop"} <= set(read_artifact(folder).versions)
