@@ -9,8 +9,8 @@ import contextlib
 import logging
 import random
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import dspy
@@ -19,6 +19,7 @@ from optimizers.bootstrap import SideBySideBootstrap
 from signatures.errors import UserError, unknown
 
 Score = Callable[[dspy.Example, dspy.Prediction], float | None]
+Feedback = Callable[..., Any]
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,10 @@ class Task:
         threads: Examples run side by side.
         teacher: The program that demonstrates; the student itself when None.
         teacher_lm: The LM that the teacher runs on; the task LM when None.
+        prompt_lm: The LM that writes instructions; the task LM when None. Optimizers that write none ignore it.
+        feedback: A metric that says in words what was wrong, in the form the optimizer asks for; optimizers that do
+            not read words ignore it.
+        options: Arguments that only the optimizer at hand knows, as JSON values; any other is refused.
         progress: Called with (examples tried, demonstrations accepted) as the work goes on.
     """
 
@@ -47,6 +52,9 @@ class Task:
     threads: int = 8
     teacher: dspy.Module | None = None
     teacher_lm: dspy.LM | None = None
+    prompt_lm: dspy.LM | None = None
+    feedback: Feedback | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
     progress: Callable[[int, int], None] | None = None
 
 
@@ -57,7 +65,7 @@ class Compiled:
     Args:
         program: The compiled copy; the student is as it was.
         optimizer: Name of the optimizer.
-        arguments: What it was called with, as JSON values.
+        arguments: What it was called with, as JSON values; LMs by their model strings, only those that were given.
         accepted: Demonstrations per predictor.
         tried: Training examples that were run (bootstrapping) or offered (labels).
         failed: Those among them that ended in an error.
@@ -80,9 +88,14 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         optimizer: A name of `OPTIMIZERS`.
 
     Raises:
-        UserError: The optimizer is unknown, or there is nothing to learn from.
+        UserError: The optimizer or one of its options is unknown, or there is nothing to learn from.
     """
     check_optimizer(optimizer)
+    for name in task.options:
+        if name not in OPTIONS[optimizer]:
+            raise UserError(
+                f"Optimizer {optimizer} has no option {name!r}. It has: {', '.join(OPTIONS[optimizer]) or 'none'}."
+            )
     if not task.trainset:
         raise UserError("The training set is empty: an optimizer needs at least one example.")
     with _quiet():
@@ -91,9 +104,22 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         predictor.traces, predictor.train = [], []
     # A compiled flag would hide the predictors from `set_lm`, from saving and from compiling again.
     program._compiled = False
-    arguments = {"accept": task.accept, "max_demos": task.max_demos, "seed": task.seed}
+    arguments = _arguments(task)
     accepted = {name: len(predictor.demos) for name, predictor in program.named_predictors()}
     return Compiled(program, optimizer, arguments, accepted, tried, failed)
+
+
+def _arguments(task: Task) -> dict[str, Any]:
+    """Return what may change the result, beside examples and metrics, which the artifact keeps elsewhere."""
+    named = {"teacher_lm": task.teacher_lm, "prompt_lm": task.prompt_lm}
+    return {
+        "accept": task.accept,
+        "max_demos": task.max_demos,
+        "seed": task.seed,
+        **{name: lm.model for name, lm in named.items() if lm is not None},
+        **({"teacher": type(task.teacher).__name__} if task.teacher is not None else {}),
+        **({"options": dict(task.options)} if task.options else {}),
+    }
 
 
 def check_optimizer(name: str) -> None:
@@ -161,3 +187,5 @@ OPTIMIZERS: dict[str, Callable[[dspy.Module, Task], tuple[dspy.Module, int, int]
     "labeled": _labeled,
     "bootstrap": _bootstrap,
 }
+# Optimizer -> the names in `Task.options` it knows.
+OPTIONS: dict[str, tuple[str, ...]] = {"labeled": (), "bootstrap": ()}

@@ -145,14 +145,16 @@ def test_another_process_draws_the_same_demonstrations():
     assert len(found) == 1
 
 
-def test_the_cost_of_compiling_counts_every_call_once(scripted, retriever, monkeypatch):
+def test_the_cost_of_compiling_counts_every_call_once(scripted, retriever):
+    from uuid import uuid4
+
     from programs.lms.metered import metered_lm
     from programs.parts.meter import metered
 
     engine = scripted(even_are_right, cache=True)
     lm = metered_lm("scripted/cost", engine=engine, cache=True)
     for threads in (1, 4):
-        with dspy.context(lm=lm.copy(model=f"scripted/cost-{threads}")), metered() as meter:
+        with dspy.context(lm=lm.copy(model=f"scripted/{uuid4()}")), metered() as meter:
             compile(RAG(retriever), Task(examples(8), score, threads=threads, max_demos=8))
         assert (meter.calls, meter.cached_calls) == (8, 0)
 
@@ -177,3 +179,22 @@ def test_labels_that_fit_nowhere_are_refused(retriever):
 
     with pytest.raises(UserError, match=r"no predictor's outputs.*reasoning"):
         compile(CoT(), Task(examples(4), score), optimizer="labeled")
+
+
+def test_what_could_change_the_result_is_among_the_arguments(scripted, retriever):
+    scripted(even_are_right)
+    teacher = dspy.LM("scripted/teacher", engine=dspy.settings.lm.engine, cache=False)
+    task = Task(examples(2), score, teacher_lm=teacher, prompt_lm=teacher, feedback=lambda *args: "why", seed=3)
+    assert compile(RAG(retriever), task).arguments == {
+        "accept": 1.0,
+        "max_demos": 4,
+        "seed": 3,
+        "teacher_lm": "scripted/teacher",
+        "prompt_lm": "scripted/teacher",
+    }
+
+
+@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+def test_an_option_the_optimizer_does_not_know_is_refused(optimizer, retriever):
+    with pytest.raises(UserError, match=f"Optimizer {optimizer} has no option 'auto'. It has: none"):
+        compile(RAG(retriever), Task(examples(2), score, options={"auto": "light"}), optimizer=optimizer)
