@@ -71,10 +71,9 @@ def before_after(
     """
     from experiments.compare import compare_runs
     from experiments.compiling import compile_program
-    from experiments.description import program_name
     from experiments.evaluate import evaluate
     from optimizers.metrics.catalog import get_metric
-    from programs.artifact import load, read_artifact
+    from programs.artifact import load, program_name
 
     name, lm = program_name(student), connection.id
     folders = out / "before", out / "after"
@@ -84,20 +83,18 @@ def before_after(
     before = evaluate(student, devset, folder=folders[0], resume=resume and folders[0].exists(), **settings)
 
     step(f"Compile {name}: {len(trainset)} training questions, {learn} >= {accept} makes a demonstration")
-    if not (resume and (out / "artifact").exists()):
-        compile_program(
-            student,
-            trainset,
-            connection=connection,
-            metric=get_metric(learn),
-            accept=accept,
-            max_demos=max_demos,
-            threads=threads,
-            out=out / "artifact",
-            provenance={"index": str(index) if index else None},
-            resume=resume,
-        )
-    artifact = read_artifact(out / "artifact")
+    artifact = compile_program(
+        student,
+        trainset,
+        connection=connection,
+        metric=get_metric(learn),
+        accept=accept,
+        max_demos=max_demos,
+        threads=threads,
+        out=out / "artifact",
+        index=index,
+        resume=resume,
+    )
 
     step(f"Load the artifact and evaluate it (demonstrations: {artifact.optimizer['accepted']})")
     loaded = load(out / "artifact", getattr(student, "retrieve", None), connection=connection)

@@ -5,6 +5,8 @@ Only names and options are loaded here; each command imports what it needs when 
 
 import errno
 import sys
+import warnings
+from typing import TextIO
 
 import typer
 
@@ -16,7 +18,7 @@ from experiments.commands.demo import demo
 from experiments.commands.eval import eval_
 from experiments.commands.index import index
 from experiments.commands.programs import programs
-from signatures.errors import user_error_within
+from signatures.errors import UserNotice, user_error_within
 
 _DISK = {
     errno.ENOSPC: "Free some space and run the same command again (with --resume where it has one).",
@@ -47,8 +49,10 @@ app.command("programs")(programs)
 
 def main() -> None:
     """Run the command line; a user's mistake is one line and exit code 2, a spent budget 3, Ctrl-C 130."""
+    shown = warnings.showwarning
+    warnings.showwarning = _show_warning
     try:
-        app()
+        app(prog_name="verihop")
     except Exception as error:
         if mistake := _mistake_within(error):
             typer.echo(f"verihop: {mistake}", err=True)
@@ -59,6 +63,24 @@ def main() -> None:
             typer.echo(f"verihop: {error}", err=True)
             sys.exit(3)
         raise
+    finally:
+        warnings.showwarning = shown
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Show what people should bear in mind as one line, without a place in the code; other warnings as Python does."""
+    if issubclass(category, UserNotice):
+        text = f"verihop: note: {message}"
+    else:
+        text = warnings.formatwarning(message, category, filename, lineno, line).rstrip("\n")
+    typer.echo(text, file=file or sys.stderr)
 
 
 def _mistake_within(error: Exception) -> str | None:

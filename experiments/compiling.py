@@ -2,19 +2,21 @@
 
 What makes it resumable is the LM cache on disk: optimizers here are deterministic, so the same command asks the same
 prompts in the same order, and those answered before the kill cost nothing. A note beside the artifact says what was
-being made, so that another command cannot finish it by mistake.
+being made, so that another command cannot finish it by mistake; the artifact keeps a hash of it, so that a finished
+one is known again.
 """
 
-import contextlib
 import json
-import shutil
+import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.compile_note import request_hash, work_note
+from experiments.description import describe_lm, describe_program
 from experiments.estimate import estimate
-from experiments.runs import git_revision, read_rows, write_json
+from experiments.runs import git_revision, read_rows
 from signatures.errors import UserError
 
 if TYPE_CHECKING:
@@ -40,6 +42,7 @@ def compile_program(
     max_demos: int = 4,
     seed: int = 0,
     threads: int = 8,
+    index: Path | None = None,
     provenance: dict[str, Any] | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -59,30 +62,33 @@ def compile_program(
         max_demos: Demonstrations per predictor at most.
         seed: Order of the training questions and every random choice.
         threads: Questions worked on side by side.
-        provenance: What else the artifact shall remember, such as paths of question files and index.
-        resume: Go on with a compilation into `out` that was stopped.
+        index: Folder of the index; the artifact remembers the way there from its own folder.
+        provenance: What else the artifact shall remember, such as paths of question files.
+        resume: Go on with a compilation into `out` that was stopped; one that was finished is left as it is.
         overwrite: Replace an artifact that stands there.
         progress: Show estimate and progress on stderr.
 
     Raises:
-        UserError: `out` is taken, another compilation into it was stopped, or there is nothing to learn from.
+        UserError: `out` is taken, another compilation into it was stopped or is under way, or there is nothing to
+            learn from.
         BudgetExceeded: The budget is spent; the replies so far are in the cache.
     """
     from optimizers.examples import to_examples
     from optimizers.teleprompters import Task, check_optimizer
-    from programs.artifact import program_name
-    from programs.parts.knobs import knob_values
+    from programs.artifact import check_freezable, read_artifact
 
     check_optimizer(optimizer)
+    check_freezable(student)
     described = {"train": _describe(trainset), "val": _describe(valset)}
     request = {
-        "program": program_name(student),
-        "knobs": knob_values(student),
-        "lm": connection.id,
+        "program": describe_program(student),
+        "lm": describe_lm(connection),
+        "corpus": getattr(getattr(student, "retrieve", None), "fingerprint", None),
         "optimizer": {"name": optimizer, "accept": accept, "max_demos": max_demos, "seed": seed},
-        "metric": metric.name,
+        "metric": {"name": metric.name, "definition": metric.definition},
         "data": described,
     }
+    request = json.loads(json.dumps(request, default=str))  # as it will be read back, so that comparing is fair
     task = Task(
         trainset=to_examples(trainset),
         valset=to_examples(valset),
@@ -92,9 +98,12 @@ def compile_program(
         seed=seed,
         threads=threads,
     )
-    with _work_note(out, request, resume=resume, overwrite=overwrite) as work:
+    with work_note(out, request, resume=resume, overwrite=overwrite) as (work, meter):
+        if work is None:
+            return read_artifact(out)
         started = time.monotonic()
-        compiled, cost = _optimize(student, task, optimizer, connection=connection, progress=progress)
+        compiled = _optimize(student, task, optimizer, connection=connection, progress=progress)
+        cost = meter.counts()
         seconds = round(time.monotonic() - started, 1)
         scores = _score(compiled.program, valset, connection, metric, work / "val", threads, resume, progress)
         return _freeze(
@@ -102,10 +111,21 @@ def compile_program(
             out,
             overwrite=overwrite,
             connection=connection,
-            data={**described, **(provenance or {})},
+            data={**described, "index": _way_to(index, out), **(provenance or {})},
             cost={**cost, "seconds": seconds},
+            request=request,
             metric={"name": metric.name, "definition": metric.definition, **scores},
         )
+
+
+def _way_to(index: Path | None, out: Path) -> str | None:
+    """Return the path of the index as seen from the artifact: the two may move together, and be asked from anywhere."""
+    if index is None:
+        return None
+    try:
+        return os.path.relpath(index.resolve(), out.resolve())
+    except ValueError:  # on another drive
+        return str(index.resolve())
 
 
 def _describe(questions: "Sequence[Question]") -> dict[str, Any]:
@@ -114,32 +134,9 @@ def _describe(questions: "Sequence[Question]") -> dict[str, Any]:
     return {"n": len(questions), "sha256": split_hash(questions)}
 
 
-@contextlib.contextmanager
-def _work_note(out: Path, request: dict[str, Any], *, resume: bool, overwrite: bool) -> Iterator[Path]:
-    """Keep a folder beside `out` for as long as the work lasts; it stays behind when the work is stopped."""
-    work = out.parent / f".{out.name}.compiling"
-    path = work / "request.json"
-    if out.exists() and not overwrite:
-        raise UserError(f"{out} exists already. Choose another folder, or replace the artifact with --overwrite.")
-    if path.exists() and not resume and not overwrite:
-        raise UserError(f"A compilation into {out} was stopped: go on with --resume, or start anew with --overwrite.")
-    if path.exists() and resume:
-        before = json.loads(path.read_text(encoding="utf-8"))
-        if changed := [name for name in request if before.get(name) != json.loads(json.dumps(request[name]))]:
-            raise UserError(
-                f"The stopped compilation into {out} had another {changed[0]}: give the same command as then, "
-                "or start anew with --overwrite."
-            )
-    elif work.exists():
-        shutil.rmtree(work)
-    write_json(path, request)
-    yield work
-    shutil.rmtree(work)
-
-
 def _optimize(
     student: "dspy.Module", task: "Task", optimizer: str, *, connection: "Connection", progress: bool
-) -> "tuple[Compiled, dict[str, float]]":
+) -> "Compiled":
     from dataclasses import replace
 
     from rich.console import Console
@@ -153,7 +150,6 @@ def _optimize(
     )
 
     from optimizers.teleprompters import compile
-    from programs.parts.meter import metered
 
     console = Console(stderr=True, quiet=not progress)
     if optimizer != "labeled":
@@ -165,9 +161,8 @@ def _optimize(
         def report(tried: int, accepted: int) -> None:
             bar.update(line, completed=tried, description=f"Compile ({optimizer}), {accepted} accepted")
 
-        with connection.use(), metered() as meter:
-            compiled = compile(student, replace(task, progress=report), optimizer=optimizer)
-    return compiled, meter.counts()
+        with connection.use():
+            return compile(student, replace(task, progress=report), optimizer=optimizer)
 
 
 def _score(
@@ -211,10 +206,12 @@ def _freeze(
     data: dict[str, Any],
     cost: dict[str, float],
     metric: dict[str, Any],
+    request: dict[str, Any],
 ) -> "Artifact":
     from programs.artifact import freeze, lm_record
 
     retrieve = getattr(compiled.program, "retrieve", None)
+    budget = getattr(connection.lm, "budget", None)
     return freeze(
         compiled.program,
         out,
@@ -228,7 +225,9 @@ def _freeze(
             "accepted": compiled.accepted,
             "tried": compiled.tried,
             "failed": compiled.failed,
+            "budget": budget.limits if budget else None,
             "cost": cost,
+            "request_sha256": request_hash(request),
         },
         metric=metric,
         revision=git_revision(),

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from signatures.errors import UserError
 
+_ON_SERVER = "server-"  # how models behind an address are called (`programs.lms.server.declare`)
+
 if TYPE_CHECKING:
     import dspy
-    from programs.lms.connect import Connection
 
     from corpora.questions import Question
+    from programs.lms.connect import Connection
     from signatures.types import Retriever
 
 
@@ -30,9 +32,8 @@ def open_lm(
     Raises:
         UserError: The id is unknown, weights are missing, or the server's key variable is not set.
     """
-    from programs.lms.budget import Budget
-
     from experiments.lms import connect_any
+    from programs.lms.budget import Budget
 
     limited = any(limit is not None for limit in (calls, tokens, usd, seconds))
     budget = Budget(calls=calls, tokens=tokens, usd=usd, seconds=seconds) if limited else None
@@ -107,16 +108,28 @@ def open_program(
     return with_knobs(loaded, **knobs) if knobs else loaded
 
 
-def frozen_defaults(artifact: Path | None, lm: str | None, index: Path | None) -> tuple[str, Path | None]:
-    """Return LM and index to use: those given, else those the artifact was compiled with, else the embedded LM."""
+def frozen_defaults(
+    artifact: Path | None, lm: str | None, index: Path | None, *, api_base: str | None = None
+) -> tuple[str, Path | None]:
+    """Return LM and index to use: those given, else those the artifact was compiled with, else the embedded LM.
+
+    Raises:
+        UserError: There is no artifact, or its LM is behind an address, which is not given (nor stored).
+    """
     if artifact is None:
         return lm or "embedded", index
     from programs.artifact import read_artifact
 
     frozen = read_artifact(artifact)
     remembered = frozen.data.get("index")
-    if index is None and remembered and (Path(remembered) / "index.json").exists():
-        index = Path(remembered)
+    if index is None and remembered:
+        found = (artifact.resolve() / remembered).resolve()
+        index = found if (found / "index.json").exists() else None
+    if lm is None and api_base is None and frozen.lm and (frozen.lm.model or "").startswith(_ON_SERVER):
+        raise UserError(
+            f"{artifact} was compiled with LM {frozen.lm.id!r} on a server: give its address with --api-base, or "
+            "another LM with --lm."
+        )
     return lm or (frozen.lm.id if frozen.lm else "embedded"), index
 
 

@@ -35,7 +35,7 @@ def ask(
 
     if not question.strip():
         raise UserError('The question is empty. Ask something, e.g. verihop ask --artifact DIR "Who ...?"')
-    lm_id, index = opening.frozen_defaults(artifact, lm, index)
+    lm_id, index = opening.frozen_defaults(artifact, lm, index, api_base=api_base)
     retrieve = opening.open_retriever(index, retriever)
     connection = opening.open_lm(lm_id, api_base=api_base, api_key_env=api_key_env)
     ready = opening.open_program(

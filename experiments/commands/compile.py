@@ -75,11 +75,8 @@ def compile_(
             max_demos=max_demos,
             seed=seed,
             threads=threads,
-            provenance={
-                "index": str(index) if index else None,
-                "train_path": str(questions),
-                "val_path": str(val or ""),
-            },
+            index=index,
+            provenance={"train_path": str(questions), "val_path": str(val or "")},
             resume=resume,
             overwrite=overwrite,
             progress=not quiet,
@@ -92,7 +89,9 @@ def compile_(
     say(f"Compiled {program} with {optimizer}: {found['tried']} questions tried, demonstrations: {demos}.")
     say(f"Cost: {found['cost']['calls']:.0f} LM calls, {found['cost']['seconds']} s.")
     if artifact.metric.get("mean") is not None:
-        say(f"{metric} on {artifact.metric['n']} validation questions: {100 * artifact.metric['mean']:.1f} %")
+        mean, low, high = (100 * artifact.metric[name] for name in ("mean", "low", "high"))
+        n = artifact.metric["n"]
+        say(f"{metric} on {n} validation questions: {mean:.1f} % (95 % interval {low:.1f} to {high:.1f})")
     say(f"Frozen: {out}")
     next_step(
         f'verihop ask --artifact {out} "your question"', f"verihop eval QUESTIONS --artifact {out} --out runs/..."

@@ -43,7 +43,7 @@ def eval_(
     from experiments.evaluate import evaluate
     from signatures.errors import UserError
 
-    lm_id, index = opening.frozen_defaults(artifact, lm, index)
+    lm_id, index = opening.frozen_defaults(artifact, lm, index, api_base=api_base)
     chosen = opening.open_questions(questions, split=split, limit=limit)
     retrieve = opening.open_retriever(index, retriever)
     connection = opening.open_lm(

@@ -85,6 +85,32 @@ def test_the_whole_road(verihop, world, tmp_path):
     assert json.loads(out)["cost"]["calls"] >= 1
 
 
+@pytest.mark.filterwarnings("default")  # warnings of ours are errors elsewhere
+def test_another_lm_than_the_artifacts_is_one_line(verihop, world, tmp_path):
+    made = tmp_path / "artifact"
+    questions, index = world / "questions.jsonl", world / "index"
+    assert verihop("compile", questions, "--program", "rag", "--limit", 2, "--out", made, *ROAD, index)[0] == 0
+    code, _, err = verihop("ask", "--artifact", made, "Who is it?", "--lm", "simulated:1", "--index", index)
+    assert code == 0
+    assert len(err.strip().splitlines()) == 1
+    assert err.startswith("verihop: note: The program was compiled for LM simulated ")
+
+
+def test_a_server_that_is_down_leaves_no_compilation_in_the_way(verihop, world, tmp_path, monkeypatch):
+    from programs.lms.metered import LMUnavailable
+
+    command = ("compile", world / "questions.jsonl", "--program", "rag", "--limit", 4, "--out", tmp_path / "a",
+               *ROAD, world / "index")  # fmt: skip
+
+    def down(self, request):
+        raise LMUnavailable("down")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("experiments.world.simulated.SimulatedEngine.complete", down)
+        assert verihop(*command)[0] == 2
+    assert verihop(*command)[0] == 0
+
+
 def test_help_is_light():
     """No heavy library is loaded for help: that is what keeps it under half a second."""
     code = (
