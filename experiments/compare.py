@@ -69,12 +69,7 @@ class Comparison:
 
         return {
             "runs": [
-                {
-                    "label": run.label,
-                    "folder": str(run.folder),
-                    "program": run.description["program"],
-                    "lm": run.description["lm"],
-                }
+                {"label": run.label, "program": run.description["program"], "lm": run.description["lm"]}
                 for run in self.runs
             ],
             "questions": self.questions,

@@ -9,6 +9,7 @@ questions of the simulated world. Either writes one small file under experiments
 
 import os
 import platform
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -24,12 +25,15 @@ if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
+    from experiments.summary import RunSummary
     from programs.lms.connect import Connection
     from signatures.types import Retriever
 
 KNOBS: dict[str, dict[str, Any]] = {"rag": {"k": 4}, "genground": {"k": 4, "batch_size": 2, "max_hops": 2}}
 METRICS = ("em", "f1[hotpot]", "acc[substring]", "recall@5", "all_gold@5")
 RESULTS = Path("experiments/results")
+# At the start of a text, or after a space, "=" or ":" (but not in an address, where a second slash follows).
+_ABSOLUTE = re.compile(r"(?:(?<=^)|(?<=[\s=:]))(?:/[^\s/]+){2,}")
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)
 
@@ -153,8 +157,8 @@ def _run(setting: Setting, lm: str, out: Path, threads: int, resume: bool) -> No
             answer = outcome.loaded(question=setting.devset[0].question)
         results[name] = {
             "knobs": KNOBS[name],
-            "before": outcome.before.as_dict(),
-            "after": outcome.after.as_dict(),
+            "before": _without_folder(outcome.before),
+            "after": _without_folder(outcome.after),
             "comparison": outcome.comparison.as_dict(),
             "optimizer": outcome.artifact.optimizer,
             "answered": {
@@ -165,7 +169,7 @@ def _run(setting: Setting, lm: str, out: Path, threads: int, resume: bool) -> No
             },
         }
         _show(outcome.comparison)
-    path = RESULTS / f"{setting.name}_{connection.id.replace('/', '_').replace(':', '_')}.json"
+    path = RESULTS / f"{setting.name}_{re.sub('[/:]', '_', portable(connection.id))}.json"
     record = {
         "command": "python -m experiments.papers.road " + " ".join(sys.argv[1:]),
         "revision": git_revision(),
@@ -180,8 +184,21 @@ def _run(setting: Setting, lm: str, out: Path, threads: int, resume: bool) -> No
         "seconds": round(time.monotonic() - started),
         "programs": results,
     }
-    write_json(path, record)
+    write_json(path, portable(record))
     _say(f"Written: {path} ({record['seconds']} s)")
+
+
+def _without_folder(summary: "RunSummary") -> dict[str, Any]:
+    return {name: value for name, value in summary.as_dict().items() if name != "folder"}
+
+
+def portable(value: Any) -> Any:
+    """Return a JSON value with absolute paths in its texts cut down to their last part: others have other folders."""
+    if isinstance(value, dict):
+        return {name: portable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [portable(item) for item in value]
+    return _ABSOLUTE.sub(lambda match: match[0].rsplit("/", 1)[1], value) if isinstance(value, str) else value
 
 
 def _estimate(students: "Sequence[dspy.Module]", setting: Setting, connection: "Connection", threads: int) -> None:
