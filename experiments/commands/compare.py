@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from experiments import options
-from experiments.output import emit, note
+from experiments.output import emit, next_step, note
 
 
 def compare(
@@ -28,3 +28,5 @@ def compare(
     from rich.console import Console
 
     Console().print(comparison.as_table())
+    if html is None:
+        next_step(f"verihop compare {' '.join(map(str, runs))} --html report.html")

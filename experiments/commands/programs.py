@@ -1,7 +1,7 @@
 """`verihop programs`: what can be run."""
 
 from experiments import options
-from experiments.output import emit, say
+from experiments.output import emit, next_step, say
 
 
 def programs(as_json: options.Json = False) -> None:
@@ -37,3 +37,4 @@ def programs(as_json: options.Json = False) -> None:
         )
         say(f"    knobs: {listed or 'none'}")
         say(f"    presets: {', '.join(row['presets'])}; at most {row['max_calls']} LM calls a question")
+    next_step(f'verihop ask --program {next(reversed(rows))} --index DIR "your question"')
