@@ -1,7 +1,9 @@
 """How values look in a prompt: passages numbered, hops in one line each, nothing that can pose as structure.
 
 Passages and model output are untrusted. What they could use to pose as part of the prompt is defused here: field
-markers, the special tokens of chat templates, and the line breaks that would let one passage imitate another.
+markers, the special tokens of widespread chat templates (ChatML and Llama 3 `<|...|>`, DeepSeek with full-width
+bars, Gemma's turns, Llama 2's and Mistral's `[INST]`), and the line breaks that would let one passage imitate
+another. Tokens of other templates pass, and so do plain words: an instruction in a passage is still read by the LM.
 """
 
 import re
@@ -15,7 +17,9 @@ from pydantic.fields import FieldInfo
 from signatures.types import Hop, Passage
 
 _FIELD_MARKER = re.compile(r"\[\[\s*##\s*(.*?)\s*##\s*\]\]")
-_SPECIAL_TOKEN = re.compile(r"<\|(?=\S)")
+_SPECIAL_TOKEN = re.compile(
+    r"<(?=[|｜]\S|/?s>|(?:start|end)_of_turn>|(?:bos|eos)>|</?SYS>>)|\[(?=/?(?:INST|SYSTEM_PROMPT)\])", re.IGNORECASE
+)
 _PASSAGES = TypeAdapter(list[Passage])
 _HOPS = TypeAdapter(list[Hop])
 
@@ -25,7 +29,7 @@ def defuse(text: str) -> str:
     previous = None
     while previous != text:  # a marker inside a marker comes to light only when the inner one is gone
         previous, text = text, _FIELD_MARKER.sub(r"[\1]", text)
-    return _SPECIAL_TOKEN.sub("< |", text)
+    return _SPECIAL_TOKEN.sub(r"\g<0> ", text)  # a space after the bracket: no longer one token, still legible
 
 
 def _one_line(text: str) -> str:

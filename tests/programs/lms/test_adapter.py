@@ -42,6 +42,22 @@ def test_no_text_can_pose_as_a_field_marker_or_a_chat_token(text):
     assert not re.search(r"<\|\S", defuse(text))
 
 
+@pytest.mark.parametrize(
+    "token",
+    "<|im_start|> <|eot_id|> <｜User｜> <start_of_turn> <end_of_turn> <bos> <eos> [INST] [/INST] [inst] <s> </s> "
+    "<<SYS>> <</SYS>> [SYSTEM_PROMPT] [/SYSTEM_PROMPT]".split(),
+)
+def test_tokens_of_widespread_chat_templates_are_defused_and_stay_legible(token):
+    text = defuse(f"Before {token} after")
+    assert token not in text
+    assert text.replace(" ", "") == f"Before{token}after"
+
+
+def test_brackets_in_plain_text_stay_as_they_are():
+    text = "a < b, x <section> [1] [INSTEAD] <span> |x| 3 <4"
+    assert defuse(text) == text
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_a_passage_cannot_inject_a_field(form, scripted):
     engine = scripted(lambda system, user: {"answer": "x"} if form is JsonForm else "[[ ## answer ## ]]\nx", form())
