@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +18,44 @@ if TYPE_CHECKING:
     from signatures.types import Retriever
 
 
+@dataclass(frozen=True)
+class LMOptions:
+    """How to reach and ask an LM; None leaves a setting to the connection.
+
+    Args:
+        api_base: Address of an OpenAI-compatible server.
+        api_key_env: Name of the environment variable that holds the key.
+        model_type: "chat" or "text".
+        temperature: From 0.
+        max_tokens: Longest reply.
+        context_size: Tokens of prompt and reply together.
+
+    Raises:
+        UserError: There is no such type of model, or it suits no server.
+    """
+
+    api_base: str | None = None
+    api_key_env: str | None = None
+    model_type: str = "chat"
+    temperature: float | None = None
+    max_tokens: int | None = None
+    context_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.model_type not in ("chat", "text"):
+            raise UserError(f"--model-type must be chat or text, got {self.model_type!r}.")
+        if self.model_type == "text" and self.api_base is None:
+            raise UserError("--model-type text is for a model behind a server: give its address with --api-base.")
+
+    def settings(self) -> dict[str, Any]:
+        """Return what was set, as arguments of `connect`."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
 def open_lm(
     lm: str,
+    options: LMOptions | None = None,
     *,
-    api_base: str | None = None,
-    api_key_env: str | None = None,
     calls: int | None = None,
     tokens: int | None = None,
     usd: float | None = None,
@@ -37,7 +71,7 @@ def open_lm(
 
     limited = any(limit is not None for limit in (calls, tokens, usd, seconds))
     budget = Budget(calls=calls, tokens=tokens, usd=usd, seconds=seconds) if limited else None
-    return connect_any(lm, api_base=api_base, api_key_env=api_key_env, budget=budget)
+    return connect_any(lm, **(options or LMOptions()).settings(), budget=budget)
 
 
 def open_retriever(index: Path | None, retriever: str | None = None) -> "Retriever | None":

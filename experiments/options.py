@@ -15,6 +15,19 @@ LM = Annotated[
 ]
 ApiBase = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server (vLLM, Ollama, llama.cpp).")]
 ApiKeyEnv = Annotated[str | None, typer.Option(help="Environment variable that holds the server's key.")]
+ModelType = Annotated[
+    str, typer.Option(help="chat, or text for a completion-style model without a chat template behind --api-base.")
+]
+Temperature = Annotated[
+    float | None, typer.Option(min=0, help="0, unless the LM does not allow it.", show_default=False)
+]
+MaxTokens = Annotated[int | None, typer.Option(min=1, help="Longest reply of the LM.", show_default=False)]
+ContextSize = Annotated[
+    int | None,
+    typer.Option(
+        min=512, help="Tokens the LM holds; longer prompts are cut. Found out where it can be.", show_default=False
+    ),
+]
 Index = Annotated[Path | None, typer.Option(help="Index folder made by `verihop index`.", show_default=False)]
 Retriever = Annotated[
     str | None, typer.Option("--retriever", help="Use another retriever of the index than it was built for.")

@@ -24,6 +24,10 @@ def ask(
     ] = None,
     api_base: options.ApiBase = None,
     api_key_env: options.ApiKeyEnv = None,
+    model_type: options.ModelType = "chat",
+    temperature: options.Temperature = None,
+    max_tokens: options.MaxTokens = None,
+    context_size: options.ContextSize = None,
     preset: options.Preset = "paper",
     settings: options.Set = None,
     as_json: options.Json = False,
@@ -37,7 +41,9 @@ def ask(
         raise UserError('The question is empty. Ask something, e.g. verihop ask --artifact DIR "Who ...?"')
     lm_id, index = opening.frozen_defaults(artifact, lm, index, api_base=api_base)
     retrieve = opening.open_retriever(index, retriever)
-    connection = opening.open_lm(lm_id, api_base=api_base, api_key_env=api_key_env)
+    connection = opening.open_lm(
+        lm_id, opening.LMOptions(api_base, api_key_env, model_type, temperature, max_tokens, context_size)
+    )
     ready = opening.open_program(
         program=program,
         artifact=artifact,

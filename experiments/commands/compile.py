@@ -18,6 +18,10 @@ def compile_(
     lm: options.LM = "embedded",
     api_base: options.ApiBase = None,
     api_key_env: options.ApiKeyEnv = None,
+    model_type: options.ModelType = "chat",
+    temperature: options.Temperature = None,
+    max_tokens: options.MaxTokens = None,
+    context_size: options.ContextSize = None,
     optimizer: Annotated[str, typer.Option(help="bootstrap or labeled.")] = "bootstrap",
     metric: Annotated[str, typer.Option(help="What better means.")] = "em",
     accept: Annotated[float, typer.Option(min=0, max=1, help="Lowest score that makes a demonstration.")] = 1.0,
@@ -51,8 +55,7 @@ def compile_(
     retrieve = opening.open_retriever(index, retriever)
     connection = opening.open_lm(
         lm,
-        api_base=api_base,
-        api_key_env=api_key_env,
+        opening.LMOptions(api_base, api_key_env, model_type, temperature, max_tokens, context_size),
         calls=budget_calls,
         tokens=budget_tokens,
         usd=budget_usd,

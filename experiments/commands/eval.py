@@ -23,6 +23,10 @@ def eval_(
     ] = None,
     api_base: options.ApiBase = None,
     api_key_env: options.ApiKeyEnv = None,
+    model_type: options.ModelType = "chat",
+    temperature: options.Temperature = None,
+    max_tokens: options.MaxTokens = None,
+    context_size: options.ContextSize = None,
     metrics: Annotated[str, typer.Option(help="Names, separated by commas.")] = DEFAULT_METRICS,
     split: options.Split = None,
     limit: options.Limit = None,
@@ -48,8 +52,7 @@ def eval_(
     retrieve = opening.open_retriever(index, retriever)
     connection = opening.open_lm(
         lm_id,
-        api_base=api_base,
-        api_key_env=api_key_env,
+        opening.LMOptions(api_base, api_key_env, model_type, temperature, max_tokens, context_size),
         calls=budget_calls,
         tokens=budget_tokens,
         usd=budget_usd,
