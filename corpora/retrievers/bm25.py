@@ -23,7 +23,7 @@ from tantivy import (
     Tokenizer,
 )
 
-from corpora.retrievers.engine import EMPTY, Ranking, best
+from corpora.retrievers.engine import Ranking
 
 ANALYZER = "english_stems"
 _LONGEST_WORD = 40  # bytes; longer runs of letters are base64 and the like
@@ -123,7 +123,7 @@ class Bm25Engine:
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking per query; empty for a query without any word."""
-        return [self._ranking(self._search(self.query(query), k), k) for query in queries]
+        return self._rankings([self._search(self.query(query), k) for query in queries], k)
 
     def _search(self, query: "Query | None", k: int) -> "list[tuple[float, DocAddress]]":
         if query is None:
@@ -136,9 +136,15 @@ class Bm25Engine:
             hits = self.searcher.search(query, limit, count=False).hits
         return hits
 
-    def _ranking(self, hits: "list[tuple[float, DocAddress]]", k: int) -> Ranking:
-        if not hits:
-            return EMPTY
-        rows = self.searcher.fast_field_values("row", [address for _, address in hits])
-        scores = np.array([score for score, _ in hits], dtype=np.float64)
-        return best(np.array(rows, dtype=np.int64), scores, k)
+    def _rankings(self, found: "list[list[tuple[float, DocAddress]]]", k: int) -> list[Ranking]:
+        # Rows and order for all queries in one go: per query, numpy's fixed costs come to a tenth of the search.
+        addresses = [address for hits in found for _, address in hits]
+        rows = np.array(self.searcher.fast_field_values("row", addresses), dtype=np.int64)
+        scores = np.array([score for hits in found for score, _ in hits], dtype=np.float64)
+        sizes = np.array([len(hits) for hits in found], dtype=np.int64)
+        order = np.lexsort((rows, -scores, np.repeat(np.arange(len(found)), sizes)))
+        rows, scores = rows[order], scores[order]
+        starts = np.cumsum(sizes) - sizes
+        ends = starts + np.minimum(sizes, k)
+        cuts = [slice(*cut) for cut in zip(starts.tolist(), ends.tolist(), strict=True)]
+        return [Ranking(rows[cut], scores[cut]) for cut in cuts]
