@@ -107,7 +107,6 @@ def evaluate(
     artifact: Path | None = None,
     questions_path: Path | None = None,
     resume_command: str = "evaluate(..., resume=True)",
-    measured: Sequence[Row] = (),
 ) -> RunSummary:
     """Ask `program` every question and write the run to `folder` as it goes.
 
@@ -128,7 +127,6 @@ def evaluate(
         artifact: Folder the program was loaded from; recorded.
         questions_path: File the questions were read from; recorded.
         resume_command: What to tell people to run after a stop.
-        measured: Rows of an earlier run, for the estimate.
 
     Returns:
         The summary, also in `summary.json`; `stopped` says why when a budget ended the run.
@@ -162,7 +160,6 @@ def evaluate(
             threads=threads,
             progress=progress,
             resume_command=resume_command,
-            measured=measured,
         )
     if interrupted:
         raise KeyboardInterrupt
@@ -180,7 +177,6 @@ def _sit(
     threads: int,
     progress: bool,
     resume_command: str,
-    measured: Sequence[Row],
 ) -> tuple[RunSummary, bool]:
     """Ask the questions that have no row in `done`; return the summary of all, and whether Ctrl-C ended it."""
     from optimizers.examples import to_examples
@@ -191,7 +187,7 @@ def _sit(
     first = metrics[0].name if metrics else None
     screen = Screen(shown=progress, title=program_name(program), metric=first, rows=list(done), total=len(questions))
     if waiting:
-        screen.say(str(estimate(len(waiting), program.max_calls(), rows=done or measured, threads=threads)))
+        screen.say(str(estimate(len(waiting), program.max_calls(), rows=done, threads=threads)))
     try:
         with RowLog(folder) as log, screen:
             sitting = _Sitting(log, screen, patience=2 * threads)

@@ -11,6 +11,7 @@ from signatures.errors import UserError
 if TYPE_CHECKING:
     from corpora.questions import Question
 
+Score = Callable[[Any, Any], float | None]  # a Metric is one
 OptimizerMetric = Callable[..., float | bool]
 
 
@@ -28,12 +29,12 @@ def to_examples(questions: "Iterable[Question]") -> list[dspy.Example]:
     return examples
 
 
-def _ascending(metric: Metric) -> None:
-    if not metric.higher_is_better:
+def _ascending(metric: Score) -> None:
+    if isinstance(metric, Metric) and not metric.higher_is_better:
         raise UserError(f"Metric {metric.name!r} is better when lower; optimizers need one that is better when higher.")
 
 
-def graded_metric(metric: Metric) -> OptimizerMetric:
+def graded_metric(metric: Score) -> OptimizerMetric:
     """Return `metric` for optimizers that compare scores (GEPA, SIMBA, COPRO, ...): always a float.
 
     The function takes the five arguments of GEPA, of which three may be left out. Where the metric is undefined it
@@ -52,7 +53,7 @@ def graded_metric(metric: Metric) -> OptimizerMetric:
     return graded
 
 
-def bootstrap_metric(metric: Metric, *, threshold: float = 1.0) -> OptimizerMetric:
+def bootstrap_metric(metric: Score, *, threshold: float = 1.0) -> OptimizerMetric:
     """Return `metric` for optimizers that collect demonstrations (bootstrap, random search, MIPROv2, fine-tuning).
 
     While they bootstrap (`trace` is given) it says whether a run is good enough to be shown as a demonstration, as a

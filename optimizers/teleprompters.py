@@ -16,9 +16,9 @@ from typing import Any
 import dspy
 
 from optimizers.bootstrap import SideBySideBootstrap
+from optimizers.examples import Score, bootstrap_metric
 from signatures.errors import UserError, unknown
 
-Score = Callable[[dspy.Example, dspy.Prediction], float | None]
 Feedback = Callable[..., Any]
 
 
@@ -100,6 +100,8 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         raise UserError("The training set is empty: an optimizer needs at least one example.")
     with _quiet():
         program, tried, failed = OPTIMIZERS[optimizer](student, task)
+    if failed and failed == tried:
+        raise UserError(f"All {tried} training examples ended in an error; `verihop eval` on the same file shows it.")
     for predictor in program.predictors():
         predictor.traces, predictor.train = [], []
     # A compiled flag would hide the predictors from `set_lm`, from saving and from compiling again.
@@ -164,17 +166,12 @@ def _labeled(student: dspy.Module, task: Task) -> tuple[dspy.Module, int, int]:
 
 def _bootstrap(student: dspy.Module, task: Task) -> tuple[dspy.Module, int, int]:
     """Keep the traces of examples that the teacher answered well enough, as demonstrations of every predictor."""
-
-    def accepted(example: dspy.Example, prediction: dspy.Prediction, trace: Any = None) -> bool:
-        score = task.score(example, prediction)
-        return score is not None and score >= task.accept
-
     examples = list(task.trainset)
     random.Random(task.seed).shuffle(examples)
     optimizer = SideBySideBootstrap(
         width=task.threads,
         report=task.progress,
-        metric=accepted,
+        metric=bootstrap_metric(task.score, threshold=task.accept),
         max_bootstrapped_demos=task.max_demos,
         max_labeled_demos=0,  # raw examples lack the outputs of inner predictors, and would show a final one no input
         teacher_settings={"lm": task.teacher_lm} if task.teacher_lm else {},

@@ -24,7 +24,7 @@ def compile_(
     context_size: options.ContextSize = None,
     optimizer: Annotated[str, typer.Option(help="bootstrap or labeled.")] = "bootstrap",
     metric: Annotated[str, typer.Option(help="What better means.")] = "em",
-    accept: Annotated[float, typer.Option(min=0, max=1, help="Lowest score that makes a demonstration.")] = 1.0,
+    accept: Annotated[float, typer.Option(min=0.001, max=1, help="Lowest score that makes a demonstration.")] = 1.0,
     max_demos: Annotated[int, typer.Option(min=0, max=64, help="Demonstrations per predictor at most.")] = 4,
     split: options.Split = None,
     limit: options.Limit = None,

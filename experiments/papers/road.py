@@ -161,6 +161,7 @@ def _run(setting: Setting, lm: str, out: Path, threads: int, resume: bool) -> No
             "after": _without_folder(outcome.after),
             "comparison": outcome.comparison.as_dict(),
             "optimizer": outcome.artifact.optimizer,
+            "hops": {run.name: hop_counts(run) for run in outcome.folders},
             "answered": {
                 "question": setting.devset[0].question,
                 "answer": answer.answer,
@@ -199,6 +200,16 @@ def portable(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [portable(item) for item in value]
     return _ABSOLUTE.sub(lambda match: match[0].rsplit("/", 1)[1], value) if isinstance(value, str) else value
+
+
+def hop_counts(run: Path) -> dict[str, int]:
+    """Return how many questions of a run took how many hops: a program that never goes on shows here."""
+    from collections import Counter
+
+    from experiments.runs import read_rows
+
+    counts = Counter(len(row["hops"]) for row in read_rows(run))
+    return {str(hops): counts[hops] for hops in sorted(counts)}
 
 
 def _estimate(students: "Sequence[dspy.Module]", setting: Setting, connection: "Connection", threads: int) -> None:

@@ -70,7 +70,11 @@ def fill(prompt: Prompt, memory: Memory, dials: Dials, dice: Dice) -> dict[str, 
 def _task(prompt: Prompt) -> _Task:
     texts = prompt.inputs
     # Where a narrower question stands beside the whole one, it is the one that is asked now.
-    question = texts.get("sub_question") or texts.get("question") or next((text for text in texts.values() if parse_question(text)), "")
+    question = (
+        texts.get("sub_question")
+        or texts.get("question")
+        or next((text for text in texts.values() if parse_question(text)), "")
+    )
     passages = [passage for text in texts.values() for passage in split_passages(text)]
     answers = [text for name, text in texts.items() if _ANSWER_INPUT.search(name) and text and "\n" not in text]
     roles = {field.name: _role(field.name) for field in prompt.asked}

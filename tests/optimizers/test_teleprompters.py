@@ -198,3 +198,12 @@ def test_what_could_change_the_result_is_among_the_arguments(scripted, retriever
 def test_an_option_the_optimizer_does_not_know_is_refused(optimizer, retriever):
     with pytest.raises(UserError, match=f"Optimizer {optimizer} has no option 'auto'. It has: none"):
         compile(RAG(retriever), Task(examples(2), score, options={"auto": "light"}), optimizer=optimizer)
+
+
+def test_a_compilation_in_which_nothing_worked_is_no_success(scripted, retriever):
+    def broken(system, user):
+        raise RuntimeError("no such parameter")
+
+    scripted(broken)
+    with pytest.raises(UserError, match="All 3 training examples ended in an error"):
+        compile(RAG(retriever), Task(examples(3), score, threads=1))
