@@ -44,6 +44,7 @@ def before_after(
     connection: "Connection",
     metrics: Sequence[str],
     out: Path,
+    optimizer: str = "bootstrap",
     learn: str = "f1[hotpot]",
     accept: float = 0.5,
     max_demos: int = 2,
@@ -61,6 +62,7 @@ def before_after(
         connection: The LM.
         metrics: What is scored, the first shown while it runs.
         out: Folder for the artifact and both runs.
+        optimizer: A name of `optimizers.teleprompters.OPTIMIZERS`.
         learn: The metric that decides what becomes a demonstration.
         accept: The score of `learn` from which on it does.
         max_demos: Demonstrations per predictor at most.
@@ -82,11 +84,13 @@ def before_after(
     step(f"Evaluate {name} as it is: {len(devset)} questions, LM {lm}")
     before = evaluate(student, devset, folder=folders[0], resume=resume and folders[0].exists(), **settings)
 
-    step(f"Compile {name}: {len(trainset)} training questions, {learn} >= {accept} makes a demonstration")
+    rule = f", {learn} >= {accept} makes a demonstration" if optimizer == "bootstrap" else ""
+    step(f"Compile {name} ({optimizer}): {len(trainset)} training questions{rule}")
     artifact = compile_program(
         student,
         trainset,
         connection=connection,
+        optimizer=optimizer,
         metric=get_metric(learn),
         accept=accept,
         max_demos=max_demos,

@@ -17,6 +17,7 @@ import dspy
 
 from optimizers.bootstrap import SideBySideBootstrap
 from optimizers.examples import Score, bootstrap_metric
+from optimizers.situations import fitting
 from signatures.errors import UserError, unknown
 
 Feedback = Callable[..., Any]
@@ -144,17 +145,12 @@ def _quiet() -> Iterator[None]:
 
 
 def _labeled(student: dspy.Module, task: Task) -> tuple[dspy.Module, int, int]:
-    """Show each predictor training examples that hold at least one of its inputs and all of its outputs."""
+    """Show each predictor what the gold of training examples says at its point of the way (`situations`)."""
     program = student.reset_copy()
-    chance = random.Random(task.seed)
     for predictor in program.predictors():
-        inputs, outputs = predictor.signature.input_fields, predictor.signature.output_fields
-        fitting = [
-            dspy.Example(**{name: value for name, value in example.items() if name in inputs or name in outputs})
-            for example in task.trainset
-            if any(name in example for name in inputs) and all(name in example for name in outputs)
-        ]
-        predictor.demos = chance.sample(fitting, min(task.max_demos, len(fitting)))
+        shown = fitting(predictor.signature, list(task.trainset))
+        random.Random(task.seed).shuffle(shown)  # examples, not situations: the steps of one example stay together
+        predictor.demos = [demo for demos in shown for demo in demos][: task.max_demos]
     if task.max_demos and not any(predictor.demos for predictor in program.predictors()):
         needed = sorted({name for predictor in program.predictors() for name in predictor.signature.output_fields})
         raise UserError(

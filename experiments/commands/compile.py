@@ -22,7 +22,7 @@ def compile_(
     temperature: options.Temperature = None,
     max_tokens: options.MaxTokens = None,
     context_size: options.ContextSize = None,
-    optimizer: Annotated[str, typer.Option(help="bootstrap or labeled.")] = "bootstrap",
+    optimizer: Annotated[str, typer.Option(help="bootstrap (own successes) or labeled (gold steps).")] = "bootstrap",
     metric: Annotated[str, typer.Option(help="What better means.")] = "em",
     accept: Annotated[float, typer.Option(min=0.001, max=1, help="Lowest score that makes a demonstration.")] = 1.0,
     max_demos: Annotated[int, typer.Option(min=0, max=64, help="Demonstrations per predictor at most.")] = 4,

@@ -74,11 +74,36 @@ def test_a_score_of_zero_or_none_never_makes_a_demonstration(scripted, retriever
         assert compile(RAG(retriever), Task(examples(3), lambda e, p, v=value: v)).accepted == {"reading": 0}
 
 
-def test_labels_go_only_where_all_outputs_are_known(scripted, retriever):
-    scripted(lambda system, user: {"answer": "x"})
-    compiled = compile(GenGround(retriever), Task(examples(9), score, max_demos=2), optimizer="labeled")
-    assert compiled.accepted == {"deduction": 0, "grounding": 0, "conclusion": 2}
-    assert set(compiled.program.conclusion.demos[0].keys()) == {"question", "answer"}
+def test_labels_without_steps_tell_a_program_of_steps_nothing(retriever):
+    with pytest.raises(UserError, match="no predictor's outputs"):
+        compile(GenGround(retriever), Task(examples(9), score, max_demos=2), optimizer="labeled")
+
+
+def test_labels_of_plain_questions_go_to_readers(retriever):
+    compiled = compile(RAG(retriever), Task(examples(9), score, max_demos=2), optimizer="labeled")
+    assert compiled.accepted == {"reading": 2}
+    assert set(compiled.program.reading.demos[0].keys()) == {"question", "answer"}
+
+
+def test_a_gold_decomposition_shows_each_step_and_the_end(scripted, retriever):
+    steps = [{"question": "Who built it?", "answer": "Ansa"}, {"question": "Where was Ansa born?", "answer": "Quillon"}]
+    gold = {"question": "Where was its builder born?", "answer": "Quillon", "sub_questions": steps}
+    task = Task([dspy.Example(**gold).with_inputs("question")], score, max_demos=9)
+    compiled = compile(GenGround(retriever), task, optimizer="labeled")
+    shown = [
+        (len(demo.hops), demo.finished, demo.sub_question, demo.answer) for demo in compiled.program.deduction.demos
+    ]
+    assert shown == [
+        (0, False, "Who built it?", "Ansa"),
+        (1, False, "Where was Ansa born?", "Quillon"),
+        (2, True, "Where was its builder born?", "Quillon"),
+    ]
+    (end,) = compiled.program.conclusion.demos
+    assert [hop.answer for hop in end.hops] == ["Ansa", "Quillon"]
+    assert compiled.accepted["grounding"] == 0
+    engine = scripted(lambda system, user: {"finished": True, "sub_question": "", "answer": "x", "evidence": ""})
+    compiled.program("Question?")
+    assert "1. Who built it? -> Ansa" in str(engine.requests[0].messages)
 
 
 def test_a_compiled_program_shows_its_demonstrations(scripted, retriever):
