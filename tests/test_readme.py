@@ -61,3 +61,17 @@ def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, scripted, retrieve
 def test_the_python_of_the_readme_is_short():
     (code,) = blocks("python")
     assert len([line for line in code.splitlines() if line.strip()]) <= 12
+
+
+def test_the_readme_has_no_gaps():
+    assert "@@" not in README.read_text()
+
+
+def test_every_file_the_readmes_point_to_exists():
+    root = README.parent
+    for page in [README, *root.glob("*/README.md"), *root.glob("experiments/*/README.md")]:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page}: {target}"
+        for result in re.findall(r"`((?:experiments/)?results/[\w.]+\.json)`", page.read_text()):
+            assert (root / "experiments" / result.removeprefix("experiments/")).exists(), f"{page}: {result}"

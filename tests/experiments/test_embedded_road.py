@@ -20,7 +20,7 @@ def test_the_embedded_lm_answers_demo_questions_and_everything_is_counted(tmp_pa
     summary = evaluate(
         program,
         questions,
-        connection=connect("embedded"),
+        connection=connect("embedded", cache=False),
         metrics=["em", "recall@2"],
         folder=tmp_path / "run",
         threads=2,
