@@ -120,6 +120,9 @@ def read_info(folder: Path) -> IndexInfo:
         found = content.get("schema_version") if isinstance(content, dict) else None
         if found != SCHEMA:
             raise UserError(f"{path} has schema version {found}, this program reads {SCHEMA}: rebuild the index.")
+        digest = content.pop("digest", None)
+        if digest != sha256_text(_canonical(content)):
+            raise UserError(f"{path} is not as it was written: rebuild the index with --overwrite.")
         info = IndexInfo.model_validate(content)
     except (ValidationError, ValueError) as error:
         if isinstance(error, UserError):
@@ -135,7 +138,9 @@ def read_info(folder: Path) -> IndexInfo:
 def write_info(folder: Path, info: IndexInfo) -> None:
     """Write `index.json`: the last act of a build."""
     with atomic_write(folder / INFO_FILE) as file:
-        file.write(json.dumps(info.model_dump(), indent=1, sort_keys=True) + "\n")
+        content = info.model_dump(mode="json")
+        content["digest"] = sha256_text(_canonical(content))
+        file.write(json.dumps(content, indent=1, sort_keys=True) + "\n")
     (folder / STATE_FILE).unlink(missing_ok=True)
 
 

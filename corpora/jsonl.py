@@ -1,5 +1,6 @@
 """One JSON object per line: read with file and line number in every complaint, written whole or not at all."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,6 +42,16 @@ def read_objects(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, value
 
 
+def _has_half_character(fields: dict[str, Any]) -> bool:
+    """Return whether a field holds a lone surrogate, which no file, index or LM can take."""
+    try:
+        for value in fields.values():
+            (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
 def read_records(path: Path | str, kind: type[Record], cure: str) -> Iterator[tuple[int, Record]]:
     """Yield `(line number, record)`; `cure` says in one sentence what every line must hold."""
     for number, value in read_objects(path):
@@ -48,6 +59,8 @@ def read_records(path: Path | str, kind: type[Record], cure: str) -> Iterator[tu
             record = kind.model_validate(value)
         except ValidationError as error:
             raise bad_line(path, number, first_problem(error), cure) from error
+        if _has_half_character({name: value[name] for name in kind.model_fields if name in value}):
+            raise bad_line(path, number, "half a character (a lone \\ud8..)", "Write the text as valid Unicode.")
         yield number, record
 
 

@@ -80,6 +80,7 @@ def before_after(
     name, lm = program_name(student), connection.id
     folders = out / "before", out / "after"
     settings: dict[str, Any] = {"connection": connection, "metrics": metrics, "threads": threads}
+    settings["resume_command"] = "run the same command again (with --resume where it has one)"
 
     step(f"Evaluate {name} as it is: {len(devset)} questions, LM {lm}")
     before = evaluate(student, devset, folder=folders[0], resume=resume and folders[0].exists(), **settings)

@@ -26,6 +26,7 @@ _DISK = {
     errno.EACCES: "Choose a folder that you may write to.",
     errno.EROFS: "Choose a folder that you may write to.",
     errno.ENOENT: "Check the path.",
+    errno.EEXIST: "A file stands where a folder is needed: choose another path.",
     errno.ENOTDIR: "Choose a path whose parents are folders.",
     errno.EISDIR: "Name a file, not a folder.",
 }

@@ -173,7 +173,7 @@ def _load(folders: Sequence[Path]) -> list[Run]:
     """Read the runs and keep the rows of questions that all of them have, with the same wording."""
     labels = _labels(folders)
     runs = [
-        Run(label, folder, read_json(folder / RUN), read_rows(folder))
+        Run(label, folder, read_json(folder / RUN), read_rows(folder, whole=True))
         for label, folder in zip(labels, folders, strict=True)
     ]
     for run in runs:

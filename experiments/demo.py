@@ -58,12 +58,12 @@ def run_demo(out: Path, *, lm: str, threads: int, step: Callable[[str], None]) -
     from experiments.report.html import write_report
     from programs.catalog import build
 
+    connection = open_lm(lm)  # before anything is written: the id may be wrong
     _clear(out)
     step("Index the demo corpus (BM25 and MiniLM vectors, fused)")
     build_index(DEMO_CORPUS / "passages.jsonl", out / "index", retriever="hybrid", progress=True)
     retrieve = open_index(out / "index")
     questions = read_questions(DEMO_CORPUS / "questions.jsonl")
-    connection = open_lm(lm)
     result = before_after(
         build("genground", retrieve, **KNOBS),
         select(questions, split="train"),

@@ -137,6 +137,8 @@ def evaluate(
     """
     folder = Path(folder)
     _check(questions, threads)
+    if not metrics:
+        raise UserError("No metric is named. Give at least one, e.g. --metrics em.")
     chosen = [metric for item in metrics for metric in (get_metrics([item]) if isinstance(item, str) else [item])]
     description = describe_run(
         program,

@@ -24,7 +24,12 @@ def connect_any(lm_id: str = "embedded", **settings: Any) -> Connection:
     """
     name, _, seed = lm_id.partition(":")
     if name != SIMULATED:
-        return connect(lm_id, **settings)
+        try:
+            return connect(lm_id, **settings)
+        except UserError as error:
+            if str(error).startswith("Unknown LM"):
+                raise UserError(f"{error} Or: simulated, simulated:SEED.") from None
+            raise
     if not (seed.isdecimal() or lm_id == SIMULATED):
         raise UserError(f"Unknown LM {lm_id!r}: write simulated, or simulated:SEED with a whole number from 0.")
     if settings.pop("api_base", None) is not None or settings.pop("api_key_env", None) is not None:

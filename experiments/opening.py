@@ -151,7 +151,7 @@ def frozen_defaults(
         UserError: There is no artifact, or its LM is behind an address, which is not given (nor stored).
     """
     if artifact is None:
-        return lm or "embedded", index
+        return "embedded" if lm is None else lm, index
     from programs.artifact import read_artifact
 
     frozen = read_artifact(artifact)
@@ -164,7 +164,9 @@ def frozen_defaults(
             f"{artifact} was compiled with LM {frozen.lm.id!r} on a server: give its address with --api-base, or "
             "another LM with --lm."
         )
-    return lm or (frozen.lm.id if frozen.lm else "embedded"), index
+    if lm is None:
+        lm = frozen.lm.id if frozen.lm else "embedded"
+    return lm, index
 
 
 def require_retriever(program: "dspy.Module", retrieve: "Retriever | None") -> None:

@@ -33,6 +33,20 @@ _LOCK = "run.lock"
 # What may differ between the sittings of one run: it describes the sitting, not the experiment.
 _SITTING = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths"})
 
+# Without these a row can be neither summarised nor compared.
+_NEEDED = (
+    "id",
+    "question",
+    "answers",
+    "scores",
+    "calls",
+    "rounds",
+    "abstained",
+    "parse_failures",
+    "truncated",
+    "error",
+)
+
 Row = dict[str, Any]
 Json = dict[str, Any]
 
@@ -94,10 +108,11 @@ def read_json(path: Path) -> Json:
     return value
 
 
-def read_rows(folder: Path) -> list[Row]:
+def read_rows(folder: Path, *, whole: bool = False) -> list[Row]:
     """Return the rows of a run in the order they were first written, the last one of each question; [] without a file.
 
-    A last line without its line end is torn: it is passed over, as `RowLog` cuts it off.
+    A last line without its line end is torn: it is passed over, as `RowLog` cuts it off. With `whole`, every row must
+    hold what summaries and comparisons need.
 
     Raises:
         UserError: Another line is broken; the message names file and line.
@@ -113,6 +128,8 @@ def read_rows(folder: Path) -> list[Row]:
         try:
             row = json.loads(line)
             rows[row["id"]] = row
+            if whole and not all(name in row for name in _NEEDED):
+                raise KeyError(row["id"])
         except (ValueError, KeyError, TypeError):
             raise UserError(f"{path}:{number} is not a row of a run. Delete that line and resume.") from None
     return list(rows.values())
@@ -215,6 +232,8 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
     if not (folder / RUN).exists():
         if rows:
             raise UserError(f"{folder} holds {ROWS} but no {RUN}. Choose another folder, or delete this one.")
+        if folder.is_dir() and any(item.name != _LOCK and not item.name.startswith(".") for item in folder.iterdir()):
+            raise UserError(f"{folder} holds other files. Choose a new or empty folder for the run.")
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
     elif rows and not resume:

@@ -86,5 +86,5 @@ def sha256_file(path: Path | str) -> str:
 
 
 def sha256_text(text: str) -> str:
-    """Return the hexadecimal SHA-256 of a text's UTF-8 bytes."""
-    return hashlib.sha256(text.encode()).hexdigest()
+    """Return the hexadecimal SHA-256 of a text's UTF-8 bytes; half a character counts as itself."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

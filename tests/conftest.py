@@ -1,6 +1,7 @@
 """Fixtures that every test may use."""
 
 import json
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 
@@ -57,7 +58,7 @@ def scripted():
 
     def start(reply: Reply, adapter: dspy.Adapter | None = None, cache: bool = False) -> ScriptedEngine:
         engine = ScriptedEngine(reply)
-        lm = dspy.LM(f"scripted/{id(engine)}", engine=engine, cache=cache)
+        lm = dspy.LM(f"scripted/{uuid.uuid4()}", engine=engine, cache=cache)  # no cached reply is of another test
         context = dspy.context(lm=lm, adapter=adapter or JsonForm(), disable_history=True)
         context.__enter__()
         contexts.append(context)

@@ -37,6 +37,10 @@ def ask(
     from programs.parts.meter import metered
     from signatures.errors import UserError
 
+    try:
+        question.encode()
+    except UnicodeEncodeError:
+        raise UserError("The question holds bytes that are no valid UTF-8. Type it anew.") from None
     if not question.strip():
         raise UserError('The question is empty. Ask something, e.g. verihop ask --artifact DIR "Who ...?"')
     lm_id, index = opening.frozen_defaults(artifact, lm, index, api_base=api_base)

@@ -46,7 +46,7 @@ def convert(
         emit({"questions": str(done.questions_path), "passages": str(done.passages_path), "counts": done.counts})
         return
     say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in done.counts.items()))
-    say(f"Written: {done.questions_path}, {done.passages_path}")
+    say(f"Written: {', '.join(str(path) for path in (done.questions_path, done.passages_path) if path)}")
     next_step(f"verihop index {done.passages_path} --out {out / 'index'}")
 
 

@@ -187,6 +187,8 @@ MISTAKES = {
     "two programs": (["--program", "rag", "--artifact", "x"], "holds no artifact"),
     "no program": ([], "Give either --program NAME or --artifact DIR"),
     "empty split": (["--program", "rag", "--split", "test"], "No question has the split 'test'"),
+    "no metric": (["--program", "rag", "--metrics", ","], "No metric is named"),
+    "empty lm": (["--program", "rag", "--lm", ""], "Or: simulated"),
     "no weights": (["--program", "rag", "--lm", "gguf:missing.gguf"], "missing.gguf"),
     "key not set": (
         ["--program", "rag", "--lm", "m", "--api-base", "http://127.0.0.1:9", "--api-key-env", "NO_SUCH_KEY"],
@@ -221,6 +223,7 @@ def test_a_program_that_retrieves_needs_an_index(verihop, world, tmp_path):
         ('{"id": "1", "question": "  "}', "questions.jsonl"),
         ('{"id": "1"}', "questions.jsonl"),
         ("", "no question"),
+        ('{"id": "1", "question": "x \\ud800 ?"}', "half a character"),
     ],
 )
 def test_a_broken_question_file_is_told_with_file_and_line(line, message, verihop, world, tmp_path):
@@ -353,3 +356,45 @@ def test_a_full_disk_is_one_line(verihop, world, tmp_path, monkeypatch):
                            tmp_path / "artifact", *ROAD, world / "index")  # fmt: skip
     assert (code, "No space left on device" in err, "Free some space" in err) == (2, True, True)
     assert not (tmp_path / "artifact").exists()
+
+
+def test_a_run_never_stands_among_other_files(verihop, world, tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    code, _, err = verihop(
+        "eval", world / "questions.jsonl", "--program", "rag", "--out", tmp_path, *ROAD, world / "index"
+    )
+    assert (code, "holds other files" in err) == (2, True)
+    assert (tmp_path / "precious.txt").read_text() == "mine"
+
+
+def test_a_file_where_a_folder_is_needed_is_one_line(verihop, tmp_path):
+    (tmp_path / "taken").write_text("x")
+    code, _, err = verihop("data", "world", "--questions", 5, "--out", tmp_path / "taken")
+    assert (code, len(err.strip().splitlines())) == (2, 1)
+    assert "A file stands where a folder is needed" in err
+
+
+def test_a_row_that_is_no_row_is_told_with_file_and_line(verihop, world, tmp_path):
+    run = tmp_path / "run"
+    assert (
+        verihop("eval", world / "questions.jsonl", "--limit", 2, "--program", "standard", "--out", run, *ROAD[:-1])[0]
+        == 0
+    )
+    (run / "rows.jsonl").write_text('{"id": "x"}\n')
+    code, _, err = verihop("compare", run, tmp_path)
+    assert (code, "rows.jsonl:1 is not a row of a run" in err) == (2, True)
+
+
+def test_an_edited_index_is_refused(verihop, world, tmp_path):
+    import shutil
+
+    shutil.copytree(world / "index", tmp_path / "index")
+    path = tmp_path / "index" / "index.json"
+    path.write_text(path.read_text().replace('"files": {', '"files": {}, "old": {'))
+    code, _, err = verihop("ask", "Who?", "--program", "rag", *ROAD[:2], "--index", tmp_path / "index")
+    assert (code, "not as it was written" in err) == (2, True)
+
+
+def test_a_question_of_broken_bytes_is_one_line(verihop, world):
+    code, _, err = verihop("ask", "who \udcff?", "--program", "rag", *ROAD[:2], "--index", world / "index")
+    assert (code, "no valid UTF-8" in err) == (2, True)
