@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from programs.lms.budget import Budget
-from programs.lms.connect import MAX_TOKENS, Connection, connect
+from programs.lms.connect import MAX_TOKENS, Connection, UnknownLM, connect
 from signatures.errors import UserError
 from signatures.files import sha256_text
 
@@ -26,10 +26,8 @@ def connect_any(lm_id: str = "embedded", **settings: Any) -> Connection:
     if name != SIMULATED:
         try:
             return connect(lm_id, **settings)
-        except UserError as error:
-            if str(error).startswith("Unknown LM"):
-                raise UserError(f"{error} Or: simulated, simulated:SEED.") from None
-            raise
+        except UnknownLM as error:
+            raise UnknownLM(f"{error} Or: simulated, simulated:SEED.") from None
     if not (seed.isdecimal() or lm_id == SIMULATED):
         raise UserError(f"Unknown LM {lm_id!r}: write simulated, or simulated:SEED with a whole number from 0.")
     if settings.pop("api_base", None) is not None or settings.pop("api_key_env", None) is not None:

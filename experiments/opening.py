@@ -169,6 +169,32 @@ def frozen_defaults(
     return lm, index
 
 
+def open_ready(
+    connection: "Connection",
+    retrieve: "Retriever | None",
+    *,
+    program: str | None = None,
+    artifact: Path | None = None,
+    preset: str = "paper",
+    settings: Sequence[str] | None = None,
+) -> "dspy.Module":
+    """Return what `open_program` does, once it is sure to run: a program that retrieves has a retriever.
+
+    Raises:
+        UserError: What `open_program` refuses, or a program that retrieves was given no index.
+    """
+    ready = open_program(
+        program=program,
+        artifact=artifact,
+        retrieve=retrieve,
+        connection=connection,
+        preset=preset,
+        settings=settings,
+    )
+    require_retriever(ready, retrieve)
+    return ready
+
+
 def require_retriever(program: "dspy.Module", retrieve: "Retriever | None") -> None:
     """Raise UserError when a program that retrieves has nothing to retrieve from."""
     from programs.parts.knobs import knobs_of

@@ -13,6 +13,9 @@ LM = Annotated[
         show_default=True,
     ),
 ]
+FrozenLM = Annotated[
+    str | None, typer.Option("--lm", help="LM id; by default the artifact's, else embedded.", show_default=False)
+]
 ApiBase = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server (vLLM, Ollama, llama.cpp).")]
 ApiKeyEnv = Annotated[str | None, typer.Option(help="Environment variable that holds the server's key.")]
 ModelType = Annotated[

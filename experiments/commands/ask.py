@@ -19,9 +19,7 @@ def ask(
     program: Annotated[str | None, typer.Option(help="An uncompiled program by name.")] = None,
     index: options.Index = None,
     retriever: options.Retriever = None,
-    lm: Annotated[
-        str | None, typer.Option("--lm", help="LM id; by default the artifact's, else embedded.", show_default=False)
-    ] = None,
+    lm: options.FrozenLM = None,
     api_base: options.ApiBase = None,
     api_key_env: options.ApiKeyEnv = None,
     model_type: options.ModelType = "chat",
@@ -48,15 +46,9 @@ def ask(
     connection = opening.open_lm(
         lm_id, opening.LMOptions(api_base, api_key_env, model_type, temperature, max_tokens, context_size)
     )
-    ready = opening.open_program(
-        program=program,
-        artifact=artifact,
-        retrieve=retrieve,
-        connection=connection,
-        preset=preset,
-        settings=settings,
+    ready = opening.open_ready(
+        connection, retrieve, program=program, artifact=artifact, preset=preset, settings=settings
     )
-    opening.require_retriever(ready, retrieve)
     with connection.use(), metered() as meter:
         prediction = ready(question=question)
     if as_json:

@@ -61,10 +61,7 @@ def compile_(
         usd=budget_usd,
         seconds=budget_seconds,
     )
-    student = opening.open_program(
-        program=program, artifact=None, retrieve=retrieve, connection=connection, preset=preset, settings=settings
-    )
-    opening.require_retriever(student, retrieve)
+    student = opening.open_ready(connection, retrieve, program=program, preset=preset, settings=settings)
     with resumable():
         artifact = compile_program(
             student,

@@ -18,9 +18,7 @@ def eval_(
     artifact: Annotated[Path | None, typer.Option(help="A compiled program.")] = None,
     index: options.Index = None,
     retriever: options.Retriever = None,
-    lm: Annotated[
-        str | None, typer.Option("--lm", help="LM id; by default the artifact's, else embedded.", show_default=False)
-    ] = None,
+    lm: options.FrozenLM = None,
     api_base: options.ApiBase = None,
     api_key_env: options.ApiKeyEnv = None,
     model_type: options.ModelType = "chat",
@@ -58,15 +56,9 @@ def eval_(
         usd=budget_usd,
         seconds=budget_seconds,
     )
-    ready = opening.open_program(
-        program=program,
-        artifact=artifact,
-        retrieve=retrieve,
-        connection=connection,
-        preset=preset,
-        settings=settings,
+    ready = opening.open_ready(
+        connection, retrieve, program=program, artifact=artifact, preset=preset, settings=settings
     )
-    opening.require_retriever(ready, retrieve)
     summary = evaluate(
         ready,
         chosen,

@@ -33,6 +33,10 @@ MAX_TOKENS = 256
 LOCAL_MAX_TOKENS = 128  # a small model that has not ended by then is rambling
 
 
+class UnknownLM(UserError):
+    """The id has none of the known forms."""
+
+
 @dataclass(frozen=True)
 class Connection:
     """What a program runs on.
@@ -121,7 +125,7 @@ def connect(
         return _connection(lm_id, lm, context_size or size, mode, weights, count)
     provider, _, model = lm_id.partition("/")
     if not provider or not model:
-        raise UserError(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
+        raise UnknownLM(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
     if key := server.checked_key(api_key_env):
         common["api_key"] = key
     return _to_provider(lm_id, common, left, context_size, probability_mode)
@@ -184,13 +188,13 @@ def _to_provider(
     try:
         lm, thinks = _remote(lm_id, left, **common)
         if not (select_backend(lm).native or lm_id.split("/")[0] in _litellm_providers()):
-            raise UserError(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
+            raise UnknownLM(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
         known = lm.supported_params
     except LMConfigurationError as error:
         raise UserError(f"LM {lm_id!r} cannot be used so: {' '.join(str(error).split())[:300]}") from error
     except LMError as error:
         reason = " ".join(str(error).split())[:300]
-        raise UserError(f"Unknown LM {lm_id!r}: {reason}. Choose from: {FORMS}.") from error
+        raise UnknownLM(f"Unknown LM {lm_id!r}: {reason}. Choose from: {FORMS}.") from error
     if mode == "auto":
         mode = "logprobs" if "logprobs" in known and not thinks else "samples"
     provider, _, model = lm_id.partition("/")
