@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from signatures.errors import UserError
-from signatures.files import atomic_write
+from signatures.common.errors import UserError
+from signatures.common.files import atomic_write
 
 _CHUNK = 1 << 20
 _BROKEN = (gzip.BadGzipFile, zlib.error, EOFError, tarfile.TarError)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from corpora.paragraphs import passage_id
 from corpora.passages import PassageRecord
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 from signatures.text import CJK, is_chinese, split_sentences
 
 _WORD = re.compile(r"\S+")

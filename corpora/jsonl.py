@@ -9,7 +9,7 @@ import ujson
 from pydantic import BaseModel, ValidationError
 
 from corpora.compressed import atomic_bytes, read_lines
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 Record = TypeVar("Record", bound=BaseModel)
 

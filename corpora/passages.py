@@ -9,7 +9,7 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from corpora.compressed import read_chunks
 from corpora.jsonl import bad_line, read_objects, read_records, write_records
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 from signatures.types import Passage
 
 _CURE = 'Every line needs "id" (a text, unique) and "text"; "title" and "sentences" are optional.'

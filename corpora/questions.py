@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corpora.jsonl import bad_line, read_records, write_records
 from corpora.passages import NotBlank, unique_ids
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 _CURE = 'Every line needs "id" (a text, unique) and "question" (a text that is not empty).'
 

@@ -15,7 +15,7 @@ from typing import Any
 import dspy
 
 from programs.parts.meter import metered
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 _PATIENCE = 8  # failures in a row, after which no further example is likely to fare better
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import dspy
 
 from optimizers.metrics.catalog import Metric
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from corpora.questions import Question

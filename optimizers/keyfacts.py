@@ -12,7 +12,7 @@ from typing import Any
 
 import dspy
 
-from programs.parts.attempt import attempt
+from programs.parts.predict import attempt
 from signatures.keyfacts import ExplainAnswer, ExtractKeyFacts
 from signatures.text import normalize_answer
 from signatures.types import Passage

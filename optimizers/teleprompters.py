@@ -17,8 +17,8 @@ import dspy
 
 from optimizers.bootstrap import SideBySideBootstrap
 from optimizers.examples import Score, bootstrap_metric
-from optimizers.situations import fitting
-from signatures.errors import UserError, unknown
+from optimizers.labeled_demos import fitting
+from signatures.common.errors import UserError, unknown
 
 Feedback = Callable[..., Any]
 

@@ -20,10 +20,10 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from programs.catalog import PROGRAMS, build
 from programs.parts.knobs import knob_values
-from signatures.errors import UserError, UserNotice
-from signatures.files import atomic_write, exclusive_lock, sha256_file
+from signatures.common.errors import UserError, UserNotice
+from signatures.common.files import atomic_write, exclusive_lock, sha256_file
+from signatures.common.versions import ANSWERING, installed_versions
 from signatures.types import Retriever
-from signatures.versions import ANSWERING, installed_versions
 
 SCHEMA_VERSION = 1
 _TEMPORARY = ".freezing"  # how the name of a folder ends that is being written

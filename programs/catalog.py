@@ -13,7 +13,7 @@ from programs.rag import RAG
 from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
 from programs.standard import Standard
-from signatures.errors import unknown
+from signatures.common.errors import unknown
 from signatures.types import Retriever
 
 PROGRAMS: dict[str, type[dspy.Module]] = {

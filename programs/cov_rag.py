@@ -26,13 +26,13 @@ from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.attempt import attempt, retract, withdraw
 from programs.parts.knobs import Choice, Range, knob_values, set_knobs
 from programs.parts.longform import cited_passages, short_answer
-from programs.parts.outcome import outcome, retrieve_or_given
-from programs.parts.quoting import without_repeats
+from programs.parts.passages import without_repeats
+from programs.parts.predict import attempt, retract, withdraw
+from programs.parts.prediction import outcome, retrieve_or_given
+from signatures.common.errors import UserError
 from signatures.cov_rag import ReviseQuestion, RewriteQuestion, VerifyAnswer
-from signatures.errors import UserError
 from signatures.reading import CiteAnswer, ReadAnswer
 from signatures.text import normalize_answer, renumber_citations, strip_citations
 from signatures.types import Hop, Passage, Retriever

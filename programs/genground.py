@@ -26,12 +26,12 @@ from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.attempt import attempt, retract
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.outcome import outcome, retrieve_or_given
-from programs.parts.quoting import quoted_passage
+from programs.parts.passages import quoted_passage
+from programs.parts.predict import attempt, retract
+from programs.parts.prediction import outcome, retrieve_or_given
 from programs.parts.yesno import spelling
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 from signatures.genground import CiteEvidence, ConcludeAnswer, ConcludeTruth, DeduceAnswer, GroundAnswer
 from signatures.reading import AnswerFromMemory, ReadAnswer
 from signatures.text import normalize_answer

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.attempt import attempt
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.outcome import outcome, retrieve_or_given
-from programs.parts.quoting import passages_stating, without_repeats
+from programs.parts.passages import passages_stating, without_repeats
+from programs.parts.predict import attempt
+from programs.parts.prediction import outcome, retrieve_or_given
 from signatures.multihop import WriteQuery
 from signatures.reading import ReadAnswer
 from signatures.types import Hop, Passage, Retriever

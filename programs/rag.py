@@ -10,10 +10,10 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.attempt import attempt
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.outcome import outcome, retrieve_or_given
-from programs.parts.quoting import passages_stating
+from programs.parts.passages import passages_stating
+from programs.parts.predict import attempt
+from programs.parts.prediction import outcome, retrieve_or_given
 from signatures.reading import ReadAnswer
 from signatures.types import Passage, Retriever
 

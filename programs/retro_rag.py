@@ -28,13 +28,13 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.attempt import attempt, withdraw
 from programs.parts.evidence import Ask, Gate, failures, keep_best, new_claims
 from programs.parts.fanout import fanout
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.outcome import outcome, retrieve_or_given
+from programs.parts.passages import passages_stating, without_repeats
+from programs.parts.predict import attempt, withdraw
+from programs.parts.prediction import outcome, retrieve_or_given
 from programs.parts.probability import calls_per_belief
-from programs.parts.quoting import passages_stating, without_repeats
 from programs.parts.trial import ACCEPTED, NO_ANSWER, UNREAD, Case, Judged, Trial, chosen, is_answer, verdict
 from signatures import retro_rag as prompts
 from signatures.text import normalize_answer

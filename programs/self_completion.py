@@ -23,11 +23,11 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.attempt import attempt, retract
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import cited_passages, says_something, short_answer
-from programs.parts.outcome import outcome, retrieve_or_given
-from programs.parts.quoting import without_repeats
+from programs.parts.passages import without_repeats
+from programs.parts.predict import attempt, retract
+from programs.parts.prediction import outcome, retrieve_or_given
 from signatures.reading import CiteAnswer, ReadAnswer
 from signatures.self_completion import AnswerOrAbstain, SearchMissing
 from signatures.text import normalize_answer

@@ -8,8 +8,8 @@ from typing import Any
 
 import dspy
 
-from programs.parts.attempt import attempt
-from programs.parts.outcome import outcome
+from programs.parts.predict import attempt
+from programs.parts.prediction import outcome
 from signatures.reading import AnswerFromMemory
 from signatures.types import Passage, Retriever
 

@@ -24,7 +24,7 @@ def commands() -> list[list[str]]:
 def test_every_command_and_option_of_the_readme_exists(command):
     words = command[1:3] if command[1] in ("data", "keyfacts", "review") else command[1:2]
     shown = subprocess.run(
-        [sys.executable, "-m", "experiments.cli", *words, "--help"],
+        [sys.executable, "-m", "experiments.cli.main", *words, "--help"],
         capture_output=True,
         text=True,
         check=True,
@@ -43,7 +43,7 @@ def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, scripted, retrieve
     scripted(lambda system, user: {"finished": True, "sub_question": "", "answer": "Ansa", "evidence": ""})
     monkeypatch.chdir(tmp_path)
     freeze(GenGround(retriever, max_hops=1), tmp_path / "runs" / "demo" / "artifact")
-    monkeypatch.setattr("corpora.index.open_index", lambda folder: retriever)
+    monkeypatch.setattr("corpora.index.open.open_index", lambda folder: retriever)
 
     class Here:
         id, weights_hash, probability_mode = "scripted", None, "samples"

@@ -7,7 +7,7 @@ https://github.com/THUDM/WebGLM, https://github.com/RUC-NLPIR/FlashRAG
 from collections.abc import Mapping
 from typing import Any
 
-from corpora.datasets.item import Item, Schema, extras, text_id, texts
+from corpora.datasets.schema import Item, Schema, extras, text_id, texts
 from corpora.questions import Question
 
 _ANSWERS = ("answers", "answer", "golden_answers")

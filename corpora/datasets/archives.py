@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from corpora.compressed import lines_of, readable, unpacked
 from corpora.jsonl import parse_objects
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 _PART = "wiki_*.bz2"
 

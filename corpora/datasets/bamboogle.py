@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from corpora.datasets.answers_only import FLASHRAG, QUESTION_ANSWER
-from corpora.datasets.item import Item, Schema, text_id, texts
+from corpora.datasets.schema import Item, Schema, text_id, texts
 from corpora.questions import Question
 
 

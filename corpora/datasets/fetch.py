@@ -11,8 +11,8 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-from signatures.errors import UserError, unknown
-from signatures.files import atomic_write, sha256_file
+from signatures.common.errors import UserError, unknown
+from signatures.common.files import atomic_write, sha256_file
 
 _CHUNK = 1 << 20
 _TIMEOUT = 60  # seconds without a byte

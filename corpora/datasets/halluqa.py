@@ -7,7 +7,7 @@ https://github.com/OpenMOSS/HalluQA (Apache-2.0)
 from collections.abc import Mapping
 from typing import Any
 
-from corpora.datasets.item import Item, Schema, texts
+from corpora.datasets.schema import Item, Schema, texts
 from corpora.questions import Question
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import ujson
 
 from corpora.datasets.ircot import IRCOT
-from corpora.datasets.item import Item, Schema, TitledGold, extras, unique
+from corpora.datasets.schema import Item, Schema, TitledGold, extras, unique
 from corpora.paragraphs import paragraph
 from corpora.passages import PassageRecord
 from corpora.questions import Question

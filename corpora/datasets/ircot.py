@@ -7,7 +7,7 @@ Questions", ACL 2023. https://github.com/StonyBrookNLP/ircot
 from collections.abc import Mapping
 from typing import Any
 
-from corpora.datasets.item import Item, Schema, extras, unique
+from corpora.datasets.schema import Item, Schema, extras, unique
 from corpora.paragraphs import paragraph
 from corpora.questions import Question
 

@@ -7,7 +7,7 @@ https://github.com/amazon-science/mintaka (CC BY 4.0)
 from collections.abc import Mapping
 from typing import Any
 
-from corpora.datasets.item import Item, Schema, extras, texts
+from corpora.datasets.schema import Item, Schema, extras, texts
 from corpora.questions import Question
 
 _BOOLEANS = {"true": "yes", "yes": "yes", "false": "no", "no": "no"}

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from corpora.datasets.ircot import IRCOT
-from corpora.datasets.item import Item, Schema, extras, unique
+from corpora.datasets.schema import Item, Schema, extras, unique
 from corpora.paragraphs import paragraph
 from corpora.questions import Question, SubQuestion
 

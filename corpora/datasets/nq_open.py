@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from corpora.datasets.answers_only import FLASHRAG, QUESTION_ANSWER, QUESTION_ANSWERS
-from corpora.datasets.item import Item, Schema, text_id, texts, unique
+from corpora.datasets.schema import Item, Schema, text_id, texts, unique
 from corpora.paragraphs import paragraph
 from corpora.questions import Question
 

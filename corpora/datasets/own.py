@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from corpora.datasets.item import Item, Schema, text_id, texts, unique
+from corpora.datasets.schema import Item, Schema, text_id, texts, unique
 from corpora.paragraphs import paragraph
 from corpora.questions import Question
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from corpora.datasets.item import Item, Schema
+from corpora.datasets.schema import Item, Schema
 from corpora.paragraphs import paragraph
 from corpora.passages import PassageRecord
 

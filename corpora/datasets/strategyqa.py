@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from corpora.datasets.item import Item, Schema, extras, text_id, texts, unique
+from corpora.datasets.schema import Item, Schema, extras, text_id, texts, unique
 from corpora.passages import PassageRecord
 from corpora.questions import Question, SubQuestion
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from corpora.questions import Question, select
-from signatures.errors import UserError, unknown
+from signatures.common.errors import UserError, unknown
 
 
 @dataclass(frozen=True)

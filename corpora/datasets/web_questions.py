@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from corpora.datasets.answers_only import FLASHRAG, QUESTION_ANSWER, QUESTION_ANSWERS
-from corpora.datasets.item import Item, Schema, extras, text_id, texts
+from corpora.datasets.schema import Item, Schema, extras, text_id, texts
 from corpora.questions import Question
 
 # `(list (description "Two words") (description Word))`, with quotation marks where there are blanks.

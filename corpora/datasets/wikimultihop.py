@@ -14,7 +14,7 @@ import ujson
 
 from corpora.datasets.hotpotqa import context_passages, gold_facts
 from corpora.datasets.ircot import IRCOT
-from corpora.datasets.item import Item, Schema, TitledGold, extras, unique
+from corpora.datasets.schema import Item, Schema, TitledGold, extras, unique
 from corpora.jsonl import bad_line, read_objects
 from corpora.passages import PassageRecord
 from corpora.questions import Question, SubQuestion

@@ -9,7 +9,7 @@ https://hotpotqa.github.io/wiki-readme.html
 from collections.abc import Mapping
 from typing import Any
 
-from corpora.datasets.item import Item, Schema
+from corpora.datasets.schema import Item, Schema
 from corpora.paragraphs import paragraph
 from corpora.passages import PassageRecord
 

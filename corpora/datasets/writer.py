@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import IO
 
 from corpora.compressed import atomic_bytes
-from corpora.datasets.item import Item
+from corpora.datasets.schema import Item
 from corpora.jsonl import dump_line
 from corpora.questions import Question
-from signatures.errors import UserError
-from signatures.files import atomic_write
+from signatures.common.errors import UserError
+from signatures.common.files import atomic_write
 
 
 @contextlib.contextmanager

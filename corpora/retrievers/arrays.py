@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from signatures.files import atomic_write
+from signatures.common.files import atomic_write
 
 
 def write_npy(path: Path, shape: tuple[int, ...], blocks: Iterable[np.ndarray]) -> None:

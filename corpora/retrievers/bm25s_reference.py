@@ -11,7 +11,7 @@ import numpy as np
 
 from corpora.retrievers.bm25 import query_stems, stems
 from corpora.retrievers.engine import EMPTY, Ranking, best
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 MAX_PASSAGES = 5_000_000
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from signatures.errors import UserError
-from signatures.files import sha256_file, sha256_text
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_file, sha256_text
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer

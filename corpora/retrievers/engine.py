@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpora.retrievers.store import PassageStore, utf8
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 from signatures.types import Passage
 
 Rows = NDArray[np.int64]

@@ -8,7 +8,7 @@ import numpy as np
 from corpora.retrievers.bm25 import Bm25Engine
 from corpora.retrievers.dense import DenseEngine
 from corpora.retrievers.engine import Ranking, Scores, best
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 from signatures.types import Passage, Retriever
 
 Item = TypeVar("Item", bound=Hashable)

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 DenseKind = Literal["auto", "flat", "rabitq", "ivf_rabitq"]
 

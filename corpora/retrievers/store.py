@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from corpora.retrievers.arrays import write_npy
-from signatures.files import atomic_write
+from signatures.common.files import atomic_write
 from signatures.types import Passage
 
 TEXT_FILE = "passages.txt"

@@ -20,7 +20,7 @@ from programs.lms import smollm
 from programs.lms.adapter import JsonForm
 from programs.lms.embedded import EmbeddedEngine
 from programs.lms.gguf import GgufEngine
-from signatures.files import atomic_write
+from signatures.common.files import atomic_write
 from signatures.genground import GroundAnswer
 from signatures.types import Passage
 

@@ -21,11 +21,11 @@ import numpy as np
 from experiments.benchmarks.entailment_figures import SETS, by_set
 from experiments.benchmarks.entailment_offline import OFFLINE, measure_offline
 from experiments.benchmarks.entailment_pairs import Judged, read_judged, some
-from experiments.papers.records import portable, provenance
+from experiments.runs.provenance import portable, provenance
 from optimizers.metrics.entailment.agreement import RECORD
 from optimizers.metrics.entailment.catalog import open_oracle
 from optimizers.metrics.entailment.oracle import EntailmentOracle
-from signatures.files import atomic_write
+from signatures.common.files import atomic_write
 
 OUT = Path("experiments/results/entailment_agreement.json")
 SLOW: Mapping[str, int] = {"likelihood": 300, "lm": 300}  # pairs judged

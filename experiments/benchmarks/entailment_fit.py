@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from experiments.benchmarks.entailment_pairs import SEED, Judged, read_judged, some
-from experiments.papers.records import portable, provenance
+from experiments.runs.provenance import portable, provenance
 from optimizers.metrics.entailment.calibrated import FEATURES, WEIGHTS, measure
 from optimizers.metrics.entailment.logistic import Weights, fit
-from signatures.files import atomic_write
-from signatures.versions import installed_versions
+from signatures.common.files import atomic_write
+from signatures.common.versions import installed_versions
 
 SHARED = ("lexical", "semantic", "calibrated")  # their features are columns of the last one's
 FEWER = {"likelihood": 400}  # pairs, where each takes a pass of the LM

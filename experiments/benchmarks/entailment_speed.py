@@ -15,13 +15,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from experiments.benchmarks.entailment_pairs import read_judged, some
-from experiments.papers.records import portable, provenance
-from optimizers.metrics.entailment import containment
+from experiments.runs.provenance import portable, provenance
+from optimizers.metrics.entailment import lexical_features
 from optimizers.metrics.entailment.calibrated import Containment
 from optimizers.metrics.entailment.calibrated import WeighedOracle as Oracle
-from optimizers.metrics.entailment.closeness import BATCH, Closeness, pieces
+from optimizers.metrics.entailment.embedding_features import BATCH, Closeness, pieces
 from optimizers.metrics.entailment.oracle import Pair
-from signatures.files import atomic_write
+from signatures.common.files import atomic_write
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -36,7 +36,7 @@ def lexical_rate(pairs: Sequence[Pair], rounds: int) -> list[float]:
     oracle = Oracle("lexical")
     rates = []
     for _ in range(rounds):
-        containment.forget()
+        lexical_features.forget()
         rates.append(len(pairs) / seconds(lambda: oracle(pairs)))
     return rates
 

@@ -105,8 +105,8 @@ def main() -> None:
         verdict = "met" if speed["all_cores"] >= BAR else "missed"
         print(f"{name:16} {speed['one_core']:>9,} /s alone {speed['all_cores']:>9,} /s on {arguments.cores}  {verdict}")
     if arguments.out:
-        from experiments.papers.records import provenance
-        from experiments.runs import write_json
+        from experiments.runs.files import write_json
+        from experiments.runs.provenance import provenance
 
         found = {
             **provenance("experiments.benchmarks.metrics_speed"),

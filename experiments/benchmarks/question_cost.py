@@ -13,13 +13,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from corpora.index import build_index, open_index
+from corpora.index.open import build_index, open_index
 from corpora.questions import Question, read_questions
-from experiments.lms import connect_any
-from experiments.papers.records import portable, provenance
-from experiments.report.plots import token_histogram
-from experiments.runs import write_json
-from experiments.statistics import mean_of
+from experiments.analysis.report.plots import token_histogram
+from experiments.analysis.statistics import mean_of
+from experiments.runs.files import write_json
+from experiments.runs.provenance import portable, provenance
+from experiments.world.connect import connect_any
 from experiments.world.generate import generate
 from programs.catalog import build
 from programs.lms.connect import Connection

@@ -41,7 +41,7 @@ from tantivy import (
     Tokenizer,
 )
 
-from corpora.index import open_index
+from corpora.index.open import open_index
 from corpora.questions import read_questions
 from corpora.retrievers.bm25 import ANALYZER, query_stems
 from corpora.retrievers.embedder import default_folder

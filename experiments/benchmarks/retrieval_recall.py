@@ -15,13 +15,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from corpora.datasets.catalog import convert, pool
-from corpora.index import build_index, open_index
+from corpora.datasets.convert import convert, pool
+from corpora.index.open import build_index, open_index
 from corpora.passages import corpus_hash
 from corpora.questions import Question, read_questions
-from experiments.statistics import mean_of, paired
+from experiments.analysis.statistics import mean_of, paired
 from optimizers.metrics.retrieval import all_gold_at, recall_at
-from signatures.files import atomic_write
+from signatures.common.files import atomic_write
 
 SOURCES: dict[str, list[tuple[str, str]]] = {
     "hotpotqa": [

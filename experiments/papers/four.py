@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
-    from experiments.runs import Row
+    from experiments.runs.files import Row
 
 KNOBS: dict[str, dict[str, Any]] = {
     "genground": {"k": 4, "batch_size": 2, "max_hops": 2},
@@ -47,16 +47,16 @@ def four(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
 ) -> None:
     """Run the four programs on HotpotQA."""
-    from corpora.datasets.catalog import convert
-    from corpora.index import build_index, open_index
+    from corpora.datasets.convert import convert
+    from corpora.index.open import build_index, open_index
     from corpora.questions import read_questions, select
-    from experiments.compare import compare_runs
-    from experiments.evaluate import evaluate
-    from experiments.opening import open_lm
-    from experiments.papers.records import portable, provenance
-    from experiments.runs import read_rows, write_json
+    from experiments.analysis.compare import compare_runs
+    from experiments.pipeline.evaluate import evaluate
+    from experiments.pipeline.setup import open_lm
+    from experiments.runs.files import read_rows, write_json
+    from experiments.runs.provenance import portable, provenance
     from programs.catalog import build
-    from signatures.files import sha256_file
+    from signatures.common.files import sha256_file
 
     source = data / "hotpotqa" / FILE
     converted = convert("hotpotqa", str(source), out / "data", overwrite=True)

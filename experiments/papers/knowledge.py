@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from corpora.questions import Question
-    from experiments.runs import Row
-    from experiments.statistics import Mean
+    from experiments.analysis.statistics import Mean
+    from experiments.runs.files import Row
     from optimizers.metrics.metric import Metric as ScoredBy
     from programs.lms.connect import Connection
     from signatures.types import Passage
@@ -81,14 +81,14 @@ class Study:
 
     def reflection(self, n: int) -> dict[str, Any]:
         """Return accuracy and F1 of abstaining (positive: abstain) on balanced groups, with the four counts."""
-        from experiments.given import told_apart
+        from experiments.runs.fixed_contexts import told_apart
 
         return told_apart(self._run(*REFLECTING, "balanced", n)[1])
 
     def _run(self, program: str, preset: str, knowledge: str, n: int) -> "tuple[dict[str, Mean], list[Row]]":
-        from experiments.evaluate import evaluate
-        from experiments.given import choose_references
-        from experiments.runs import read_rows
+        from experiments.pipeline.evaluate import evaluate
+        from experiments.runs.files import read_rows
+        from experiments.runs.fixed_contexts import choose_references
         from programs.catalog import build
 
         kept, given, left_out = choose_references(self._questions, self._passages, knowledge=knowledge, n=n)
@@ -120,9 +120,9 @@ def study(
     results: Path,
 ) -> None:
     """Run everything, write the result file and the picture, and print the table."""
-    from experiments.papers.records import portable, provenance
-    from experiments.report.plots import curves
-    from experiments.runs import write_json
+    from experiments.analysis.report.plots import curves
+    from experiments.runs.files import write_json
+    from experiments.runs.provenance import portable, provenance
 
     conditions: dict[str, Scores] = {}
     sweep: dict[str, Scores] = {}
@@ -162,8 +162,8 @@ def _as_json(scores: "Mapping[str, Scores]") -> dict[str, Any]:
 
 
 def _show(conditions: "Mapping[str, Scores]", sweep: "Mapping[str, Scores]", reflection: dict[str, Any]) -> None:
-    from experiments.given import told_apart_text
-    from experiments.summary import interval, percent
+    from experiments.analysis.summary import interval, percent
+    from experiments.runs.fixed_contexts import told_apart_text
 
     for program, by_kind in conditions.items():
         places = {str(kind): means for kind, means in by_kind.items()}
@@ -248,7 +248,7 @@ def _on_files(
     """Run on files; `gold` keeps only questions with so many gold passages."""
     from corpora.passages import read_passages
     from corpora.questions import read_questions
-    from experiments.opening import open_lm, open_metrics
+    from experiments.pipeline.setup import open_lm, open_metrics
 
     asked = [item for item in read_questions(questions) if gold is None or len(item.gold_ids) == gold][:limit]
     connection, places = open_lm(lm), _numbers(sizes)

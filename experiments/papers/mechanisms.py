@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from corpora.questions import Question
@@ -62,11 +62,11 @@ def mechanisms(
     """Measure all variants and write the result file."""
     import tempfile
 
-    from corpora.index import build_index, open_index
+    from corpora.index.open import build_index, open_index
     from corpora.questions import read_questions
-    from experiments.lms import connect_any
-    from experiments.papers.records import portable, provenance
-    from experiments.runs import write_json
+    from experiments.runs.files import write_json
+    from experiments.runs.provenance import portable, provenance
+    from experiments.world.connect import connect_any
     from experiments.world.generate import generate
 
     connection = connect_any(f"simulated:{seed}", cache=False)
@@ -95,8 +95,8 @@ def _study(
     threads: int,
 ) -> dict[str, Any]:
     """Return the whole's score and cost, and each variant's with its difference from the whole; print both."""
-    from experiments.statistics import mean_of, paired
-    from experiments.summary import percent
+    from experiments.analysis.statistics import mean_of, paired
+    from experiments.analysis.summary import percent
 
     scores, cost = _ask(name, {}, retrieve, asked, connection, threads)
     whole = mean_of(scores)
@@ -123,7 +123,7 @@ def _ask(
     threads: int,
 ) -> tuple[list[float], dict[str, float]]:
     """Return exact match per question, and the mean calls, rounds and tokens of a question."""
-    from experiments.asking import ask
+    from experiments.pipeline.run_question import ask
     from optimizers.examples import to_examples
     from optimizers.metrics.catalog import get_metric
     from programs.catalog import build

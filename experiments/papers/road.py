@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
-    from experiments.summary import RunSummary
+    from experiments.analysis.summary import RunSummary
     from programs.lms.connect import Connection
     from signatures.types import Retriever
 
@@ -66,9 +66,9 @@ def hotpotqa(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
 ) -> None:
     """Run on HotpotQA."""
-    from corpora.datasets.catalog import convert, pool
+    from corpora.datasets.convert import convert, pool
     from corpora.questions import read_questions, select
-    from signatures.files import sha256_file
+    from signatures.common.files import sha256_file
 
     files = {name: data / "hotpotqa" / name for name in ("hotpot_train_100.json", "hotpot_dev_100.hf.jsonl")}
     parts = [
@@ -103,7 +103,7 @@ def world(
     """Run on the simulated world."""
     from corpora.questions import read_questions, select
     from experiments.world.generate import generate
-    from signatures.files import sha256_file
+    from signatures.common.files import sha256_file
 
     passages_path, questions_path = generate(out / "data", questions=2 * (train + dev), seed=seed)
     index, retrieve = _index(passages_path, out, "bm25")
@@ -120,7 +120,7 @@ def world(
 
 
 def _index(corpus: Path, out: Path, retriever: str) -> "tuple[Path, Retriever]":
-    from corpora.index import build_index, open_index
+    from corpora.index.open import build_index, open_index
 
     _say(f"Index {corpus} ({retriever})")
     folder = out / "index"
@@ -129,10 +129,10 @@ def _index(corpus: Path, out: Path, retriever: str) -> "tuple[Path, Retriever]":
 
 
 def _run(setting: Setting, lm: str, out: Path, threads: int, resume: bool) -> None:
-    from experiments.before_after import before_after
-    from experiments.opening import open_lm
-    from experiments.papers.records import portable, provenance
-    from experiments.runs import write_json
+    from experiments.pipeline.before_after import before_after
+    from experiments.pipeline.setup import open_lm
+    from experiments.runs.files import write_json
+    from experiments.runs.provenance import portable, provenance
     from programs.catalog import build
 
     connection = open_lm(lm)
@@ -193,7 +193,7 @@ def hop_counts(run: Path) -> dict[str, int]:
     """Return how many questions of a run took how many hops: a program that never goes on shows here."""
     from collections import Counter
 
-    from experiments.runs import read_rows
+    from experiments.runs.files import read_rows
 
     counts = Counter(len(row["hops"]) for row in read_rows(run))
     return {str(hops): counts[hops] for hops in sorted(counts)}
@@ -201,7 +201,7 @@ def hop_counts(run: Path) -> dict[str, int]:
 
 def _estimate(students: "Sequence[dspy.Module]", setting: Setting, connection: "Connection", threads: int) -> None:
     """Print the most LM calls this can take, and the time at the rate of a short probe."""
-    from experiments.probe import calls_per_second
+    from experiments.papers.probe import calls_per_second
 
     questions = 2 * len(setting.devset) + len(setting.trainset)
     calls = sum(student.max_calls() for student in students) * questions

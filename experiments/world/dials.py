@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from signatures.errors import UserError
-from signatures.files import sha256_text
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_text
 
 DIALS_FILE = Path(__file__).parent / "dials.toml"
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from experiments.world.composing import Record, compose
 from experiments.world.facts import make_world
 from experiments.world.prose import Written, write_passage, write_rumour
-from signatures.errors import UserError
-from signatures.files import atomic_write
+from signatures.common.errors import UserError
+from signatures.common.files import atomic_write
 
 MAX_QUESTIONS = 20_000  # well below what a world holds (about 260,000), so that none need be searched for
 PASSAGES, QUESTIONS = "passages.jsonl", "questions.jsonl"

@@ -19,7 +19,7 @@ from experiments.world.fields import fill
 from experiments.world.prompt import Prompt, understand
 from experiments.world.reply import count_tokens, spoil, text_logprobs, word_logprobs, write
 from experiments.world.skills.memory import Memory
-from signatures.files import sha256_text
+from signatures.common.files import sha256_text
 
 
 @functools.cache

@@ -7,7 +7,7 @@ names come from the data set, and only its booleans are put into words.
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from signatures.errors import unknown
+from signatures.common.errors import unknown
 
 Record = Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from optimizers.metrics.retrieval_catalog import RETRIEVAL_METRICS
 from optimizers.metrics.revisions import REVISION_METRICS
 from optimizers.metrics.verification import VERIFICATION_METRICS
 from programs.parts.meter import record
-from signatures.errors import unknown
+from signatures.common.errors import unknown
 
 
 def _verdict(example: Any, prediction: Any) -> float | None:

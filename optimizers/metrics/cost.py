@@ -1,4 +1,4 @@
-"""What a question cost, read from a row of a run (`experiments/runs.py` says what a row holds).
+"""What a question cost, read from a row of a run (`experiments/runs/files.py` says what a row holds).
 
 LM calls that the cache answered are counted like others, so that a repeated run does not look free; the `paid_` costs
 leave them out. Calls of a judge are never among them: judging happens outside the meter.

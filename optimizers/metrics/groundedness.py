@@ -8,7 +8,7 @@ from optimizers.metrics.citations import Entails, cited_ids, references_of
 from optimizers.metrics.entailment.oracle import EntailmentOracle, Pair, describe, judge
 from optimizers.metrics.fields import gold_ids_of, response_of
 from optimizers.metrics.metric import Metric
-from signatures.errors import unknown
+from signatures.common.errors import unknown
 
 _CREDIBLE = 'https://hotpotqa.github.io (its questions; "How Credible Is an Answer From Retrieval-Augmented LLMs?")'
 _ALCE = "https://github.com/princeton-nlp/ALCE/blob/3fdc2ed/eval.py"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from optimizers.metrics.fields import answer_of, golds_of, question_of, response_of
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     import dspy
@@ -152,8 +152,8 @@ def _by_probability(predict: "dspy.Predict", inputs: dict[str, Any]) -> bool | N
 def _as_said(predict: "dspy.Predict", config: dict[str, Any], inputs: dict[str, Any]) -> bool | None:
     from dspy.utils.exceptions import LMError
 
-    from programs.parts.attempt import attempt
     from programs.parts.meter import record
+    from programs.parts.predict import attempt
 
     try:
         said = attempt(predict, config=config, **inputs)

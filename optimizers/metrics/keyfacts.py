@@ -1,8 +1,8 @@
 """Key facts: how many of the statements an answer must make it makes, and how much of it makes one of them.
 
 "How Credible Is an Answer From Retrieval-Augmented LLMs?", anonymous ACL submission, section 4.1. F1 of its Table 1 is
-the harmonic mean of the two column means (`experiments.statistics.f1_of_means`); the mean of the questions' own F1,
-which is what `f1` gives, is another number.
+the harmonic mean of the two column means (`experiments.analysis.statistics.f1_of_means`); the mean of the questions'
+own F1, which is what `f1` gives, is another number.
 
 An oracle judges; the functions take its verdicts as `entails(premise, hypothesis)`, and `pairs` names all they ask.
 """

@@ -16,7 +16,7 @@ class Metric:
         name: As it stands in tables, with the definition in brackets where there are several.
         definition: What is scored, in one or two sentences; stored with every run.
         function: Takes an example with gold fields and a prediction and returns a score, None where the question
-            lacks the gold that the metric needs. It never takes a mean: `experiments/statistics.py` does.
+            lacks the gold that the metric needs. It never takes a mean: `experiments/analysis/statistics.py` does.
         source: Where the definition is published.
         higher_is_better: The direction of improvement.
         judged: An LM decides; the function needs `optimizers.metrics.judge.judged_by`.

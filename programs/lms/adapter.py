@@ -5,7 +5,7 @@ pays. `ChatForm` asks for fields under `[[ ## name ## ]]` headers; `JsonForm` as
 that enforce a schema. A signature whose only output is a bool is asked for one word in either form.
 
 There is no second call when a reply cannot be parsed: the failure is counted and raised, and the strategy goes on
-with its documented fallback (`programs.parts.attempt`).
+with its documented fallback (`programs.parts.predict`).
 """
 
 from collections.abc import Callable, Iterator

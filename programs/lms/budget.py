@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 
 class BudgetExceeded(BaseException):  # not an Exception: optimizers swallow those and would run on

@@ -24,7 +24,7 @@ from programs.lms.gguf import CONTEXT_SIZE as GGUF_CONTEXT_SIZE
 from programs.lms.gguf import GgufEngine, weights_hash
 from programs.lms.metered import MeteredLM, metered_lm
 from programs.parts.probability import ProbabilityMode
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 FORMS = (
     "embedded, embedded:exact, gguf:<path>, <provider>/<model> (as openai/gpt-4o-mini), or a model name with --api-base"

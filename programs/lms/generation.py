@@ -8,8 +8,8 @@ from typing import Any
 from dspy.lm15 import Request
 
 from programs.lms import smollm
-from signatures.files import sha256_text
-from signatures.versions import installed_versions
+from signatures.common.files import sha256_text
+from signatures.common.versions import installed_versions
 
 SHORT_REPLY = 128  # tokens; up to this limit, texts in a JSON reply are capped
 LONGEST_TEXT = 120  # characters

@@ -8,9 +8,9 @@ from typing import Any
 from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, TokenLogprob, TopLogprob, Usage
 
 from programs.lms.requests import turns
-from signatures.errors import UserError
-from signatures.files import sha256_file, sha256_text
-from signatures.versions import installed_versions
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_file, sha256_text
+from signatures.common.versions import installed_versions
 
 THREADS = 2
 SLOTS = 4  # requests decoded together; the context is divided among them

@@ -29,7 +29,7 @@ from programs.lms.budget import Budget, Reservation
 from programs.lms.requests import system_text
 from programs.lms.sampling import rollout_in_repeat
 from programs.parts.meter import record
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 RETRIES = 3
 LONGEST_WAIT = 20.0  # seconds; a server may ask for an hour, and nobody would know why nothing moves

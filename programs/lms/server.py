@@ -11,7 +11,7 @@ import urllib.request
 from typing import Any
 from urllib.parse import urlsplit
 
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 # Prefixes that name a kind of server; the model's name on the server follows.
 _KINDS = {"openai", "hosted_vllm", "vllm", "ollama", "ollama_chat", "lm_studio", "sglang", "llamacpp", "llama_cpp"}

@@ -11,8 +11,8 @@ import tempfile
 from pathlib import Path
 
 from programs.lms.caches import cache_dir
-from signatures.errors import UserError
-from signatures.files import sha256_file
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_file
 
 NAME = "smollm2-135m-instruct"
 CONTEXT_SIZE = 8192  # tokens, as trained

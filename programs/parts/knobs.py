@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import dspy
 
-from signatures.errors import UserError, unknown
+from signatures.common.errors import UserError, unknown
 
 Program = TypeVar("Program", bound=dspy.Module)
 

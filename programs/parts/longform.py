@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import dspy
 
-from programs.parts.attempt import attempt
+from programs.parts.predict import attempt
 from signatures.text import citation_numbers, refuses, strip_citations
 from signatures.types import Passage
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.cut import cut_document
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 alphabet = st.sampled_from(["river", "Mr.", "Ossa", "3.14", "ends.", "why?", '"So!"', "\n\n", "a", "é", "[1]", "U.S."])
 

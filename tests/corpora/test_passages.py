@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from corpora import passages as module
 from corpora.passages import PassageRecord, corpus_hash, read_passages, write_passages
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 from signatures.types import Passage
 
 SUFFIXES = ("passages.jsonl", "passages.jsonl.gz", "passages.jsonl.bz2", "passages.jsonl.zst")

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corpora.questions import Question, SubQuestion, read_questions, select, split_hash, write_questions
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30).filter(str.strip)
 texts = st.lists(words, max_size=3)

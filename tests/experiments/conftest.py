@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from experiments.cli import main
+from experiments.cli.main import main
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from optimizers.examples import bootstrap_metric, graded_metric, to_examples
 from optimizers.metrics.catalog import Metric, get_metric
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 
 class Asked(BaseModel):

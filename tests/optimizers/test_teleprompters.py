@@ -5,7 +5,7 @@ from optimizers.teleprompters import OPTIMIZERS, Task, compile
 from programs.genground import GenGround
 from programs.lms.adapter import JsonForm
 from programs.rag import RAG
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 
 def examples(number):

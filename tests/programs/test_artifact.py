@@ -8,7 +8,7 @@ import pytest
 from programs.artifact import freeze, load, read_artifact
 from programs.genground import GenGround
 from programs.rag import RAG
-from signatures.errors import UserError, UserNotice
+from signatures.common.errors import UserError, UserNotice
 
 
 @pytest.fixture

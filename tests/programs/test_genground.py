@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from programs.genground import GenGround
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 from signatures.types import Passage
 
 EVIDENCE = "The harbour master of Quillon is Ansa Merrow."

@@ -9,7 +9,7 @@ from programs.lms.metered import metered_lm
 from programs.parts.knobs import with_knobs
 from programs.parts.meter import metered
 from programs.retro_rag import RetroRAG
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 from signatures.types import Passage
 
 KINDS = {

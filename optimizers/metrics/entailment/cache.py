@@ -10,7 +10,7 @@ from pathlib import Path
 
 from optimizers.metrics.entailment.oracle import Agreement, EntailmentOracle, Pair, over_distinct
 from programs.lms.caches import cache_dir
-from signatures.errors import UserNotice
+from signatures.common.errors import UserNotice
 
 _TABLE = "CREATE TABLE IF NOT EXISTS judged (pair BLOB PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID"
 _AT_ONCE = 500  # variables in one statement; SQLite allows 999 everywhere

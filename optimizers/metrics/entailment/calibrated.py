@@ -13,17 +13,17 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from optimizers.metrics.entailment import closeness, containment, likelihood
+from optimizers.metrics.entailment import embedding_features, lexical_features, likelihood
 from optimizers.metrics.entailment.agreement import agreement_of
 from optimizers.metrics.entailment.logistic import Weights
 from optimizers.metrics.entailment.oracle import Agreement, Pair, over_distinct
-from signatures.files import sha256_text
+from signatures.common.files import sha256_text
 
 WEIGHTS = Path(__file__).with_name("weights.json")
 FEATURES: Mapping[str, tuple[str, ...]] = {
-    "lexical": containment.NAMES,
-    "semantic": closeness.NAMES,
-    "calibrated": (*containment.NAMES, *closeness.NAMES),
+    "lexical": lexical_features.NAMES,
+    "semantic": embedding_features.NAMES,
+    "calibrated": (*lexical_features.NAMES, *embedding_features.NAMES),
     "likelihood": likelihood.NAMES,
 }
 
@@ -44,11 +44,11 @@ class Measure(Protocol):
 class Containment:
     """The features of `containment` as a measure."""
 
-    fingerprint = f"containment{containment.VERSION}"
+    fingerprint = f"containment{lexical_features.VERSION}"
 
     def __call__(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
-        """Return the features of `containment.NAMES`."""
-        return containment.containment(pairs)
+        """Return the features of `lexical_features.NAMES`."""
+        return lexical_features.containment(pairs)
 
 
 @functools.cache
@@ -65,7 +65,7 @@ def measures(name: str) -> tuple[Measure, ...]:
 
 @functools.cache
 def _closeness() -> Measure:
-    return closeness.Closeness()
+    return embedding_features.Closeness()
 
 
 @functools.cache

@@ -8,7 +8,7 @@ from optimizers.metrics.entailment.cross_encoder import CrossEncoderOracle
 from optimizers.metrics.entailment.lm import Judging, LMOracle
 from optimizers.metrics.entailment.oracle import EntailmentOracle
 from optimizers.metrics.entailment.seq2seq import Seq2SeqOracle
-from signatures.errors import UserError, unknown
+from signatures.common.errors import UserError, unknown
 
 DEFAULT = "calibrated"
 FORMS = (*FEATURES, "lm", "lm:<LM id>", "seq2seq:<model>", "cross-encoder:<model>")

@@ -8,7 +8,7 @@ from typing import Any
 from optimizers.metrics.entailment.agreement import agreement_of
 from optimizers.metrics.entailment.models import fitted, load, weights_id
 from optimizers.metrics.entailment.oracle import Agreement, Pair, over_distinct, warn_cut
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 VERSION = 1  # of how a probability is read; part of the fingerprint
 _SAYING = ("entailment", "entail", "entailed", "supported", "consistent")

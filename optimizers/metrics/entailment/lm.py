@@ -12,8 +12,8 @@ from optimizers.metrics.entailment.oracle import Agreement, Pair, over_distinct
 from programs.parts.fanout import fanout
 from programs.parts.meter import metered, record
 from programs.parts.probability import probability
+from signatures.common.files import sha256_text
 from signatures.entailment import JudgeEntailment
-from signatures.files import sha256_text
 
 BATCH = 64  # pairs asked before the next ones are prepared
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from corpora.retrievers.embedder import Embedder
 from optimizers.metrics.entailment.oracle import Pair
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 
 def load(kind: str, model: str, open_it: Callable[[bool], Any]) -> Any:

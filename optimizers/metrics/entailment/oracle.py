@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from signatures.errors import UserNotice
+from signatures.common.errors import UserNotice
 
 Pair = tuple[str, str]
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from corpora.datasets.catalog import convert
+from corpora.datasets.catalog import DATASETS
+from corpora.datasets.convert import convert
 from corpora.datasets.fetch import choose, fetch, verify
-from corpora.datasets.sets import DATASETS
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 CONTENT = b'{"question": "who keeps it", "answer": ["Ansa"]}\n' * 3
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from corpora.datasets.catalog import Converted, convert
-from corpora.datasets.item import text_id
+from corpora.datasets.convert import Converted, convert
+from corpora.datasets.schema import text_id
 from corpora.passages import read_passages
 from corpora.questions import Question, read_questions
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 
 def converted(tmp_path: Path, name: str, content: Any, file: str = "source.json", **options: Any) -> Converted:

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from corpora.datasets.catalog import Converted, convert, pool
-from corpora.datasets.pinned import PINNED
+from corpora.datasets.checksums import PINNED
+from corpora.datasets.convert import Converted, convert, pool
 from corpora.datasets.subsets import take
 from corpora.passages import read_passages
 from corpora.questions import Question, read_questions

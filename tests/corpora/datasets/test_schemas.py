@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from corpora.datasets.catalog import Converted, convert
+from corpora.datasets.convert import Converted, convert
 from corpora.passages import PassageRecord, read_passages
 from corpora.questions import Question, read_questions
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from corpora.datasets.sets import DATASETS
+from corpora.datasets.catalog import DATASETS
 from corpora.datasets.subsets import SUBSETS, take
 from corpora.questions import Question
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 
 def asked(number: int, split: str | None = "dev") -> list[Question]:

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from corpora.datasets.catalog import convert
+from corpora.datasets.convert import convert
 from corpora.paragraphs import paragraph
 from corpora.passages import PassageRecord, read_passages
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 HEADER = "id\ttext\ttitle\n"
 

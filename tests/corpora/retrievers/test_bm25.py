@@ -3,12 +3,12 @@ import json
 import numpy as np
 import pytest
 
-from corpora.index import build_index, open_index
+from corpora.index.open import build_index, open_index
 from corpora.retrievers.bm25 import Bm25Engine, build_bm25, query_stems
 from corpora.retrievers.bm25s_reference import Bm25sEngine, build_bm25s
 from corpora.retrievers.settings import make_settings
 from corpora.retrievers.store import PassageStore
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 QUERIES = [
     "amber brook",

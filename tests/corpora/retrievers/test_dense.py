@@ -5,12 +5,12 @@ import socket
 import numpy as np
 import pytest
 
-from corpora.index import build_index, open_index
+from corpora.index.open import build_index, open_index
 from corpora.retrievers import embedder as embedder_module
 from corpora.retrievers.dense import DenseEngine, build_codes, choose_kind
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder, EmbedderSimilarity
 from corpora.retrievers.settings import make_settings
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corpora.retrievers.hybrid import fuse_scores, reciprocal_rank_fusion
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 pairs = st.lists(
     st.tuples(st.floats(0, 50), st.floats(-1, 1)).map(lambda pair: (round(pair[0], 3), round(pair[1], 3))), max_size=20

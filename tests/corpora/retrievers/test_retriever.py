@@ -3,9 +3,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from corpora.index import open_index
+from corpora.index.open import open_index
 from corpora.retrievers.hybrid import RankFusion
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 from signatures.types import Passage, Retriever
 
 QUERIES = [

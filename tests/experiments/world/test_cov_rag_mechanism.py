@@ -14,9 +14,9 @@ from typing import NamedTuple
 import dspy
 import pytest
 
-from corpora.index import build_index, open_index
+from corpora.index.open import build_index, open_index
 from corpora.questions import read_questions
-from experiments.statistics import Mean, Paired, mean_of, paired
+from experiments.analysis.statistics import Mean, Paired, mean_of, paired
 from experiments.world.generate import generate
 from programs.cov_rag import CoVRAG, Verification, needs_revision
 from programs.lms.adapter import JsonForm

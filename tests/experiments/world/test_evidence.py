@@ -13,7 +13,7 @@ from experiments.world.relations import BY_NAME
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.parts.probability import probability
 from signatures import retro_rag as prompts
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 from signatures.reading import ReadAnswer
 from signatures.types import Passage
 

@@ -9,7 +9,7 @@ from experiments.world.facts import make_world
 from experiments.world.generate import generate, records
 from experiments.world.grammar import compare, key, parse_question, value_of
 from experiments.world.prose import read_passage
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 
 @pytest.fixture(scope="module")

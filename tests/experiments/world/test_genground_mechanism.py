@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from corpora.index import build_index, open_index
+from corpora.index.open import build_index, open_index
 from corpora.passages import read_passages
 from corpora.questions import Question, read_questions
-from experiments.statistics import paired
+from experiments.analysis.statistics import paired
 from experiments.world.generate import generate
 from experiments.world.relations import BY_NAME
 from optimizers.examples import to_examples

@@ -10,10 +10,10 @@ from collections.abc import Callable
 import dspy
 import pytest
 
-from corpora.index import build_index, open_index
+from corpora.index.open import build_index, open_index
 from corpora.passages import read_passages
 from corpora.questions import Question, read_questions
-from experiments.statistics import paired
+from experiments.analysis.statistics import paired
 from experiments.world.facts import World
 from experiments.world.generate import generate
 from experiments.world.grammar import Fact, compare, facts_of, key, parse_question, value_of

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from corpora.index import build_index, open_index
+from corpora.index.open import build_index, open_index
 from corpora.passages import read_passages
 from corpora.questions import Question, read_questions
-from experiments.statistics import mean_of, paired
+from experiments.analysis.statistics import mean_of, paired
 from experiments.world.generate import generate
-from optimizers.conditions import ReflectionScores, balanced, given_references, reflection_scores
+from optimizers.contexts import ReflectionScores, balanced, given_references, reflection_scores
 from optimizers.metrics.answer import exact_match
 from programs.self_completion import SelfCompletion
 from signatures.types import Passage, Retriever

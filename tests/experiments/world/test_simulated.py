@@ -11,7 +11,7 @@ from dspy.utils.exceptions import AdapterParseError
 from experiments.world.dials import DIALS_FILE, read_dials
 from experiments.world.simulated import SimulatedEngine
 from programs.lms.adapter import ChatForm, JsonForm
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 from signatures.genground import DeduceAnswer
 from signatures.reading import AnswerFromMemory, ReadAnswer
 from signatures.types import Passage

@@ -3,7 +3,7 @@
 import dspy
 import pytest
 
-from corpora.index import build_index, open_index
+from corpora.index.open import build_index, open_index
 from experiments.world.dials import read_dials
 from experiments.world.generate import generate, records
 from experiments.world.grammar import parse_question

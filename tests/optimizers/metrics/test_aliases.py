@@ -3,7 +3,7 @@ import json
 import pytest
 
 from optimizers.metrics.aliases import GOLDS, accepted, entity_names, record_golds
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 
 def test_golds_are_texts_without_blanks_and_repeats() -> None:

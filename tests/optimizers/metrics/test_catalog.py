@@ -9,7 +9,7 @@ from optimizers.metrics.judge import judged_by
 from optimizers.metrics.revisions import REVISION_METRICS
 from optimizers.metrics.verification import VERIFICATION_METRICS
 from programs.parts.meter import metered
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 from signatures.types import Hop, Passage
 
 NOBODY = SimpleNamespace(lm=None, adapter=None, probability_mode="samples")

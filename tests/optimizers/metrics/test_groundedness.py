@@ -8,7 +8,7 @@ from optimizers.metrics.citations import statements
 from optimizers.metrics.entailment.catalog import open_oracle
 from optimizers.metrics.entailment.oracle import Agreement
 from optimizers.metrics.groundedness import CITATION_METRICS, ORACLE_METRICS, score_all, with_oracle
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 from signatures.types import Passage
 
 

@@ -10,7 +10,7 @@ from optimizers.metrics.judge import RUNS, VOTES, judged_by
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.metered import metered_lm
 from programs.parts.meter import metered
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 EXAMPLE = dspy.Example(question="Which city?", answers=["Lima", "City of Kings"])
 SAID = dspy.Prediction(answer="the Peruvian capital", response="It is the Peruvian capital [1].")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from programs.catalog import build
 from programs.cov_rag import SCORES, CoVRAG, Verification, needs_revision
 from programs.parts.knobs import knob_values, knobs_of, with_knobs
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 BETTER = "Who runs Quillon's harbour?"
 GOOD = dict.fromkeys(SCORES, 1.0) | {"bias": 0.0, "judgement": "true", "revised_question": ""}

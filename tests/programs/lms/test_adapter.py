@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.rendering import defuse, render_hops, render_passages, render_texts
-from programs.parts.attempt import attempt
 from programs.parts.meter import metered
+from programs.parts.predict import attempt
 from programs.parts.yesno import asks_yes_no
 from signatures.genground import DeduceAnswer, GroundAnswer
 from signatures.reading import ReadAnswer

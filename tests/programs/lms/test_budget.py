@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from programs.lms.budget import Budget, BudgetExceeded
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 
 def spend(budget: Budget, *, at_most: int, actual: int, usd: float = 0.0) -> bool:

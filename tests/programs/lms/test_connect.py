@@ -15,8 +15,8 @@ from programs.lms.connect import connect
 from programs.lms.embedded import EmbeddedEngine
 from programs.lms.metered import LMUnavailable
 from programs.parts.meter import metered
-from signatures.errors import UserError
-from signatures.files import sha256_file
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_file
 
 
 @pytest.mark.parametrize("lm_id", ["gpt4", "", "/x", "openai/", "embedde"])
@@ -103,7 +103,7 @@ def test_cached_replies_end_with_the_runtime_that_gave_them(kind, tmp_path, monk
     names = []
     for version in ("1", "2"):
         rules.cache_clear()
-        monkeypatch.setattr("signatures.versions.version", lambda package, version=version: version)
+        monkeypatch.setattr("signatures.common.versions.version", lambda package, version=version: version)
         names.append(connect(lm_id).lm.model)
     rules.cache_clear()
     assert names[0] != names[1]

@@ -14,7 +14,7 @@ from programs.lms.caches import cache_dir
 from programs.lms.connect import Connection, connect
 from programs.parts.meter import metered
 from programs.parts.probability import probability
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 
 class Blue(dspy.Signature):

@@ -14,7 +14,7 @@ from programs.lms.budget import Budget, BudgetExceeded
 from programs.lms.metered import LMUnavailable, metered_lm
 from programs.parts.fanout import fanout
 from programs.parts.meter import metered
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 
 def test_a_call_counts_its_tokens_and_a_cache_hit_what_it_saved(echo) -> None:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from programs.catalog import PROGRAMS, build
 from programs.genground import GenGround
 from programs.parts.knobs import Choice, Range, knob_values, knobs_of, with_knobs
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 
 def test_a_bad_knob_is_refused_by_name_and_value():

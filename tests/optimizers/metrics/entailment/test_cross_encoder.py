@@ -3,7 +3,7 @@ import json
 import pytest
 
 from optimizers.metrics.entailment.cross_encoder import CrossEncoderOracle, entailed_label
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 PAIRS = [("the sky is blue", "sky"), ("a sky", "blue"), ("", "sky"), ("is the sky blue", "a")]
 

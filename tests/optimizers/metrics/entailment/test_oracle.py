@@ -4,7 +4,7 @@ import pytest
 
 from optimizers.metrics.entailment.catalog import open_oracle
 from optimizers.metrics.entailment.oracle import Agreement, EntailmentOracle, describe, judge, over_distinct
-from signatures.errors import UserError
+from signatures.common.errors import UserError
 
 
 def test_each_distinct_pair_is_scored_once_and_blank_sides_are_zero() -> None:

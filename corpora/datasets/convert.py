@@ -1,0 +1,185 @@
+"""The two commands on benchmarks: `convert` and `pool`. `catalog.py` lists the benchmarks."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from corpora.datasets import wikimultihop
+from corpora.datasets.catalog import DATASETS
+from corpora.datasets.checksums import pinned
+from corpora.datasets.fetch import verify
+from corpora.datasets.readers import Located, read_source
+from corpora.datasets.schema import Item, Schema
+from corpora.datasets.writer import open_writer
+from corpora.jsonl import first_problem
+from corpora.passages import PassageRecord, read_passages, write_passages
+from signatures.common.errors import UserError, unknown
+
+Progress = Callable[[int], None]
+PACKED = ("", "gz", "zst")
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What a conversion wrote.
+
+    Args:
+        questions_path: None for a corpus without questions.
+        passages_path: None for questions without passages.
+        counts: What was written and what could not be kept as it stood, by name.
+        pinned: Name of the file in `pinned.PINNED` whose content the source has; else None.
+    """
+
+    questions_path: Path | None
+    passages_path: Path | None
+    counts: dict[str, int]
+    pinned: str | None = None
+
+
+def convert(
+    name: str,
+    source: str | Path,
+    out_dir: str | Path,
+    *,
+    split: str | None = None,
+    limit: int | None = None,
+    aliases: str | Path | None = None,
+    packed: str = "",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> Converted:
+    """Write `questions.jsonl` and `passages.jsonl` of a benchmark into `out_dir`, both whole or neither.
+
+    Paragraphs are never cut or changed; equal ones are written once. Whatever could not be kept as it stood is in
+    `counts` under its own name. A benchmark without passages, or a corpus without questions, gives one file.
+
+    Args:
+        name: A key of DATASETS.
+        source: A local file (see `records.read_source`) or `hub:NAME[/CONFIG][@SPLIT]`.
+        out_dir: Made when missing.
+        split: Stated with every question; by default the hub's split ("validation" becomes "dev"), None for a file.
+        limit: Convert the first records only; at least 1.
+        aliases: For 2wikimultihopqa, its official `id_aliases.json`: adds the answers' aliases and demonyms.
+        packed: "gz" or "zst" compresses the passages.
+        overwrite: Replace the files of an earlier conversion.
+        progress: Called with the number of records done, once per record.
+
+    Raises:
+        UserError: Unknown benchmark, no such file, broken records, a shape that is not known, duplicate ids, a file
+            that has changed since it was fetched, or an earlier conversion in the way.
+    """
+    if name not in DATASETS:
+        raise unknown("dataset", name, DATASETS)
+    if limit is not None and limit < 1:
+        raise UserError(f"The limit must be at least 1, got {limit}.")
+    if aliases is not None and name != "2wikimultihopqa":
+        raise UserError(f"Only 2wikimultihopqa has a file of aliases, {name} has none. Leave it out.")
+    if packed not in PACKED:
+        raise unknown("packing", packed, PACKED[1:])
+    names = wikimultihop.read_aliases(aliases) if aliases is not None else {}
+    if Path(source).is_file():
+        verify(Path(source))
+    records, found_split = read_source(str(source), DATASETS[name].inside)
+    split = split or {"validation": "dev"}.get(str(found_split), found_split)
+    first = next(records, None)
+    if first is None:
+        raise UserError(f"{str(source)!r} holds no record. Check the file.")
+    shape, schema = _detect(name, *first)
+    items = _items(name, shape, schema, islice(chain([first], records), limit), split)
+    suffix = f".{packed}" if packed else ""
+    questions_path = Path(out_dir) / "questions.jsonl" if schema.questions else None
+    passages_path = Path(out_dir) / f"passages.jsonl{suffix}" if schema.passages else None
+    for path in (questions_path, passages_path):
+        if path is not None and path.exists() and not overwrite:
+            raise UserError(f"{path} exists already: choose another folder, or replace it with --overwrite.")
+    with open_writer(questions_path, passages_path, distinct=schema.distinct) as writer:
+        for number, (where, item) in enumerate(items, 1):
+            writer.write(where, _accepting(item, names))
+            if progress is not None:
+                progress(number)
+    return Converted(questions_path, passages_path, dict(writer.counts), pinned(source))
+
+
+def _accepting(item: Item, names: Mapping[str, Sequence[str]]) -> Item:
+    """Return the item with the names of its answer's entity accepted as answers."""
+    if not names or item.question is None:
+        return item
+    return replace(item, question=wikimultihop.with_aliases(item.question, names))
+
+
+def pool(passage_files: Sequence[str | Path], out: str | Path, *, overwrite: bool = False) -> dict[str, int]:
+    """Merge passage files into one without repeated ids, in order of first appearance; return the counts.
+
+    Of two passages with one id the first is kept, but one with sentences goes before one without.
+    `sentences_differ` counts ids whose files cut them into different sentences: there gold sentence numbers of the
+    later file do not hold.
+
+    Raises:
+        UserError: No file, a bad file, one id with two different texts (white space apart), or `out` exists and
+            `overwrite` is not given.
+    """
+    if not passage_files:
+        raise UserError("There is nothing to pool. Name at least one passages.jsonl.")
+    if Path(out).exists() and not overwrite:
+        raise UserError(f"{out} exists already: choose another file, or replace it with --overwrite.")
+    best: dict[str, tuple[int, int, int]] = {}  # id -> file that gives it, hash of its words, hash of its sentences
+    counts: Counter[str] = Counter(read=0, written=0, duplicates=0, sentences_differ=0)
+    for place, path in enumerate(passage_files):
+        for passage in read_passages(path):
+            counts["read"] += 1
+            words = hash((passage.title, "".join(passage.text.split())))
+            cut = hash(tuple(passage.sentences)) if passage.sentences is not None else 0
+            if passage.id not in best:
+                best[passage.id] = (place, words, cut)
+                continue
+            counts["duplicates"] += 1
+            first, first_words, first_cut = best[passage.id]
+            if words != first_words:
+                raise UserError(
+                    f"{path}: the id {passage.id!r} has another text in {passage_files[first]}. Give one a new id."
+                )
+            counts["sentences_differ"] += bool(cut and first_cut and cut != first_cut)
+            if cut and not first_cut:
+                best[passage.id] = (place, words, cut)
+    counts["written"] = write_passages(out, _chosen(passage_files, best))
+    return dict(counts)
+
+
+def _chosen(files: Sequence[str | Path], best: Mapping[str, tuple[int, int, int]]) -> Iterator[PassageRecord]:
+    for place, path in enumerate(files):
+        for passage in read_passages(path):
+            if best[passage.id][0] == place:
+                yield passage
+
+
+def _items(
+    name: str, shape: str, schema: Schema, records: Iterator[Located], split: str | None
+) -> Iterator[tuple[str, Item]]:
+    for where, record in records:
+        if not schema.fits(record):
+            raise UserError(f"{where}: not in the shape {shape!r} of the first record. {_known(name)}")
+        try:
+            yield where, schema.read(record, split)
+        except ValidationError as error:
+            raise UserError(f"{where}: {first_problem(error)}. Mend or remove the record.") from error
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+            problem = f"{type(error).__name__} {error}".strip()
+            raise UserError(f"{where}: does not keep to the shape {shape!r} ({problem}). Mend the record.") from error
+
+
+def _detect(name: str, where: str, record: Mapping[str, Any]) -> tuple[str, Schema]:
+    """Return the shape that a benchmark's first record has."""
+    for shape, schema in DATASETS[name].schemas.items():
+        if schema.fits(record):
+            return shape, schema
+    raise UserError(f"{where} has the keys {', '.join(record) or '(none)'}: no shape of {name}. {_known(name)}")
+
+
+def _known(name: str) -> str:
+    shapes = DATASETS[name].schemas.items()
+    return "Known: " + "; ".join(f"{shape} ({', '.join(schema.keys)})" for shape, schema in shapes) + "."

@@ -1,0 +1,1 @@
+"""Index folders: their manifest, their building and their opening."""

@@ -1,0 +1,163 @@
+"""Runs compared group by group: per kind of question, per number of hops, with and without inferential evidence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from experiments.analysis.compare import Comparison, Line, Run, caption_against, score_lines, score_table
+from experiments.analysis.statistics import SMALL
+from experiments.runs.files import Json, Row
+from optimizers.metrics.groundedness import oracles_of
+from signatures.common.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+MOST = 20  # groups; more are a continuous value, of which no table can be read
+NONE = "(none)"
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Scores of several runs by groups of the questions they share.
+
+    Args:
+        field: What the questions are grouped by.
+        recorded_by: Label of the run whose rows say so.
+        scores: Group -> metric name -> one line per run, differences against the first run.
+        sizes: Group -> how many questions.
+        notices: What to bear in mind, in plain words.
+    """
+
+    field: str
+    recorded_by: str
+    scores: dict[str, dict[str, list[Line]]]
+    sizes: dict[str, int]
+    notices: list[str]
+
+    def as_dict(self) -> Json:
+        """Return everything for JSON."""
+        return {
+            "field": self.field,
+            "recorded_by": self.recorded_by,
+            "groups": {
+                group: {
+                    "questions": self.sizes[group],
+                    "metrics": {
+                        name: {line.run: line.as_dict() for line in lines} for name, lines in self.scores[group].items()
+                    },
+                }
+                for group in self.scores
+            },
+            "notices": self.notices,
+        }
+
+    def as_table(self) -> "Group":
+        """Return what a terminal shows: a table per group, then the notices."""
+        from rich.console import Group
+        from rich.text import Text
+
+        first = next(iter(next(iter(self.scores.values())).values()))[0].run
+        tables = [
+            score_table(
+                f"{self.field} = {group}: {size} questions; scores in percent with 95 % intervals",
+                self.scores[group],
+                size,
+                caption=caption_against(first),
+            )
+            for group, size in self.sizes.items()
+        ]
+        return Group(*tables, *(Text(f"Note: {notice}", style="yellow") for notice in self.notices))
+
+
+def field_value(row: Row, field: str) -> Any:
+    """Return what a row holds under a dotted name, None where it holds nothing.
+
+    A name that is no field of the row is looked for among the question's other fields (`about`). Lists count by their
+    length, so that `hops` is the number of hops.
+    """
+    parts = field.split(".")
+    value: Any = row if parts[0] in row else row.get("about") or {}
+    for part in parts:
+        value = value.get(part) if isinstance(value, dict) else None
+    return len(value) if isinstance(value, list) else value
+
+
+def _label(value: Any) -> str:
+    if value is None or value == "":
+        return NONE
+    return "yes" if value is True else "no" if value is False else str(value)
+
+
+def _fields(row: Row, prefix: str = "") -> list[str]:
+    """Return the names under which a row holds something to group by."""
+    names = []
+    for name, value in row.items():
+        if isinstance(value, dict):
+            names.extend(_fields(value, "" if name == "about" and not prefix else f"{prefix}{name}."))
+        elif isinstance(value, str | int | float | bool | list):
+            names.append(prefix + name)
+    return names
+
+
+def _order(group: str) -> tuple[bool, float, str]:
+    """Sort numbers by size, then words; (none) last."""
+    try:
+        return False, float(group), ""
+    except ValueError:
+        return True, float(group == NONE), group
+
+
+def compare_by(comparison: Comparison, field: str) -> Groups:
+    """Return the scores of a comparison for each value that `field` takes on its questions.
+
+    Whatever a strategy records (`details.inferential_evidence`, `hops`) differs from run to run. The first run that
+    records the field decides, for all runs, so that each group holds the same questions in every run. Of a question
+    asked several times the first answer decides.
+
+    Args:
+        comparison: Of two or more runs.
+        field: A field of a row, with dots for what is inside it, or another field of the question such as `level`.
+
+    Raises:
+        UserError: No run records the field, or it takes more than 20 values.
+    """
+    chosen = next((run for run in comparison.runs if _records(run, field)), None)
+    if chosen is None:
+        known = {name for run in comparison.runs for rows in run.questions for name in _fields(rows[0])}
+        raise unknown("field", field, known)
+    members: dict[str, list[int]] = {}
+    for place, rows in enumerate(chosen.questions):
+        members.setdefault(_label(field_value(rows[0], field)), []).append(place)
+    if len(members) > MOST:
+        raise UserError(
+            f"--by {field} makes {len(members)} groups of {comparison.questions} questions; at most {MOST}."
+        )
+    groups = sorted(members, key=_order)
+    names = list(comparison.metrics)
+    return Groups(
+        field=field,
+        recorded_by=chosen.label,
+        scores={group: score_lines([_part(run, members[group]) for run in comparison.runs], names) for group in groups},
+        sizes={group: len(members[group]) for group in groups},
+        notices=_notices(field, chosen, comparison, [group for group in groups if len(members[group]) < SMALL]),
+    )
+
+
+def _records(run: Run, field: str) -> bool:
+    return any(field_value(rows[0], field) is not None for rows in run.questions)
+
+
+def _part(run: Run, places: Sequence[int]) -> Run:
+    return Run(run.label, run.folder, run.description, [run.questions[place] for place in places])
+
+
+def _notices(field: str, chosen: Run, comparison: Comparison, small: Sequence[str]) -> list[str]:
+    said = [f"Groups are by {field} as recorded by {chosen.label}; p-values are not corrected for several groups."]
+    definitions = comparison.runs[0].description["metrics"]
+    said += oracles_of({name: definitions[name] for name in comparison.metrics})
+    if chosen is not comparison.runs[0]:
+        said.append(f"{comparison.runs[0].label} does not record {field}.")
+    if small:
+        said.append(f"Fewer than {SMALL} questions in {', '.join(small)}: read intervals and p-values as rough.")
+    return said

@@ -1,0 +1,296 @@
+"""Two or more runs side by side, paired on the questions that all of them answered."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.analysis.repeats import by_question, question_values
+from experiments.analysis.statistics import Mean, Paired, mean_of, paired
+from experiments.analysis.summary import derived, faults, interval, number, percent, score_mean
+from experiments.runs.files import RUN, Json, Row, read_json, read_rows
+from optimizers.metrics.cost import COSTS
+from optimizers.metrics.groundedness import oracles_of
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Run:
+    """One of the runs compared: what it was, and its rows of each shared question (one per repeat), in shared order."""
+
+    label: str
+    folder: Path
+    description: Json
+    questions: list[list[Row]]
+
+    @property
+    def rows(self) -> list[Row]:
+        """Return all rows."""
+        return [row for rows in self.questions for row in rows]
+
+
+@dataclass(frozen=True)
+class Line:
+    """One score or cost of one run.
+
+    Args:
+        run: Label of the run.
+        mean: Over the shared questions.
+        against_first: The difference to the first run on the same questions; None for the first run itself.
+    """
+
+    run: str
+    mean: Mean
+    against_first: Paired | None
+
+    def as_dict(self) -> Json:
+        """Return the fields for JSON."""
+        return {
+            **self.mean.as_dict(),
+            "against_first": None if self.against_first is None else self.against_first.as_dict(),
+        }
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The numbers of several runs on the same questions.
+
+    Args:
+        runs: In the order given; differences are against the first.
+        questions: How many questions all runs answered.
+        metrics: Metric name -> one line per run.
+        costs: Cost name -> one line per run.
+        faults: Run label -> counts of errors, abstentions, parse failures, truncated prompts.
+        notices: What to bear in mind, in plain words.
+    """
+
+    runs: list[Run]
+    questions: int
+    metrics: dict[str, list[Line]]
+    costs: dict[str, list[Line]]
+    faults: dict[str, dict[str, int]]
+    notices: list[str]
+
+    def as_dict(self) -> Json:
+        """Return everything for JSON."""
+
+        def lines(of: dict[str, list[Line]]) -> Json:
+            return {name: {line.run: line.as_dict() for line in several} for name, several in of.items()}
+
+        return {
+            "runs": [
+                {"label": run.label, "program": run.description["program"], "lm": run.description["lm"]}
+                for run in self.runs
+            ],
+            "questions": self.questions,
+            "metrics": lines(self.metrics),
+            "costs": lines(self.costs),
+            "faults": self.faults,
+            "notices": self.notices,
+        }
+
+    def as_table(self) -> "Group":
+        """Return what a terminal shows: scores with their differences, costs and faults, notices."""
+        from rich.console import Group
+        from rich.text import Text
+
+        notices = [Text(f"Note: {notice}", style="yellow") for notice in self.notices]
+        title = f"{self.questions} questions; scores in percent with 95 % intervals"
+        scores = score_table(title, self.metrics, self.questions, caption=caption_against(self.runs[0].label))
+        return Group(scores, self._cost_table(), *notices)
+
+    def _cost_table(self) -> "Table":
+        table = _table("Mean cost per question, and what went wrong in all", ("", *(run.label for run in self.runs)))
+        for name, lines in self.costs.items():
+            table.add_row(name.replace("_", " "), *(number(line.mean.mean) for line in lines))
+        table.add_section()
+        for name in next(iter(self.faults.values())):
+            table.add_row(name.replace("_", " "), *(str(self.faults[run.label][name]) for run in self.runs))
+        return table
+
+
+def _table(title: str, headings: Sequence[str], *, caption: str | None = None) -> "Table":
+    """Return a table without vertical rules, so that it fits 80 columns; numbers to the right."""
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(
+        title=escape(title),
+        title_justify="left",
+        caption=escape(caption) if caption else None,
+        caption_justify="left",
+        box=box.SIMPLE_HEAD,
+        padding=(0, 1),
+    )
+    for position, heading in enumerate(headings):
+        left = heading in ("metric", "run") or not position
+        table.add_column(escape(heading), justify="left" if left else "right", overflow="fold" if left else "ellipsis")
+    return table
+
+
+def caption_against(label: str) -> str:
+    """Return what the columns of differences mean."""
+    return f"Differences are against {label}; p by McNemar's test for 0/1 scores, else by a t-test."
+
+
+def score_table(title: str, metrics: dict[str, list[Line]], questions: int, *, caption: str | None = None) -> "Table":
+    """Return a table with a line per metric and run.
+
+    Args:
+        title: Says how many questions it is over.
+        metrics: Metric name -> one line per run.
+        questions: Their number: n is told where it is another, because some questions lack a metric's gold.
+        caption: Stands below.
+    """
+    from rich.markup import escape
+
+    table = _table(title, ("metric", "run", "mean", "difference", "p"), caption=caption)
+    for name, lines in metrics.items():
+        for position, line in enumerate(lines):
+            n = "" if line.mean.n == questions else f" (n={line.mean.n})"
+            unparsed = f" ({line.mean.unparsed} unparsed)" if line.mean.unparsed else ""
+            mean = f"{percent(line.mean.mean)} {_brackets(interval(line.mean))}{unparsed}"
+            heading = "" if position else escape(name + n)
+            table.add_row(heading, escape(line.run), mean, *_difference(line.against_first))
+        table.add_section()
+    return table
+
+
+def _brackets(spread: str) -> str:
+    return f"[{spread}]".replace("[", r"\[") if spread else ""
+
+
+def p_text(result: Paired) -> str:
+    """Return the p-value for people: "1 (same)" where nothing differs, "-" where there is none."""
+    if result.p is None:
+        return "-"
+    if result.identical:
+        return "1 (same)"
+    return "< .001" if result.p < 0.001 else f"{result.p:.3f}"
+
+
+def _difference(result: Paired | None) -> tuple[str, str]:
+    if result is None or result.difference is None:
+        return "", ""
+    signed = f"{100 * result.difference:+.1f}"
+    if result.low is None or result.high is None:
+        return signed, p_text(result)
+    return f"{signed} {_brackets(f'{100 * result.low:+.1f} to {100 * result.high:+.1f}')}", p_text(result)
+
+
+def labels_of(folders: Sequence[Path]) -> list[str]:
+    """Return the shortest ends of the paths that tell the folders apart."""
+    parts = [folder.resolve().parts for folder in folders]
+    for length in range(1, max(map(len, parts)) + 1):
+        labels = ["/".join(part[-length:]) for part in parts]
+        if len(set(labels)) == len(labels):
+            return labels
+    raise UserError("A run is named twice. Name each run once.")
+
+
+def _load(folders: Sequence[Path]) -> list[Run]:
+    """Read the runs and keep the rows of questions that all of them have, with the same wording."""
+    asked = [by_question(read_rows(folder, whole=True)) for folder in folders]
+    descriptions = [read_json(folder / RUN) for folder in folders]
+    for folder, own in zip(folders, asked, strict=True):
+        if not own:
+            raise UserError(f"{folder} has no answered question yet. Run it first.")
+    shared = sorted(key for key in asked[0] if all(key in rows for rows in asked[1:]))  # not as threads finished
+    if not shared:
+        raise UserError("These runs share no question. Compare runs over the same question file.")
+    return [
+        Run(label, folder, description, [own[key] for key in shared])
+        for label, folder, description, own in zip(labels_of(folders), folders, descriptions, asked, strict=True)
+    ]
+
+
+def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]], dropped: Sequence[str]) -> list[str]:
+    shared = len(runs[0].questions)
+    notices = [
+        f"{run.label} is over {run.description['questions']['n']} questions, of which {shared} are compared."
+        for run in runs
+        if run.description["questions"]["n"] != shared
+    ]
+    notices += [
+        f"{run.label} asks each question {run.description['repeats']} times; its scores are means over them."
+        for run in runs
+        if run.description.get("repeats", 1) > 1
+    ]
+    notices += oracles_of({name: runs[0].description["metrics"][name] for name in metrics})
+    for place, run in enumerate(runs):
+        of_means = derived({name: lines[place].mean for name, lines in metrics.items()})
+        notices += [f"{name}, {run.label}: {percent(value)}." for name, value in of_means.items()]
+    if dropped:
+        notices.append(f"Not in every run, or not by the same definition, so left out: {', '.join(dropped)}.")
+    if len({run.description["questions"]["sha256"] for run in runs}) > 1:
+        notices.append("The question files differ; questions of the same id and wording are paired.")
+    said = [
+        f"{name}, {line.run}: {line.against_first.notice}"
+        for name, lines in metrics.items()
+        for line in lines
+        if line.against_first and line.against_first.notice
+    ]
+    small = [text.split(": ", 1)[1] for text in said if "is too small" in text]
+    return [*notices, *dict.fromkeys(small), *(text for text in said if "is too small" not in text)]
+
+
+def _lines(runs: Sequence[Run], values: Sequence[Sequence[float | None]], means: Sequence[Mean]) -> list[Line]:
+    return [
+        Line(run.label, mean, None if position == 0 else paired(values[0], own))
+        for position, (run, own, mean) in enumerate(zip(runs, values, means, strict=True))
+    ]
+
+
+def _score(metric: str, row: Row) -> float | None:
+    return row["scores"].get(metric)
+
+
+def score_lines(runs: Sequence[Run], names: Sequence[str]) -> dict[str, list[Line]]:
+    """Return a line per run for each metric, on the questions that the runs hold in the same order."""
+    lines = {}
+    for name in names:
+        values = [question_values(run.questions, partial(_score, name)) for run in runs]
+        lines[name] = _lines(runs, values, [score_mean(run.questions, name) for run in runs])
+    return lines
+
+
+def _cost_lines(runs: Sequence[Run]) -> dict[str, list[Line]]:
+    lines = {}
+    for name, cost in COSTS.items():
+        values = [question_values(run.questions, cost.function) for run in runs]
+        lines[name] = _lines(runs, values, [mean_of(own) for own in values])
+    return lines
+
+
+def compare_runs(folders: Sequence[Path | str]) -> Comparison:
+    """Compare runs on the questions that all of them answered; differences are against the first.
+
+    Args:
+        folders: Folders of two or more runs (`experiments/runs/files.py`).
+
+    Raises:
+        UserError: There are fewer than two folders, one holds no run, or the runs share no question or no metric.
+    """
+    if len(folders) < 2:
+        raise UserError(f"Comparing needs two or more runs, got {len(folders)}. Name their folders.")
+    runs = _load([Path(folder) for folder in folders])
+    defined: list[dict[str, Any]] = [run.description["metrics"] for run in runs]
+    names = [name for name in defined[0] if all(other.get(name) == defined[0][name] for other in defined)]
+    if not names:
+        raise UserError("These runs share no metric. Evaluate them again with the same --metrics.")
+    dropped = sorted({name for metrics in defined for name in metrics} - set(names))
+    metrics = score_lines(runs, names)
+    return Comparison(
+        runs=runs,
+        questions=len(runs[0].questions),
+        metrics=metrics,
+        costs=_cost_lines(runs),
+        faults={run.label: faults(run.rows) for run in runs},
+        notices=_notices(runs, metrics, dropped),
+    )

@@ -1,0 +1,138 @@
+"""Pictures for reports, drawn without a screen."""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+from statistics import mean, median
+from typing import TYPE_CHECKING
+
+from experiments.runs.files import writing
+from signatures.common.errors import UserError
+from signatures.common.files import atomic_write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from experiments.analysis.statistics import Mean
+
+_COLOURS = ("#2f5fd0", "#d9822b", "#1a7f4b", "#8a4fbf", "#b42318", "#5b6472")
+_MOST_BINS = 40
+
+
+def token_histogram(groups: Mapping[str, Sequence[int]], path: Path, *, title: str) -> Path:
+    """Draw how many tokens questions took, one panel per group on the same bins, and return the path.
+
+    After GenGround's Figure 6 (https://arxiv.org/abs/2406.14891): a frequency histogram with the mean as a dashed line.
+    Each group is scaled to shares of its own questions, because groups differ in size; its heading states size, mean
+    and median. Groups may be programs, or the questions for which RetroRAG made inferences and those for which it did
+    not (https://arxiv.org/abs/2501.05475, "Effectiveness of evidence").
+
+    Args:
+        groups: Name of a group -> tokens of each of its questions, prompt and completion of all LM calls. A group
+            without questions is named and draws nothing.
+        path: The PNG file, written whole or not at all.
+        title: Heading of the picture.
+
+    Raises:
+        UserError: No group holds a question, a count is negative, or the file cannot be written.
+    """
+    counts = {name: [int(count) for count in of] for name, of in groups.items()}
+    everything = [count for of in counts.values() for count in of]
+    if not everything:
+        raise UserError(f"There are no token counts to draw for {title!r}. Give a run with answered questions.")
+    if min(everything) < 0:
+        raise UserError(f"A question cannot take {min(everything)} tokens. Counts start at 0.")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    # No pyplot: it would choose a screen and keep every figure alive.
+    figure = Figure(figsize=(7.2, 1.8 + 1.1 * len(counts)), dpi=150, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
+    panels = figure.subplots(len(counts), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    edges = _edges(everything)
+    for axes, (name, of), colour in zip(panels, counts.items(), cycle(_COLOURS), strict=False):
+        _draw(axes, name, of, edges, colour)
+    figure.suptitle(_plain(title), x=0.01, ha="left", fontsize=12)
+    figure.supylabel("share of questions, %", fontsize=9)
+    panels[-1].set_xlabel("tokens per question (prompt and completion)")
+    panels[-1].xaxis.set_major_formatter("{x:,.0f}")
+    panels[-1].set_xlim(edges[0], edges[-1])
+    path = Path(path)
+    with writing(path), atomic_write(path, "wb") as file:
+        canvas.print_png(file)
+    return path
+
+
+def curves(lines: Mapping[str, Mapping[int, "Mean"]], path: Path, *, title: str, x_label: str, y_label: str) -> Path:
+    """Draw means with their 95 % intervals against a whole number, one line per name, and return the path.
+
+    Args:
+        lines: Name of a line -> place on the horizontal axis -> mean in [0, 1], drawn in percent. A mean without any
+            value is left out.
+        path: The PNG file, written whole or not at all.
+        title: Heading of the picture.
+        x_label: What the places are.
+        y_label: What the means are.
+
+    Raises:
+        UserError: There is nothing to draw, or the file cannot be written.
+    """
+    drawn = {
+        name: [(place, there) for place, there in sorted(of.items()) if there.mean is not None]
+        for name, of in lines.items()
+    }
+    if not any(drawn.values()):
+        raise UserError(f"There are no means to draw for {title!r}. Give runs with scored questions.")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 4.2), dpi=150, layout="constrained")
+    canvas = FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for (name, points), colour in zip(drawn.items(), cycle(_COLOURS), strict=False):
+        places, heights, below, above = [], [], [], []
+        for place, of_place in points:
+            value = of_place.mean or 0.0
+            places.append(place)
+            heights.append(100 * value)
+            below.append(100 * (value - (value if of_place.low is None else of_place.low)))
+            above.append(100 * ((value if of_place.high is None else of_place.high) - value))
+        spread = [below, above]
+        axes.errorbar(places, heights, yerr=spread, color=colour, marker="o", capsize=3, label=_plain(name))
+    axes.set_title(_plain(title), loc="left", fontsize=12)
+    axes.set_xlabel(_plain(x_label))
+    axes.set_ylabel(_plain(y_label))
+    axes.set_xticks(sorted({place for points in drawn.values() for place, _ in points}))
+    axes.set_ylim(0, 100)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.legend(frameon=False, fontsize=9, loc="outside lower left", ncols=min(3, len(drawn)))
+    path = Path(path)
+    with writing(path), atomic_write(path, "wb") as file:
+        canvas.print_png(file)
+    return path
+
+
+def _plain(text: str) -> str:
+    return text.replace("$", r"\$")  # matplotlib would read formulas
+
+
+def _edges(counts: Sequence[int]) -> list[float]:
+    """Return bin edges of equal width over all counts, as many bins as the square root of their number."""
+    low, high = float(min(counts)), float(max(counts))
+    bins = min(_MOST_BINS, max(8, math.ceil(math.sqrt(len(counts)))))
+    if low == high:
+        low, high = low - bins / 2, high + bins / 2  # one bar in the middle
+    return [low + (high - low) * step / bins for step in range(bins + 1)]
+
+
+def _draw(axes: "Axes", name: str, counts: Sequence[int], edges: Sequence[float], colour: str) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    label = f"{_plain(name)}: no questions"
+    if counts:
+        middle = mean(counts)
+        label = f"{_plain(name)}: n = {len(counts):,}, mean {middle:,.0f}, median {median(counts):,.0f}"
+        share = [100 / len(counts)] * len(counts)
+        axes.hist(counts, bins=list(edges), weights=share, color=colour, alpha=0.6)
+        axes.axvline(middle, color=colour, linestyle="--", linewidth=1.2)
+    axes.set_title(label, loc="left", fontsize=9)

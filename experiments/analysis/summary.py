@@ -1,0 +1,218 @@
+"""What a run comes to: means with intervals, costs, and everything that went wrong, counted."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.analysis.repeats import Spread, by_question, question_values, spread, stability
+from experiments.analysis.statistics import Mean, f1_of_means, mean_of, too_small
+from experiments.runs.files import RUN, SUMMARY, Json, Row, read_json, read_rows, write_json
+from optimizers.metrics.cost import COSTS
+from optimizers.metrics.groundedness import oracles_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """The numbers of one run.
+
+    Args:
+        folder: Where the run stands.
+        program: Its name in the catalog.
+        lm: Id of the LM.
+        questions: Questions the run is over.
+        answered: Rows there are, failed ones included; one per question, or one per question and repeat.
+        metrics: Metric name -> mean over questions; a failed question counts 0 in it.
+        costs: Cost name -> mean per asking of a question.
+        errors: Rows that ended in an exception.
+        abstentions: Rows in which the program declined to answer.
+        parse_failures: Replies that could not be read, over all rows.
+        truncated: Prompts that had to be cut, over all rows.
+        stopped: Why the run ended early; None when it did not.
+        notice: What to bear in mind; None when nothing.
+        repeats: How often each question is asked.
+        spreads: Metric name -> how its mean differs between repeats; empty without repeats.
+        stability: How alike the trajectories of a question's repeats are; empty without repeats.
+        judging: What judges cost in all, which is no cost of the program; empty where none was asked.
+        derived: Name -> what is made of means, such as the harmonic mean of key-facts precision and recall.
+        oracles: Which metrics an entailment oracle made, with its measured agreement with people.
+    """
+
+    folder: str
+    program: str
+    lm: str
+    questions: int
+    answered: int
+    metrics: dict[str, Mean]
+    costs: dict[str, Mean]
+    errors: int
+    abstentions: int
+    parse_failures: int
+    truncated: int
+    stopped: str | None
+    notice: str | None
+    repeats: int = 1
+    spreads: dict[str, Spread] = field(default_factory=dict)
+    stability: dict[str, Mean] = field(default_factory=dict)
+    judging: dict[str, float] = field(default_factory=dict)
+    derived: dict[str, float] = field(default_factory=dict)
+    oracles: list[str] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every question has its rows."""
+        return self.answered == self.questions * self.repeats
+
+    def as_dict(self) -> Json:
+        """Return the fields for JSON."""
+        return {**asdict(self), "complete": self.complete}
+
+    def as_table(self) -> "Table":
+        """Return a table for people: scores in percent, costs per question, faults as counts."""
+        from rich.markup import escape
+        from rich.table import Table
+
+        what = "questions" if self.repeats == 1 else f"answers, {self.repeats} per question"
+        title = f"{self.program} on {self.lm}: {self.answered} of {self.questions * self.repeats} {what}"
+        table = Table(title=escape(title), caption=escape(self.stopped or self.notice or ""))
+        table.title_justify = table.caption_justify = "left"
+        for heading in ("", "mean", "95 % interval", "n", "undefined", "unparsed"):
+            table.add_column(heading, justify="left" if not heading else "right")
+        for name, mean in {**self.metrics, **self.stability}.items():
+            excluded = (str(mean.undefined or ""), str(mean.unparsed or ""))
+            table.add_row(escape(name), percent(mean.mean), interval(mean), str(mean.n), *excluded)
+            if name in self.spreads:
+                table.add_row(*_spread_cells(self.spreads[name]))
+        for name, value in self.derived.items():
+            table.add_row(escape(name), percent(value))
+        table.add_section()
+        for name, mean in self.costs.items():
+            table.add_row(f"{name} per question", number(mean.mean), interval(mean, number), str(mean.n))
+        table.add_section()
+        for name in FAULTS:
+            count = getattr(self, name)
+            share = percent(count / self.answered) + " %" if name in PER_ROW and self.answered else ""
+            table.add_row(name.replace("_", " "), str(count), share, str(self.answered))
+        for name, count in self.judging.items():
+            table.add_row(f"judge {name.replace('_', ' ')}", f"{count:,.2f}" if name == "usd" else f"{count:,.0f}")
+        return table
+
+
+def _spread_cells(spread: Spread) -> tuple[str, ...]:
+    deviation = "" if spread.deviation is None else f"sd {percent(spread.deviation)}"
+    return "  between repeats", deviation, f"{percent(spread.low)} to {percent(spread.high)}", str(len(spread.means))
+
+
+def percent(value: float | None) -> str:
+    """Return a share as percent with one decimal, "-" for None."""
+    return "-" if value is None else f"{100 * value:.1f}"
+
+
+def number(value: float | None) -> str:
+    """Return a cost with as many decimals as it needs, "-" for None."""
+    return "-" if value is None else f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}"
+
+
+def interval(mean: Mean, show: Any = percent) -> str:
+    """Return the interval of a mean as text, "" when it has none."""
+    return "" if mean.low is None else f"{show(mean.low)} to {show(mean.high)}"
+
+
+FAULTS = ("errors", "abstentions", "parse_failures", "truncated")
+PER_ROW = ("errors", "abstentions")  # at most one in a row, so that a rate makes sense
+
+
+def faults(rows: Sequence[Row]) -> dict[str, int]:
+    """Return the counts of errors, abstentions, parse failures and truncated prompts."""
+    return {
+        "errors": sum(row["error"] is not None for row in rows),
+        "abstentions": sum(bool(row["abstained"]) for row in rows),
+        "parse_failures": sum(int(row["parse_failures"]) for row in rows),
+        "truncated": sum(int(row["truncated"]) for row in rows),
+    }
+
+
+def score_mean(questions: Iterable[Sequence[Row]], metric: str, *, missing: int = 0) -> Mean:
+    """Return the mean of a metric over questions, with everything that was left out or could not be read counted.
+
+    Args:
+        questions: The rows of each question, one per repeat.
+        metric: Its name.
+        missing: Questions that have no row yet.
+    """
+    questions = list(questions)
+    scored = [row for rows in questions for row in rows if row["scores"].get(metric) is not None]
+    return replace(
+        mean_of(question_values(questions, lambda row: row["scores"].get(metric))),
+        unparsed=sum(row.get("unparsed", {}).get(metric, 0) for row in scored),
+        abstained=sum(bool(row["abstained"]) for row in scored),
+        missing=missing,
+    )
+
+
+def derived(metrics: Mapping[str, Mean]) -> dict[str, float]:
+    """Return the F1 that tables of key facts print, of the means of precision and recall, where a run has both."""
+    precision, recall = (metrics.get(f"keyfacts_{part}") for part in ("precision", "recall"))
+    f1 = f1_of_means(precision.mean, recall.mean) if precision and recall else None
+    return {} if f1 is None else {"keyfacts_f1[of means]": f1}
+
+
+def _judging(rows: Sequence[Row]) -> dict[str, float]:
+    totals: Counter[str] = Counter()
+    for row in rows:
+        totals.update(row.get("judging") or {})
+    return dict(totals)
+
+
+def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
+    """Read a run and return its summary, at whatever state it is.
+
+    Raises:
+        UserError: `folder` holds no run.
+    """
+    description = read_json(folder / RUN)
+    rows = read_rows(folder)
+    repeats = description.get("repeats", 1)
+    # Threads finish in any order; the same answers shall give the same interval.
+    questions = list(by_question(rows).values())
+    asked = description["questions"]["n"]
+    left = asked * repeats - len(rows)
+    what = "questions are not answered yet" if repeats == 1 else "answers are not there yet"
+    several = repeats > 1
+    metrics = {name: score_mean(questions, name, missing=asked - len(questions)) for name in description["metrics"]}
+    return RunSummary(
+        folder=str(folder),
+        program=description["program"]["name"],
+        lm=description["lm"]["id"],
+        questions=asked,
+        answered=len(rows),
+        metrics=metrics,
+        costs={name: mean_of(question_values(questions, cost.function)) for name, cost in COSTS.items()},
+        **faults(rows),
+        stopped=stopped,
+        notice=" ".join(
+            filter(None, [f"{left} of {asked * repeats} {what}." if left else "", too_small(len(questions))])
+        )
+        or None,
+        repeats=repeats,
+        spreads={name: _spread(rows, name, repeats) for name in description["metrics"]} if several else {},
+        stability=stability(questions) if several else {},
+        judging=_judging(rows),
+        derived=derived(metrics),
+        oracles=oracles_of(description["metrics"]),
+    )
+
+
+def _spread(rows: Sequence[Row], metric: str, repeats: int) -> Spread:
+    return spread(rows, lambda row: row["scores"].get(metric), repeats)
+
+
+def write_summary(folder: Path, *, stopped: str | None = None) -> RunSummary:
+    """Summarise a run and write `summary.json`, whole or not at all."""
+    summary = summarise(folder, stopped=stopped)
+    write_json(folder / SUMMARY, summary.as_dict())
+    return summary

@@ -1,0 +1,128 @@
+"""One question in several runs: how each of them went about it, side by side."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.analysis.compare import labels_of
+from experiments.runs.files import RUN, Json, Row, read_json, read_rows, repeat_of
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Traces:
+    """The rows of one question.
+
+    Args:
+        question: Its id.
+        text: What was asked.
+        golds: Accepted answers.
+        rows: Label of a run (with the number of the repeat where there are several) -> its row; None where the run has
+            not answered the question.
+    """
+
+    question: str
+    text: str
+    golds: list[str]
+    rows: dict[str, Row | None]
+
+    def as_dict(self) -> Json:
+        """Return everything for JSON, each row as it stands in its run."""
+        return {"id": self.question, "question": self.text, "answers": self.golds, "runs": self.rows}
+
+    def as_table(self) -> "Table":
+        """Return what a terminal shows: a column per run, a line per hop."""
+        from rich import box
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(
+            title=escape(f"{self.question}: {self.text}"),
+            caption=escape(f"gold: {' / '.join(self.golds) or 'none'}"),
+            title_justify="left",
+            caption_justify="left",
+            box=box.SIMPLE_HEAD,
+            show_lines=True,
+        )
+        table.add_column("")
+        for label in self.rows:
+            table.add_column(escape(label), ratio=1, overflow="fold")
+        cells = [_cells(row) for row in self.rows.values()]
+        for heading in _headings(cells):
+            table.add_row(heading, *(escape(own.get(heading, "")) for own in cells))
+        return table
+
+
+def _headings(cells: Sequence[dict[str, str]]) -> list[str]:
+    """Return the headings that any column fills: the answer first, hops in order, then the rest."""
+    used = {heading for own in cells for heading, text in own.items() if text}
+    most = max((len([heading for heading in own if heading.startswith("hop ")]) for own in cells), default=0)
+    order = ["answer", "response", "scores", *(f"hop {number}" for number in range(1, most + 1))]
+    return [heading for heading in [*order, "cited", "details", "cost", "error"] if heading in used]
+
+
+def _cells(row: Row | None) -> dict[str, str]:
+    if row is None:
+        return {"answer": "not answered in this run"}
+    answer = row["answer"] or "no answer"
+    tokens = row["prompt_tokens"] + row["completion_tokens"] + row["cached_tokens"]
+    return {
+        "answer": f"{answer} (abstained)" if row["abstained"] else answer,
+        "response": row["response"] if row["response"] != row["answer"] else "",
+        "scores": "\n".join(f"{name} {_number(value)}" for name, value in row["scores"].items()),
+        **{f"hop {number}": _hop(hop) for number, hop in enumerate(row["hops"], start=1)},
+        "cited": "\n".join(f"[{one['id']}] {one['title']}" for one in row["cited_passages"]),
+        "details": "\n".join(f"{name}: {_text(value)}" for name, value in (row.get("details") or {}).items()),
+        "cost": f"{row['calls']} LM calls, {tokens} tokens, {row['rounds']} rounds",
+        "error": row["error"] or "",
+    }
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _text(value: Any, most: int = 300) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _hop(hop: Json) -> str:
+    lines = [str(hop["question"]), f"-> {hop['answer'] or 'no answer'}"]
+    if hop.get("draft") is not None and hop["draft"] != hop["answer"]:
+        lines.append(f"draft: {hop['draft']}")
+    if hop.get("verdict"):
+        lines.append(f"verdict: {hop['verdict']}")
+    if hop.get("evidence"):
+        lines.append(f"“{hop['evidence']}”")
+    if hop.get("passage_ids"):
+        lines.append(f"read: {', '.join(hop['passage_ids'])}")
+    return "\n".join(lines)
+
+
+def traces(folders: Sequence[Path | str], question: str) -> Traces:
+    """Return what each run did with one question.
+
+    Args:
+        folders: Folders of one or more runs.
+        question: Its id.
+
+    Raises:
+        UserError: A folder holds no run, or none of the runs has a row of that id.
+    """
+    paths = [Path(folder) for folder in folders]
+    found: dict[str, Row | None] = {}
+    for label, folder in zip(labels_of(paths), paths, strict=True):
+        repeats = read_json(folder / RUN).get("repeats", 1)
+        rows = {repeat_of(row): row for row in read_rows(folder, whole=True) if str(row["id"]) == question}
+        for repeat in range(1, repeats + 1):
+            found[label if repeats == 1 else f"{label} #{repeat}"] = rows.get(repeat)
+    first = next((row for row in found.values() if row is not None), None)
+    if first is None:
+        raise UserError(f"No run has answered a question with the id {question!r}. Ids stand in rows.jsonl of a run.")
+    return Traces(question, first["question"], list(first["answers"]), found)

@@ -1,0 +1,1 @@
+"""Judgements by LMs and by people, and key facts for questions."""

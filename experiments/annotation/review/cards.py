@@ -1,0 +1,99 @@
+"""What is put before people: a card holds a question with its references, and the items to judge on it."""
+
+from collections.abc import Iterable, Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from signatures.common.files import sha256_text
+from signatures.types import Passage
+
+
+class _Shown(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Item(_Shown):
+    """One thing to judge: a key fact, a sentence, an answer or a hop.
+
+    Args:
+        id: Says nothing about where the item comes from; the key of decisions and of rated CSV files.
+        part: Its place in the question's key facts, or in the answer's sentences or hops, from 0.
+        text: What is judged.
+        details: Further lines as (label, text), such as a hop's first answer.
+    """
+
+    id: str
+    part: int
+    text: str
+    details: list[tuple[str, str]] = []
+
+
+class Step(_Shown):
+    """One hop or sub-question, shown to follow the reasoning."""
+
+    question: str
+    answer: str
+
+
+class Reference(_Shown):
+    """A passage shown beside the items.
+
+    Args:
+        title: Its title, or its id where it has none.
+        segments: Its text in pieces, each with whether it is a gold sentence.
+        gold: Whether the benchmark names the passage as gold.
+    """
+
+    title: str
+    segments: list[tuple[str, bool]]
+    gold: bool
+
+
+class Card(_Shown):
+    """One screen.
+
+    Args:
+        id: Of the card.
+        question_id: Of the question in its file.
+        question: What was asked.
+        golds: Accepted short answers.
+        steps: The gold decomposition for key facts, the answer's hops for ratings.
+        response: The answer that is rated; None for key facts.
+        references: Gold first, then what the answer cites.
+        run: Label of the run the answer is from, hidden from people; None for key facts.
+        items: What is judged, at least one.
+    """
+
+    id: str
+    question_id: str
+    question: str
+    golds: list[str] = []
+    steps: list[Step] = []
+    response: str | None = None
+    references: list[Reference] = []
+    run: str | None = None
+    items: list[Item]
+
+
+def opaque_id(*parts: object) -> str:
+    """Return twelve hexadecimal digits that stand for `parts`, the same on every machine."""
+    return sha256_text("\x1f".join(map(str, parts)))[:12]
+
+
+def segments(text: str, gold: Iterable[str]) -> list[tuple[str, bool]]:
+    """Return `text` cut at the sentences of `gold`, each piece with whether it is one; joined they give `text`."""
+    spans = sorted((start, start + len(part)) for part in gold if part and (start := text.find(part)) >= 0)
+    pieces, done = [], 0
+    for start, end in spans:
+        if start < done:
+            continue  # two sentences that overlap: the first is marked
+        pieces += [(text[done:start], False), (text[start:end], True)]
+        done = end
+    return [(piece, marked) for piece, marked in [*pieces, (text[done:], False)] if piece]
+
+
+def reference(passage: Passage, *, gold: bool, gold_sentences: Sequence[int] = ()) -> Reference:
+    """Return a passage as it is shown; gold sentences (numbers from 0) are marked where it carries its sentences."""
+    sentences = getattr(passage, "sentences", None) or []
+    marked = [sentences[number] for number in gold_sentences if number < len(sentences)]
+    return Reference(title=passage.title or passage.id, segments=segments(passage.text, marked), gold=gold)

@@ -1,0 +1,167 @@
+"""The page of a review, served to this machine alone.
+
+Any page in the browser can send requests to a server on the loopback address. So every address holds a random token,
+the Host header must name this server (a foreign name that points here is refused), and a decision must come as JSON
+from the page itself.
+"""
+
+import contextlib
+import hmac
+import json
+import secrets
+from collections.abc import Iterator
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from experiments.annotation.review.session import Session
+from signatures.common.errors import UserError
+
+_HERE = Path(__file__).parent
+_FILES = {
+    "": ("page.html", "text/html; charset=utf-8"),
+    "page.css": ("page.css", "text/css; charset=utf-8"),
+    "page.js": ("page.js", "text/javascript; charset=utf-8"),
+}
+LARGEST = 64 * 1024  # bytes of a request's body
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class _Posted(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    item: str
+    value: str | None
+    text: str | None = None
+
+
+class _Refused(Exception):
+    def __init__(self, status: HTTPStatus, why: str):
+        super().__init__(why)
+        self.status = status
+
+
+class _Server(ThreadingHTTPServer):
+    def __init__(self, session: Session, port: int):
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.session, self.token = session, secrets.token_urlsafe(24)
+        self.hosts = {f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}"}
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing: a browser that closes a connection is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    server_version, sys_version = "verihop", ""
+    timeout = 30  # a connection that says nothing must not keep its thread
+
+    def do_GET(self) -> None:
+        """Answer with a file of the page, or with the session as JSON."""
+        try:
+            name = self._name()
+            if name == "session":
+                return self._send_json(HTTPStatus.OK, self.server.session.as_dict())
+            if name not in _FILES:
+                raise _Refused(HTTPStatus.NOT_FOUND, "There is nothing here.")
+            file, kind = _FILES[name]
+            self._send(HTTPStatus.OK, kind, (_HERE / file).read_bytes())
+        except _Refused as refused:
+            self._send_json(refused.status, {"error": str(refused)})
+
+    def do_POST(self) -> None:
+        """Record a decision; the answer is sent once it is on the disk."""
+        try:
+            if self._name() != "decisions":
+                raise _Refused(HTTPStatus.NOT_FOUND, "There is nothing here.")
+            self._check_origin()
+            posted = self._posted()
+            try:
+                decision = self.server.session.decide(posted.item, posted.value, posted.text)
+            except UserError as error:
+                raise _Refused(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
+            saved = {"item": decision.item, "value": decision.value, "text": decision.text, "time": decision.time}
+            self._send_json(HTTPStatus.OK, saved)
+        except _Refused as refused:
+            self.close_connection = True  # its body may be unread
+            self._send_json(refused.status, {"error": str(refused)})
+
+    def _name(self) -> str:
+        """Return what is asked for, once Host and token are right."""
+        if self.headers.get("Host", "").lower() not in self.server.hosts:
+            raise _Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server answers to 127.0.0.1 only.")
+        token, _, name = self.path.removeprefix("/").partition("/")
+        if not hmac.compare_digest(token.encode(), self.server.token.encode()):
+            raise _Refused(HTTPStatus.FORBIDDEN, "Open the address that the command printed.")
+        return name
+
+    def _check_origin(self) -> None:
+        origin = self.headers.get("Origin")
+        if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
+            raise _Refused(HTTPStatus.FORBIDDEN, "Decisions come from the page itself.")
+        if self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+            raise _Refused(HTTPStatus.FORBIDDEN, "Decisions come from the page itself.")
+        if self.headers.get_content_type() != "application/json":
+            raise _Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send application/json.")
+
+    def _posted(self) -> _Posted:
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit()):
+            raise _Refused(HTTPStatus.LENGTH_REQUIRED, "Say how long the body is.")
+        if int(length) > LARGEST:
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body may have {LARGEST:,} bytes.")
+        try:
+            return _Posted.model_validate_json(self.rfile.read(int(length)))
+        except ValidationError as error:
+            raise _Refused(HTTPStatus.BAD_REQUEST, f"Not a decision: {error.errors()[0]['msg']}.") from error
+
+    def _send_json(self, status: HTTPStatus, value: object) -> None:
+        # As ASCII: half a surrogate pair, which a model can write, has no place in UTF-8.
+        self._send(status, "application/json", json.dumps(value).encode())
+
+    def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
+        self.send_response(status)
+        for name, value in {**_HEADERS, "Content-Type": kind, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Print nothing: addresses hold the token."""
+
+
+@contextlib.contextmanager
+def serving(session: Session, port: int = 0) -> Iterator[str]:
+    """Serve the page of a session while the block runs, and give its address.
+
+    Args:
+        session: Whose decisions are taken.
+        port: On 127.0.0.1; 0 for any free one.
+
+    Raises:
+        UserError: The port is taken.
+    """
+    try:
+        server = _Server(session, port)
+    except OSError as error:
+        raise UserError(
+            f"Port {port} cannot be opened ({error.strerror}). Choose another, or leave --port out."
+        ) from None
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/{server.token}/"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,128 @@
+"""One person's sitting: what is put before them, and what they decide. Others' judgements stay hidden."""
+
+import threading
+from dataclasses import dataclass
+
+from experiments.annotation.review.cards import Card, Item
+from experiments.annotation.review.decisions import Decision, DecisionLog, Ratings, wanted
+from experiments.annotation.review.folder import Review
+from experiments.annotation.review.scales import EDIT
+from experiments.runs.files import Json
+from signatures.common.errors import UserError
+
+LONGEST = 2000  # characters of an edited key fact
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a person is: items decided by them, and all that are theirs to decide."""
+
+    decided: int
+    total: int
+
+
+class Session:
+    """A reviewer at work on a review; the page and the terminal mode both stand on it."""
+
+    def __init__(self, review: Review, log: DecisionLog, reviewer: str):
+        self.review, self.reviewer = review, reviewer
+        self._log = log
+        self._lock = threading.Lock()
+
+    @property
+    def ratings(self) -> Ratings:
+        """What stands now, of everybody."""
+        return self._log.ratings
+
+    def mine(self, item: Item) -> Decision | None:
+        """Return what this person decided on an item, None when nothing stands."""
+        return self.ratings.by(item.id, self.reviewer)
+
+    def theirs(self, item: Item) -> bool:
+        """Return whether an item is this person's: decided by them, or one that needs one more judgement."""
+        if self.mine(item) is not None:
+            return True
+        return wanted(self.ratings.of(item.id), self.review.scale, self.review.raters)
+
+    def cards(self) -> list[tuple[Card, list[Item]]]:
+        """Return the cards with this person's items, in the review's order, those with something undecided first."""
+        chosen = [(card, [item for item in card.items if self.theirs(item)]) for card in self.review.cards]
+        return sorted(
+            ((card, items) for card, items in chosen if items),
+            key=lambda pair: all(self.mine(item) is not None for item in pair[1]),
+        )
+
+    def progress(self) -> Progress:
+        """Return how far this person is."""
+        items = [item for _, own in self.cards() for item in own]
+        return Progress(sum(self.mine(item) is not None for item in items), len(items))
+
+    def decide(self, item_id: str, value: str | None, text: str | None = None) -> Decision:
+        """Record a decision and return it once it is on the disk.
+
+        Args:
+            item_id: The item.
+            value: A grade; None takes an earlier decision back.
+            text: The new wording of an edited key fact; one that changes nothing is an acceptance.
+
+        Raises:
+            UserError: The item, the grade or the wording is not acceptable, or nothing can be written.
+        """
+        if item_id not in self.review.items:
+            raise UserError(f"There is no item {item_id!r} in {self.review.folder}.")
+        item = self.review.items[item_id]
+        with self._lock:
+            if value is None:
+                if self.mine(item) is None:
+                    raise UserError("There is no decision to take back.")
+                return self._log.append(item_id, None, self.reviewer)
+            if not self.theirs(item):
+                raise UserError("Others have judged this item already. Load the page anew.")
+            value = self.review.scale.grade(value).value
+            if value != EDIT:
+                return self._log.append(item_id, value, self.reviewer)
+            wording = _wording(text)
+            if wording == item.text:
+                return self._log.append(item_id, "accept", self.reviewer)
+            return self._log.append(item_id, EDIT, self.reviewer, wording)
+
+    def as_dict(self) -> Json:
+        """Return all that the page shows: no run, and nobody else's judgement."""
+        scale, cards = self.review.scale, self.cards()
+        return {
+            "reviewer": self.reviewer,
+            "scale": scale.name,
+            "unit": scale.unit,
+            "task": scale.task,
+            "edit": EDIT if EDIT in scale.values else None,
+            "longest": LONGEST,
+            "grades": [{"value": grade.value, "label": grade.label, "key": grade.key} for grade in scale.grades],
+            "cards": [self._card(card, items) for card, items in cards],
+        }
+
+    def _card(self, card: Card, items: list[Item]) -> Json:
+        shown = card.model_dump(exclude={"run", "items", "question_id"})
+        return {**shown, "items": [self._item(item) for item in items]}
+
+    def _item(self, item: Item) -> Json:
+        decision = self.mine(item)
+        return {
+            "id": item.id,
+            "text": item.text,
+            "details": item.details,
+            "value": decision.value if decision else None,
+            "edited": decision.text if decision else None,
+        }
+
+
+def _wording(text: str | None) -> str:
+    wording = " ".join((text or "").split())
+    if not wording:
+        raise UserError("An edited key fact needs words. Reject it to remove it.")
+    if len(wording) > LONGEST:
+        raise UserError(f"A key fact may have {LONGEST:,} characters; this one has {len(wording):,}.")
+    try:
+        wording.encode()
+    except UnicodeEncodeError:
+        raise UserError("The text holds half a character (a lone surrogate). Remove it.") from None
+    return wording

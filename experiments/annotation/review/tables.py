@@ -1,0 +1,80 @@
+"""What a review tells, as tables for the terminal."""
+
+from typing import TYPE_CHECKING
+
+from experiments.analysis.summary import interval, percent
+from experiments.annotation.review.findings import Between, Findings, Rated, WithMetric
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+
+
+def _table(title: str, *headings: str) -> "Table":
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", caption_justify="left")
+    for place, heading in enumerate(headings):
+        table.add_column(heading, justify="right" if place else "left")
+    return table
+
+
+def _people(between: Between) -> "Table":
+    from rich.markup import escape
+
+    table = _table(
+        f"Between people: {between.judged} of {between.items} items settled", "who", "kappa", "linear weights", "items"
+    )
+    for pair in between.pairs:
+        weighted = "" if pair.weighted is None else str(pair.weighted)
+        table.add_row(escape(f"{pair.first}, {pair.second}"), str(pair.kappa), weighted, str(pair.kappa.n))
+    if between.fleiss is not None:
+        table.add_row(f"Fleiss, {between.people} each", str(between.fleiss), "", str(between.fleiss.n))
+    if between.fleiss is None:
+        table.caption = "Kappa needs two people who judged the same items."
+    return table
+
+
+def _runs(runs: list[Rated]) -> "Table":
+    from rich.markup import escape
+
+    grades = list(next((run.shares for run in runs if run.shares), {}))
+    table = _table(
+        "People's ratings, in percent",
+        "run",
+        "mean",
+        "95 % interval",
+        "answers",
+        "open",
+        *(f"gave {g}" for g in grades),
+    )
+    for run in runs:
+        shares = [percent(run.shares.get(grade)) for grade in grades]
+        table.add_row(
+            escape(run.run), percent(run.mean.mean), interval(run.mean), str(run.mean.n), str(run.open or ""), *shares
+        )
+    return table
+
+
+def _metrics(metrics: list[WithMetric]) -> "Table":
+    from rich.markup import escape
+
+    table = _table("Metrics with people", "metric", "over", "n", "Pearson", "Kendall")
+    for metric in metrics:
+        for over, found in (("answers", metric.answers), ("systems", metric.systems)):
+            name = escape(metric.metric) if over == "answers" else ""
+            table.add_row(name, over, str(found["pearson"].n), str(found["pearson"]), str(found["kendall"]))
+        table.add_section()
+    return table
+
+
+def tables(found: Findings) -> "Group":
+    """Return the findings as tables: people with one another, then runs and metrics where answers were rated."""
+    from rich.console import Group
+
+    parts = [_people(found.between)]
+    if found.runs:
+        parts.append(_runs(found.runs))
+    if found.metrics:
+        parts.append(_metrics(found.metrics))
+    return Group(*parts)

@@ -1,1 +1,0 @@
-"""One file per command of `verihop`; heavy imports happen inside the commands."""

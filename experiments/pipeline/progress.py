@@ -1,0 +1,67 @@
+"""What people see while a run goes on."""
+
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Self
+
+from rich.markup import escape
+
+from experiments.analysis.summary import percent
+from experiments.runs.files import Row
+
+
+class Screen:
+    """What people see on stderr: the estimate, one bar with running score, cost and ETA, and why a run stopped."""
+
+    def __init__(self, *, shown: bool, title: str, metric: str | None, rows: Sequence[Row], total: int):
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+        )
+
+        self.console = Console(file=sys.stderr, quiet=not shown)
+        self._metric = metric
+        self._totals: dict[str, Any] = defaultdict(int)
+        for row in rows:
+            self._count(row)
+        left = (TextColumn("{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn())
+        right = (TextColumn("{task.fields[figures]}"), TextColumn("ETA"), TimeRemainingColumn())
+        # A question may take a minute: the pace is measured over ten of them, not over rich's 30 seconds.
+        self._progress = Progress(*left, *right, console=self.console, disable=not shown, speed_estimate_period=600)
+        self._task = self._progress.add_task(title, total=total, completed=len(rows), figures=self._figures())
+
+    def _count(self, row: Row) -> None:
+        # Sums are carried along: going through all rows for each new one would be slow on thousands.
+        score = row["scores"].get(self._metric)
+        self._totals["scored"] += score is not None
+        self._totals["score"] += score or 0.0
+        self._totals["calls"] += row["calls"] - row["cached_calls"]  # as the tokens: cached replies cost nothing
+        self._totals["tokens"] += row["prompt_tokens"] + row["completion_tokens"]
+        self._totals["errors"] += row["error"] is not None
+
+    def _figures(self) -> str:
+        of = self._totals
+        parts = [f"{escape(str(self._metric))} {percent(of['score'] / of['scored'])}"] if of["scored"] else []
+        parts += [f"{of['calls']:,} paid calls", f"{of['tokens']:,} tokens"]
+        return "  ".join(parts + ([f"[red]{of['errors']} errors[/red]"] if of["errors"] else []))
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def add(self, row: Row) -> None:
+        """Show one more finished question."""
+        self._count(row)
+        self._progress.update(self._task, advance=1, figures=self._figures())
+
+    def say(self, text: str) -> None:
+        """Print one line above the bar."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)

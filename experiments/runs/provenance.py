@@ -1,0 +1,40 @@
+"""What every result file states besides its numbers: how it came about, in words that hold on any machine."""
+
+import os
+import platform
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from programs.lms.connect import Connection
+
+# At the start of a text, or after a space, "=" or ":" (but not in an address, where a second slash follows).
+_ABSOLUTE = re.compile(r"(?:(?<=^)|(?<=[\s=:]))(?:/[^\s/]+){2,}")
+
+
+def portable(value: Any) -> Any:
+    """Return a JSON value with absolute paths in its texts cut down to their last part: others have other folders."""
+    if isinstance(value, dict):
+        return {name: portable(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [portable(item) for item in value]
+    return _ABSOLUTE.sub(lambda match: match[0].rsplit("/", 1)[1], value) if isinstance(value, str) else value
+
+
+def provenance(module: str, connection: "Connection | None" = None) -> dict[str, Any]:
+    """Return the command that runs now, the revision, the LM and the machine; the head of a result file.
+
+    Args:
+        module: Of the command, as `python -m` takes it.
+        connection: The LM that made the numbers; None where there was none.
+    """
+    from experiments.runs.files import git_revision
+    from programs.artifact import lm_record
+
+    return {
+        "command": " ".join([f"python -m {module}", *sys.argv[1:]]),
+        "revision": git_revision(),
+        "lm": lm_record(connection).model_dump() if connection else None,
+        "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()},
+    }

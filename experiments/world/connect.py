@@ -1,0 +1,74 @@
+"""`connect` for every LM id, the simulated LM among them: programs cannot know it, experiments can."""
+
+from typing import Any, Literal
+
+from programs.lms.budget import Budget
+from programs.lms.connect import MAX_TOKENS, Connection, UnknownLM, connect
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_text
+
+SIMULATED = "simulated"
+CONTEXT_SIZE = 8192  # tokens, as small instruct models have them
+
+
+def connect_any(lm_id: str = "embedded", **settings: Any) -> Connection:
+    """Return a connection to an LM.
+
+    Args:
+        lm_id: `simulated` (remembers the world of seed 0), `simulated:SEED`, or any id `connect` takes.
+        **settings: Those of `programs.lms.connect.connect`.
+
+    Raises:
+        UserError: The id has no known form, or a setting does not suit the LM.
+        TypeError: A setting has no known name.
+    """
+    name, _, seed = lm_id.partition(":")
+    if name != SIMULATED:
+        try:
+            return connect(lm_id, **settings)
+        except UnknownLM as error:
+            raise UnknownLM(f"{error} Or: simulated, simulated:SEED.") from None
+    if not (seed.isdecimal() or lm_id == SIMULATED):
+        raise UserError(f"Unknown LM {lm_id!r}: write simulated, or simulated:SEED with a whole number from 0.")
+    if settings.pop("api_base", None) is not None or settings.pop("api_key_env", None) is not None:
+        raise UserError("The simulated LM runs in this process: leave out --api-base and --api-key-env.")
+    return _simulated(lm_id, int(seed or 0), **settings)
+
+
+def _simulated(
+    lm_id: str,
+    seed: int,
+    *,
+    temperature: float | None = 0.0,
+    max_tokens: int | Literal["auto"] | None = "auto",
+    cache: bool = True,
+    budget: Budget | None = None,
+    retries: int = 3,
+    context_size: int | None = None,
+    probability_mode: Literal["auto", "logprobs", "samples", "verbalised"] = "auto",
+    model_type: Literal["chat"] = "chat",
+) -> Connection:
+    """Connect the simulated LM; replies are cached under its name, which changes with seed, dials and rules."""
+    from experiments.world.simulated import SimulatedEngine
+    from programs.lms.adapter import ChatForm
+    from programs.lms.caches import use_reply_cache
+    from programs.lms.metered import metered_lm
+
+    if cache:
+        use_reply_cache()
+    engine = SimulatedEngine(seed)
+    max_tokens = MAX_TOKENS if max_tokens == "auto" else max_tokens
+    lm = metered_lm(
+        f"{SIMULATED}/{engine.fingerprint}",
+        engine=engine,
+        budget=budget,
+        temperature=temperature,
+        max_tokens=max_tokens,
+        cache=cache,
+        num_retries=retries,
+        model_type=model_type,
+    )
+    size = context_size or CONTEXT_SIZE
+    mode = "logprobs" if probability_mode == "auto" else probability_mode
+    adapter = ChatForm(context_size=size, reply_tokens=max_tokens or MAX_TOKENS, probability_mode=mode)
+    return Connection(lm_id, lm, adapter, size, mode, sha256_text(engine.fingerprint))

@@ -1,0 +1,187 @@
+"""How close a hypothesis is in meaning to the premise's sentences, and how well each of its words is covered there.
+
+Word coverage is greedy matching of contextual word vectors, the recall side of BERTScore (Zhang et al., ICLR 2020,
+https://arxiv.org/abs/1904.09675), over all sentences of the premise, on the vectors of a sentence embedder.
+"""
+
+import functools
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder, default_folder
+from optimizers.metrics.entailment.lexical_features import FUNCTION_WORDS
+from optimizers.metrics.entailment.oracle import Pair, warn_cut
+
+VERSION = 1  # of the features; part of fingerprints
+NAMES = ("sentences", "premise", "coverage", "weakest")
+KEPT_TOKENS = 200_000  # of texts encoded last; about 150 MB
+CHUNK = 4000  # texts needed at one time
+BATCH = 32
+LONGEST = 120  # words; longer sentences are cut into pieces, so that none exceeds what the embedder reads
+
+_END = re.compile(r"(?<=[.!?؟])[\"”')\]]*\s+(?=\S)|(?<=[。！？])|\n+")
+
+
+class Encoded(NamedTuple):
+    """One text as vectors.
+
+    Args:
+        sentence: Of length 1, shape (d,).
+        tokens: Each of length 1, half precision, shape (tokens, d).
+        content: Which tokens belong to a content word.
+    """
+
+    sentence: NDArray[np.float32]
+    tokens: NDArray[np.float16]
+    content: NDArray[np.bool_]
+
+
+def pieces(premise: str) -> list[str]:
+    """Return the sentences of a premise, at most 120 words each; none is empty.
+
+    A plain rule: this runs over every passage, and a wrong cut moves a feature only a little.
+    """
+    found = []
+    for sentence in _END.split(premise):
+        said = sentence.split()
+        found += [" ".join(said[start : start + LONGEST]) for start in range(0, len(said), LONGEST)]
+    return found
+
+
+def _unit(vectors: NDArray[Any]) -> NDArray[Any]:
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
+
+
+class Closeness:
+    """Measures pairs with the embedded MiniLM. Safe under threads; each distinct text of a call is encoded once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._model: Any = None
+        self._known: OrderedDict[str, Encoded] = OrderedDict()
+        self._tokens = 0
+        self.encoded = 0
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Return version of the features and hash of the weights."""
+        return f"closeness{VERSION}:{Embedder(DEFAULT_EMBEDDER).weights_hash[:16]}"
+
+    def __call__(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+        """Return one row per pair, in the order of `NAMES`.
+
+        - sentences: mean cosine of the hypothesis with its two closest sentences
+        - premise: cosine with the mean of all sentences
+        - coverage: mean over the hypothesis' content tokens of the best cosine with a token of the premise
+        - weakest: the same, the tenth part from below: what is said least
+        """
+        rows = np.zeros((len(pairs), len(NAMES)))
+        order = sorted(range(len(pairs)), key=lambda number: pairs[number][0])  # equal premises side by side
+        with self._lock:
+            start = 0
+            while start < len(order):
+                end, needed = start, dict[str, None]()
+                while end < len(order) and len(needed) < CHUNK:
+                    premise, hypothesis = pairs[order[end]]
+                    needed.update(dict.fromkeys([*pieces(premise), hypothesis]))
+                    end += 1
+                known = self._encode(list(needed))
+                for number in order[start:end]:
+                    rows[number] = self._row(pairs[number], known)
+                start = end
+        return rows
+
+    def _row(self, pair: Pair, known: dict[str, Encoded]) -> tuple[float, float, float, float]:
+        said = known[pair[1]]
+        parts = [known[piece] for piece in pieces(pair[0])]
+        if not parts:
+            return 0.0, 0.0, 0.0, 0.0
+        sentences = np.stack([part.sentence for part in parts])
+        nearest = np.sort(sentences @ said.sentence)[::-1][:2]
+        covered = _covered(said.tokens, [part.tokens for part in parts])
+        covered = covered[said.content] if said.content.any() else covered
+        whole = float(_unit(sentences.mean(axis=0)) @ said.sentence)
+        return float(nearest.mean()), whole, float(covered.mean()), float(np.quantile(covered, 0.1))
+
+    def _encode(self, texts: list[str]) -> dict[str, Encoded]:
+        """Return what is known of the texts, encoding those that are new."""
+        found = {text: self._known[text] for text in texts if text in self._known}
+        fresh = sorted((text for text in texts if text not in found), key=len)
+        cut = 0
+        for start in range(0, len(fresh), BATCH):
+            batch = fresh[start : start + BATCH]
+            encoded, longer = self._forward(batch)
+            found.update(zip(batch, encoded, strict=True))
+            cut += longer
+        self.encoded += len(fresh)
+        if fresh:
+            warn_cut(cut, len(fresh), "closeness", self._load().max_seq_length)
+        for text in texts:
+            self._keep(text, found[text])
+        return found
+
+    def _keep(self, text: str, encoded: Encoded) -> None:
+        if text in self._known:
+            self._known.move_to_end(text)
+            return
+        self._known[text] = encoded
+        self._tokens += len(encoded.tokens)
+        while self._tokens > KEPT_TOKENS:
+            self._tokens -= len(self._known.popitem(last=False)[1].tokens)
+
+    def _forward(self, texts: list[str]) -> tuple[list[Encoded], int]:
+        """Return the vectors of a batch and how many texts were longer than the model reads."""
+        import torch
+
+        model = self._load()
+        features = model.preprocess(texts)
+        inputs = {name: value for name, value in features.items() if name != "modality"}
+        with torch.inference_mode():
+            out = model(dict(features))
+        sentences = _unit(out["sentence_embedding"].float().cpu().numpy()).astype(np.float32)
+        tokens = torch.nn.functional.normalize(out["token_embeddings"].float(), dim=-1).half().cpu().numpy()
+        ids, mask = inputs["input_ids"].cpu().numpy(), inputs["attention_mask"].cpu().numpy()
+        content = self._content[ids] & (mask > 0)
+        lengths = mask.sum(axis=1)
+        encoded = [
+            Encoded(sentences[row], tokens[row, : lengths[row]].copy(), content[row, : lengths[row]])
+            for row in range(len(texts))
+        ]
+        return encoded, int((lengths >= model.max_seq_length).sum())
+
+    @functools.cached_property
+    def _content(self) -> NDArray[np.bool_]:
+        """Return for every token id whether it belongs to a content word."""
+        tokenizer = self._load().tokenizer
+        special = set(tokenizer.all_special_tokens)
+        listed = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+        return np.array(
+            [
+                token not in special
+                and token.removeprefix("##") not in FUNCTION_WORDS
+                and any(letter.isalnum() for letter in token)
+                for token in listed
+            ]
+        )
+
+    def _load(self) -> Any:
+        if self._model is None:
+            from sentence_transformers import SentenceTransformer
+            from transformers.utils import logging
+
+            logging.disable_progress_bar()
+            self._model = SentenceTransformer(str(default_folder()), local_files_only=True).eval()
+        return self._model
+
+
+def _covered(hypothesis: NDArray[np.float16], premise: list[NDArray[np.float16]]) -> NDArray[np.float32]:
+    """Return for each token of the hypothesis its best cosine with a token of the premise."""
+    side = hypothesis.astype(np.float32)
+    best: NDArray[np.float32] = (side @ np.concatenate(premise).astype(np.float32).T).max(axis=1)
+    return best

@@ -1,0 +1,96 @@
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from experiments.analysis.compare import compare_runs
+from experiments.pipeline.evaluate import evaluate
+from signatures.common.errors import UserError
+
+
+def run(toy: ModuleType, folder: Path, *, n: int = 40, fail: tuple[str, ...] = (), **options: Any) -> Path:
+    def before(prompt: str) -> None:
+        if any(f"\n{word}\n" in prompt for word in fail):
+            raise RuntimeError("lost")
+
+    options = {"metrics": ["f1[hotpot]", "em", "recall@2"], **options}
+    connection = toy.link(toy.Engine(before))
+    evaluate(toy.Toy(), toy.questions(n), connection=connection, folder=folder, progress=False, **options)
+    return folder
+
+
+def shown(comparison: Any) -> str:
+    console = Console(width=200, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(comparison.as_table())
+    return console.export_text()
+
+
+def test_a_worse_run_is_paired_with_the_first_and_tested(toy: ModuleType, tmp_path: Path) -> None:
+    good = run(toy, tmp_path / "good")
+    bad = run(toy, tmp_path / "bad", fail=tuple(f"q{n}" for n in range(0, 20, 2)))
+    comparison = compare_runs([good, bad])
+    first, second = comparison.metrics["em"]
+    assert (first.run, first.mean.mean, first.against_first) == ("good", 0.5, None)
+    against = second.against_first
+    assert against is not None
+    assert against.difference == -0.25
+    assert (against.test, against.n) == ("McNemar", 40)
+    assert against.p == pytest.approx(2 * 0.5**10)
+    assert comparison.faults["bad"] == {"errors": 10, "abstentions": 0, "parse_failures": 0, "truncated": 0}
+    assert comparison.notices == []
+
+
+def test_the_same_run_twice_under_two_names_is_identical(toy: ModuleType, tmp_path: Path) -> None:
+    comparison = compare_runs([run(toy, tmp_path / "a"), run(toy, tmp_path / "b")])
+    line = comparison.metrics["f1[hotpot]"][1].against_first
+    assert line is not None
+    assert (line.identical, line.p) == (True, 1.0)
+    assert "1 (same)" in shown(comparison)
+
+
+def test_the_table_names_definitions_costs_and_faults(toy: ModuleType, tmp_path: Path) -> None:
+    text = shown(compare_runs([run(toy, tmp_path / "a"), run(toy, tmp_path / "b")]))
+    for word in ("f1[hotpot]", "95 % interval", "difference", "lm calls", "tokens", "seconds", "errors", "abstentions"):
+        assert word in text
+
+
+def test_runs_over_different_questions_are_compared_on_what_they_share(toy: ModuleType, tmp_path: Path) -> None:
+    comparison = compare_runs([run(toy, tmp_path / "a", n=12), run(toy, tmp_path / "b", n=20)])
+    assert comparison.questions == 12
+    notices = " ".join(comparison.notices)
+    assert "b is over 20 questions, of which 12 are compared." in notices
+    assert "question files differ" in notices
+    assert notices.count("n = 12 is too small") == 1
+
+
+def test_a_metric_that_not_all_runs_have_is_left_out_with_a_notice(toy: ModuleType, tmp_path: Path) -> None:
+    comparison = compare_runs([run(toy, tmp_path / "a"), run(toy, tmp_path / "b", metrics=["em"])])
+    assert list(comparison.metrics) == ["em"]
+    assert "left out: f1[hotpot], recall@2" in " ".join(comparison.notices)
+
+
+def test_the_dict_is_json(toy: ModuleType, tmp_path: Path) -> None:
+    said = compare_runs([run(toy, tmp_path / "a"), run(toy, tmp_path / "b"), run(toy, tmp_path / "c")]).as_dict()
+    assert json.loads(json.dumps(said)) == said
+    assert [one["label"] for one in said["runs"]] == ["a", "b", "c"]
+    assert said["metrics"]["em"]["c"]["against_first"]["p"] == 1.0
+
+
+def test_folders_of_the_same_name_are_told_apart(toy: ModuleType, tmp_path: Path) -> None:
+    comparison = compare_runs([run(toy, tmp_path / "x" / "dev"), run(toy, tmp_path / "y" / "dev")])
+    assert [one.label for one in comparison.runs] == ["x/dev", "y/dev"]
+
+
+def test_what_cannot_be_compared_is_refused(toy: ModuleType, tmp_path: Path) -> None:
+    one = run(toy, tmp_path / "one")
+    with pytest.raises(UserError, match="two or more runs, got 1"):
+        compare_runs([one])
+    with pytest.raises(UserError, match="named twice"):
+        compare_runs([one, one])
+    with pytest.raises(UserError, match="is not the folder of a run"):
+        compare_runs([one, tmp_path / "nowhere"])
+    with pytest.raises(UserError, match="share no metric"):
+        compare_runs([one, run(toy, tmp_path / "other", metrics=["acc[token]"])])

@@ -1,0 +1,114 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from experiments.analysis.statistics import (
+    bootstrap_interval,
+    f1_of_means,
+    mcnemar,
+    mean_of,
+    paired,
+    paired_t_test,
+    too_small,
+)
+
+SCORES = st.lists(st.floats(0, 1), min_size=2, max_size=30)
+BINARY = st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.sampled_from([0.0, 1.0])), min_size=1, max_size=30)
+
+
+def test_undefined_values_are_left_out_and_counted() -> None:
+    mean = mean_of([1.0, None, 0.0, None])
+    assert (mean.mean, mean.n, mean.undefined) == (0.5, 2, 2)
+
+
+def test_no_value_at_all_gives_no_mean() -> None:
+    assert mean_of([None]).mean is None
+    assert mean_of([]).n == 0
+    assert mean_of([0.5]).low is None
+
+
+@given(values=SCORES)
+def test_the_interval_holds_the_mean_and_stays_within_the_values(values: list[float]) -> None:
+    mean = mean_of(values, resamples=200)
+    assert mean.mean is not None
+    assert mean.low is not None
+    assert mean.high is not None
+    slack = 1e-9
+    assert min(values) - slack <= mean.low <= mean.high <= max(values) + slack
+    assert min(values) - slack <= mean.mean <= max(values) + slack
+
+
+def test_the_same_seed_draws_the_same_interval() -> None:
+    values = [0.0, 0.3, 1.0, 0.7, 0.2]
+    assert bootstrap_interval(values, seed=3) == bootstrap_interval(values, seed=3)
+    assert bootstrap_interval(values, seed=3) != bootstrap_interval(values, seed=4)
+
+
+def test_the_interval_of_a_large_sample_is_the_normal_one() -> None:
+    low, high = bootstrap_interval([0.0, 1.0] * 500, resamples=4000)
+    half = 1.96 * 0.5 / math.sqrt(1000)
+    assert low == pytest.approx(0.5 - half, abs=0.004)
+    assert high == pytest.approx(0.5 + half, abs=0.004)
+
+
+def test_identical_runs_give_p_one_not_nan() -> None:
+    result = paired([0.1, 0.5, 0.9], [0.1, 0.5, 0.9])
+    assert (result.p, result.identical, result.test, result.difference) == (1.0, True, "identical", 0.0)
+
+
+def test_the_t_test_agrees_with_a_value_worked_by_hand() -> None:
+    # Differences 1, 2, 3: t = 2 / (1 / sqrt(3)) = 3.4641 with 2 degrees of freedom, p = 0.0742.
+    assert paired_t_test([0.0, 0.0, 0.0], [1.0, 2.0, 3.0]) == pytest.approx(0.0742, abs=1e-4)
+
+
+def test_a_constant_gain_is_certain_and_warns_nobody(recwarn: pytest.WarningsRecorder) -> None:
+    assert paired_t_test([0.0, 0.25, 0.5], [0.5, 0.75, 1.0]) == 0.0
+    assert not recwarn.list
+
+
+def test_mcnemar_is_the_binomial_test_over_differing_pairs() -> None:
+    first, second = [0.0] * 6 + [1.0] * 4, [1.0] * 6 + [1.0] * 4
+    assert mcnemar(first, second) == pytest.approx(2 * 0.5**6)
+    assert mcnemar([0.0, 0.5], [1.0, 1.0]) is None
+    assert paired(first, second).test == "McNemar"
+    assert paired([0.2, 0.4, 0.1], [0.3, 0.4, 0.9]).test == "t-test"
+
+
+def test_a_pair_counts_only_where_both_are_defined() -> None:
+    result = paired([1.0, None, 0.5, 0.0], [0.5, 1.0, None, 0.25])
+    assert result.n == 2
+    assert result.difference == pytest.approx(-0.125)
+
+
+def test_too_few_questions_are_said_to_be_too_few() -> None:
+    assert "n = 12 is too small" in (too_small(12) or "")
+    assert too_small(100) is None
+    few = paired([0.0] * 40, [1.0] * 5 + [0.0] * 35)
+    assert few.notice == "Only 5 of 40 questions differ: no test can reach p < 0.05."
+    assert few.p == pytest.approx(0.0625)
+    assert paired([None], [1.0]).notice == "No question has a value in both runs."
+
+
+def test_lists_of_different_length_are_refused() -> None:
+    with pytest.raises(ValueError, match="argument 2"):
+        paired([1.0], [])
+    with pytest.raises(ValueError, match="got 2 and 1"):
+        paired_t_test([1.0, 0.0], [1.0])
+
+
+@given(pairs=BINARY)
+def test_swapping_the_runs_turns_the_difference_and_keeps_p(pairs: list[tuple[float, float]]) -> None:
+    first, second = [a for a, _ in pairs], [b for _, b in pairs]
+    forth, back = paired(first, second, resamples=100), paired(second, first, resamples=100)
+    assert forth.difference == pytest.approx(-(back.difference or 0.0))
+    assert forth.p == pytest.approx(back.p)
+    assert forth.p is not None
+    assert 0.0 <= forth.p <= 1.0
+
+
+def test_the_f1_of_two_means_is_not_a_mean_of_f1() -> None:
+    assert f1_of_means(0.5, 1.0) == pytest.approx(2 / 3)
+    assert f1_of_means(0.0, 0.0) == 0.0
+    assert f1_of_means(None, 1.0) is None

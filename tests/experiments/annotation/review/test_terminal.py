@@ -1,0 +1,82 @@
+import io
+
+import pytest
+from rich.console import Console
+
+from experiments.annotation.review.terminal import plain, review_in_terminal
+
+
+@pytest.fixture
+def work():
+    """Return a function that lets a person type lines and returns what was printed."""
+
+    def run(session, *typed: str) -> str:
+        out, left = io.StringIO(), list(typed)
+
+        def ask(prompt: str) -> str:
+            out.write(prompt)
+            if not left:
+                raise EOFError
+            return left.pop(0)
+
+        review_in_terminal(session, Console(file=out, width=100), ask)
+        return out.getvalue()
+
+    return run
+
+
+def values(session) -> list[str | None]:
+    return [
+        decision.value if (decision := session.mine(item)) else None
+        for card in session.review.cards
+        for item in card.items
+    ]
+
+
+def test_facts_are_accepted_edited_rejected_and_skipped(work, keyfacts, sitting):
+    session = sitting(keyfacts, "Ann")
+    printed = work(session, "a", "e", "Pell grew up in the town of Vadley.", "", "r")
+    assert values(session) == ["accept", "edit", None, "reject"]
+    assert "Where did the architect" in printed
+    assert "It was drawn by Mira Pell." in printed
+    assert printed.count("Saved.") == 3
+
+
+def test_what_was_typed_wrongly_is_asked_again(work, keyfacts, sitting):
+    session = sitting(keyfacts, "Ann")
+    printed = work(session, "x", "e", " ", "a", "q")
+    assert "Type one of: a, e, r" in printed
+    assert "Not saved: An edited key fact needs words." in printed
+    assert values(session) == ["accept", None, None, None]
+
+
+def test_one_can_go_back_and_go_on_later(work, keyfacts, sitting):
+    work(sitting(keyfacts, "Ann"), "a", "b", "r", "q")
+    session = sitting(keyfacts, "Ann")
+    assert values(session) == ["reject", None, None, None]
+    printed = work(session, "a")  # the input ends: what was said is kept
+    assert "1 of 3" in printed
+    assert values(session) == ["reject", "accept", None, None]
+
+
+def test_nothing_left_is_said(work, keyfacts, sitting):
+    session = sitting(keyfacts, "Ann")
+    work(session, "a", "a", "a", "a")
+    assert "Nothing is left" in work(session)
+
+
+def test_answers_are_rated_by_keys(work, make_run, make_row, rate, sitting):
+    run = make_run("one", make_row("q1", "Pell drew it. She kept bees.", 1.0))
+    session = sitting(rate([run], "helpful"), "Ann")
+    printed = work(session, "1", "0")
+    assert values(session) == ["1", "0"]
+    assert "Answer" in printed
+
+
+def test_untrusted_text_can_neither_colour_nor_move_the_screen(work, make_run, make_row, rate, sitting):
+    run = make_run("one", make_row("q1", "[red]Vadley[/red] \x1b[2J\r done [/nope]", 1.0))
+    printed = work(sitting(rate([run], "completeness"), "Ann"), "5")
+    assert "[red]Vadley[/red]" in printed
+    assert "\x1b[2J" not in printed
+    assert "\r" not in printed
+    assert plain("a\x1b[31mb\nc\x07") == "a [31mb\nc "

@@ -1,0 +1,56 @@
+"""The study of knowledge conditions, small, from the command to the files."""
+
+import json
+import sys
+
+import pytest
+
+from experiments.analysis.report.plots import curves
+from experiments.analysis.statistics import mean_of
+from experiments.papers import knowledge
+from signatures.common.errors import UserError
+
+
+def test_a_small_study_writes_numbers_and_a_picture(tmp_path, monkeypatch, capsys):
+    from typer.testing import CliRunner
+
+    monkeypatch.setattr(sys, "argv", ["knowledge", "world", "--dev", "12"])
+    (tmp_path / "results").mkdir()
+    arguments = [
+        "world",
+        "--dev",
+        "12",
+        "--programs",
+        "rag",
+        "--sizes",
+        "2,5",
+        "--oracle",
+        "lexical",
+        "--out",
+        str(tmp_path / "runs"),
+        "--results",
+        str(tmp_path / "results"),
+    ]
+    result = CliRunner().invoke(knowledge.app, arguments, catch_exceptions=False)
+    assert "Abstaining, partial against complete references: accuracy" in result.output
+    record = json.loads((tmp_path / "results" / "knowledge_world_simulated.json").read_text())
+    assert set(record["conditions"]["rag"]) == {"closed", "partial", "complete"}
+    assert record["sweep"]["rag"]["5"] == record["conditions"]["rag"]["complete"]
+    assert list(record["sweep"]["rag"]["2"]) == ["keyfacts_recall", "keyfacts_precision", "acc[substring]"]
+    assert "Entailment: keyfacts_recall, keyfacts_precision by lexical (agreement" in result.output
+    reflection = record["reflection"]
+    assert reflection["n"] == 12
+    assert reflection["abstained_partial"] + reflection["answered_partial"] == 6
+    assert (tmp_path / "results" / "knowledge_world_simulated.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("text", ["two", "2,,5", ""])
+def test_sizes_must_be_numbers(text):
+    with pytest.raises(UserError, match="--sizes"):
+        knowledge._numbers(text)
+
+
+def test_curves_need_something_to_draw(tmp_path):
+    with pytest.raises(UserError, match="no means"):
+        curves({"a": {2: mean_of([None])}}, tmp_path / "x.png", title="t", x_label="x", y_label="y")
+    assert curves({"a": {2: mean_of([1.0])}}, tmp_path / "x.png", title="t", x_label="x", y_label="y").exists()

@@ -1,0 +1,45 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from experiments.runs.provenance import portable
+
+RESULTS = Path(__file__).parents[3] / "experiments" / "results"
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.rglob("*.json")), ids=lambda path: path.name)
+def test_no_result_holds_a_path_of_somebodys_machine(path):
+    assert not re.findall(r"(?<![\w:/.])/(?:tmp|home|root|work|Users|mnt|var)/[^\"]*", path.read_text())
+
+
+def test_absolute_paths_are_cut_down_to_their_last_part():
+    told = {
+        "command": "road world --out /a/b/world --data=/c/d ../shared/data",
+        "lm": ["gguf:/models/x/y.gguf", "http://host:80/v1/x"],
+        "n": 1,
+    }
+    assert portable(told) == {
+        "command": "road world --out world --data=d ../shared/data",
+        "lm": ["gguf:y.gguf", "http://host:80/v1/x"],
+        "n": 1,
+    }
+    assert portable("/a/b") == "b"
+
+
+def test_a_comparison_names_runs_by_their_labels(toy, tmp_path):
+    import json
+
+    from experiments.analysis.compare import compare_runs
+    from experiments.pipeline.evaluate import evaluate
+
+    for name in ("one", "two"):
+        evaluate(
+            toy.Toy(),
+            toy.questions(4),
+            connection=toy.link(toy.Engine()),
+            metrics=["em"],
+            folder=tmp_path / name,
+            progress=False,
+        )
+    assert str(tmp_path) not in json.dumps(compare_runs([tmp_path / "one", tmp_path / "two"]).as_dict())

@@ -1,0 +1,174 @@
+"""Compiling that stops, is repeated, goes on, or meets another compilation."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+from corpora.questions import Question
+from experiments.pipeline.compile import compile_program
+from experiments.pipeline.setup import frozen_defaults
+from optimizers.metrics.catalog import get_metric
+from programs.artifact import read_artifact
+from programs.lms.adapter import ChatForm
+from programs.lms.budget import Budget
+from programs.lms.connect import Connection, connect
+from programs.lms.metered import metered_lm
+from programs.rag import RAG
+from signatures.common.errors import UserError
+from tests.conftest import ListRetriever, ScriptedEngine
+
+QUESTIONS = [Question(id=str(n), question=f"Question {n}?", answers=["right"]) for n in range(12)]
+
+
+def link(
+    engine: ScriptedEngine, model: str = "scripted/a", budget: Budget | None = None, **settings: Any
+) -> Connection:
+    lm = metered_lm(model, engine=engine, cache=False, budget=budget, **settings)
+    return Connection("scripted", lm, ChatForm(), None, "samples")
+
+
+def right(system: str, user: str) -> str:
+    return "[[ ## answer ## ]]\nright\n\n[[ ## completed ## ]]"
+
+
+@pytest.fixture
+def make(tmp_path, passages):
+    """Return a function that compiles RAG into `tmp_path/a` and returns the artifact."""
+
+    def run(connection: Connection | None = None, *, retrieve: Any = None, **options: Any) -> Any:
+        options = {"metric": get_metric("em"), "out": tmp_path / "a", "threads": 1, "progress": False, **options}
+        student = options.pop("student", None) or RAG(retrieve or ListRetriever(passages))
+        return compile_program(student, QUESTIONS, connection=connection or link(ScriptedEngine(right)), **options)
+
+    return run
+
+
+def stop_after(calls: int) -> Connection:
+    return link(ScriptedEngine(right), budget=Budget(calls=calls))
+
+
+def test_a_finished_artifact_is_returned_by_resume_and_what_is_left_is_removed(make, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "experiments.pipeline.compile_checkpoint.shutil.rmtree", lambda path, **kwargs: None
+        )  # killed before cleaning up
+        made = make()
+    assert (tmp_path / ".a.compiling").exists()
+    engine = ScriptedEngine(right)
+    assert make(link(engine), resume=True) == made
+    assert engine.requests == []
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert make(link(engine), resume=True) == made
+
+
+def test_a_finished_artifact_of_another_request_is_not_taken_for_this_one(make):
+    make()
+    with pytest.raises(UserError, match="of another request"):
+        make(resume=True, max_demos=1)
+    with pytest.raises(UserError, match="exists already"):
+        make()
+
+
+def test_resuming_an_overwriting_does_not_return_what_was_to_be_replaced(make):
+    make()
+    with pytest.raises(BaseException, match="budget"):
+        make(stop_after(3), overwrite=True)
+    engine = ScriptedEngine(right)
+    make(link(engine), resume=True, overwrite=True)
+    assert engine.requests
+
+
+def test_what_fails_before_any_reply_leaves_nothing_that_is_in_the_way(make, tmp_path):
+    def gone(system: str, user: str) -> str:
+        raise UserError("no server")
+
+    with pytest.raises(Exception, match="no server"):
+        make(link(ScriptedEngine(gone)))
+    assert list(tmp_path.iterdir()) == []
+    assert make().optimizer["accepted"] == {"reading": 4}
+
+
+def test_what_stops_after_a_reply_is_kept_for_resume(make, tmp_path):
+    with pytest.raises(BaseException, match="budget"):
+        make(stop_after(2))
+    assert (tmp_path / ".a.compiling" / "request.json").exists()
+    with pytest.raises(UserError, match="go on with --resume"):
+        make()
+    assert make(resume=True)
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "corpus", "said"),
+    [
+        ("scripted/b", {}, "list", "another lm.model"),
+        ("scripted/a", {"temperature": 0.7}, "list", "another lm.settings.temperature"),
+        ("scripted/a", {"max_tokens": 7}, "list", "another lm.settings.max_tokens"),
+        ("scripted/a", {}, "other", "another corpus"),
+    ],
+)
+def test_another_lm_or_corpus_does_not_go_on_with_stopped_work(make, passages, model, settings, corpus, said):
+    with pytest.raises(BaseException, match="budget"):
+        make(stop_after(2))
+    retrieve = ListRetriever(passages)
+    retrieve.fingerprint = corpus
+    with pytest.raises(UserError, match=said):
+        make(link(ScriptedEngine(right), model, **settings), retrieve=retrieve, resume=True)
+
+
+def test_two_compilations_into_one_folder_are_kept_apart(make, tmp_path):
+    seen = []
+
+    def reply(system: str, user: str) -> str:
+        if not seen:
+            seen.append(1)
+            with pytest.raises(UserError, match="Another process is compiling"):
+                make(overwrite=True)
+            seen.append(2)
+        return right(system, user)
+
+    make(link(ScriptedEngine(reply)))
+    assert seen == [1, 2]
+
+
+def test_a_program_that_cannot_be_frozen_is_refused_before_any_call(make):
+    engine = ScriptedEngine(right)
+    with pytest.raises(UserError, match="not in the catalog"):
+        make(link(engine), student=dspy.Module())
+    assert engine.requests == []
+
+
+def test_budget_and_model_are_written_down(make):
+    made = make(stop_after(100))
+    assert made.optimizer["budget"] == {"calls": 100, "tokens": None, "usd": None, "seconds": None}
+    assert made.lm.model == "scripted/a"
+    assert make(overwrite=True).optimizer["budget"] is None
+
+
+def test_the_index_is_found_from_any_folder_and_after_moving_both(make, tmp_path, monkeypatch):
+    home = tmp_path / "home"
+    (home / "index").mkdir(parents=True)
+    (home / "index" / "index.json").touch()
+    monkeypatch.chdir(home)
+    made = make(out=Path("runs/a"), index=Path("index"))
+    assert made.data["index"] == "../../index"
+    monkeypatch.chdir("/")
+    assert frozen_defaults(home / "runs" / "a", None, None)[1] == home / "index"
+    home.rename(tmp_path / "moved")
+    assert frozen_defaults(tmp_path / "moved" / "runs" / "a", None, None)[1] == tmp_path / "moved" / "index"
+
+
+def test_an_artifact_of_an_lm_on_a_server_asks_for_the_address(make, tmp_path):
+    make()
+    path = tmp_path / "a" / "artifact.json"
+    record = json.loads(path.read_text())
+    server = connect("Qwen/m", api_base="http://127.0.0.1:9/v1", probability_mode="samples", context_size=99)
+    record["lm"] = {"id": server.id, "model": server.lm.model, "adapter": "ChatForm", "probability_mode": "samples"}
+    path.write_text(json.dumps(record))
+    assert read_artifact(tmp_path / "a").lm
+    with pytest.raises(UserError, match="'Qwen/m' on a server: give its address with --api-base"):
+        frozen_defaults(tmp_path / "a", None, None)
+    assert frozen_defaults(tmp_path / "a", None, None, api_base="http://x/v1")[0] == "Qwen/m"
+    assert frozen_defaults(tmp_path / "a", "embedded", None)[0] == "embedded"

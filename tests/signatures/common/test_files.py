@@ -1,0 +1,59 @@
+import errno
+
+import pytest
+
+from signatures.common.errors import UserError
+from signatures.common.files import atomic_write, exclusive_lock, sha256_file, sha256_text
+
+
+def test_a_finished_block_leaves_the_whole_file(tmp_path):
+    with atomic_write(tmp_path / "deep" / "a.txt") as file:
+        file.write("whole")
+    assert (tmp_path / "deep" / "a.txt").read_text() == "whole"
+    assert sha256_file(tmp_path / "deep" / "a.txt") == sha256_text("whole")
+
+
+def test_a_failed_block_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_text("old")
+    with pytest.raises(OSError, match="No space"), atomic_write(path) as file:
+        file.write("new")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert path.read_text() == "old"
+    assert [item.name for item in tmp_path.iterdir()] == ["a.txt"]
+
+
+def test_a_lock_keeps_others_out_and_leaves_no_file(tmp_path):
+    lock = tmp_path / "new" / "lock"
+    with exclusive_lock(lock, "busy"):
+        with pytest.raises(UserError, match="busy"), exclusive_lock(lock, "busy"):
+            pass
+        assert lock.exists()
+    assert not lock.exists()
+
+
+def test_a_lock_file_that_a_killed_process_left_holds_nobody_up(tmp_path):
+    (tmp_path / "lock").touch()
+    with exclusive_lock(tmp_path / "lock", "busy"):
+        pass
+
+
+def test_many_who_want_one_lock_get_it_one_at_a_time(tmp_path):
+    """The file is deleted and made anew all the time; never may two hold it, one by its name and one by its inode."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    inside, most = [], []
+
+    def work(number):
+        for _ in range(200):
+            try:
+                with exclusive_lock(tmp_path / "lock", "busy"):
+                    inside.append(number)
+                    most.append(len(inside))
+                    inside.remove(number)
+            except UserError:
+                continue
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert max(most) == 1
