@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.map_rows import work_through
+from experiments.pipeline.map_rows import map_rows
 from experiments.runs.config import Connected, describe_lm
 from experiments.runs.files import SCHEMA, Json, Row, git_revision
 from signatures.common.errors import UserError
@@ -99,7 +99,7 @@ def build_key_facts(
             **meter.counts(),
         }
 
-    rows = work_through(
+    rows = map_rows(
         usable,
         work,
         id_of=lambda question: question.id,

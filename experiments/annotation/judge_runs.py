@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.statistics import Mean, mean_of
 from experiments.annotation.review.answers import run_labels
-from experiments.pipeline.map_rows import work_through
+from experiments.pipeline.map_rows import map_rows
 from experiments.runs.config import Connected, describe_lm
 from experiments.runs.files import SCHEMA, Json, Row, git_revision, read_rows
 from signatures.common.errors import UserError
@@ -134,7 +134,7 @@ def judge_runs(
         "questions": sorted(shared),
         "git_revision": git_revision(),
     }
-    judged = work_through(
+    judged = map_rows(
         list(shared),
         work,
         id_of=str,

@@ -1,13 +1,14 @@
-"""`verihop ask`: one question, its answer, the hops that led there and the cited passages."""
+"""`verihop ask`: answer one question and print the hops and the cited passages."""
 
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, say
+from experiments.cli.option_groups import with_option_groups
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     import dspy
@@ -15,46 +16,38 @@ if TYPE_CHECKING:
     from signatures.types import Hop
 
 
+@with_option_groups
 def ask(
     question: Annotated[str, typer.Argument(help="The question.")],
-    artifact: Annotated[Path | None, typer.Option(help="A compiled program (`verihop compile`).")] = None,
-    program: Annotated[str | None, typer.Option(help="An uncompiled program by name.")] = None,
-    index: options.Index = None,
-    retriever: options.Retriever = None,
-    lm: options.FrozenLM = None,
-    api_base: options.ApiBase = None,
-    api_key_env: options.ApiKeyEnv = None,
-    model_type: options.ModelType = "chat",
-    temperature: options.Temperature = None,
-    max_tokens: options.MaxTokens = None,
-    context_size: options.ContextSize = None,
-    preset: options.Preset = "paper",
-    settings: options.Set = None,
+    program: options.AnyProgram,
+    lm: options.LM,
+    limits: options.Limits,
     as_json: options.Json = False,
 ) -> None:
     """Answer one question and show the evidence."""
     from experiments.pipeline import setup
     from programs.parts.meter import metered
-    from signatures.common.errors import UserError
 
-    try:
-        question.encode()
-    except UnicodeEncodeError:
-        raise UserError("The question holds bytes that are no valid UTF-8. Type it anew.") from None
-    if not question.strip():
-        raise UserError('The question is empty. Ask something, e.g. verihop ask --artifact DIR "Who ...?"')
-    lm_id, index = setup.frozen_defaults(artifact, lm, index, api_base=api_base)
-    retrieve = setup.open_retriever(index, retriever)
-    connection = setup.open_lm(
-        lm_id, setup.LMOptions(api_base, api_key_env, model_type, temperature, max_tokens, context_size)
-    )
-    ready = setup.open_ready(connection, retrieve, program=program, artifact=artifact, preset=preset, settings=settings)
+    _check_question(question)
+    program_config, lm_config = setup.with_artifact_defaults(program.config(), lm.config())
+    retrieve = setup.open_retriever(program_config)
+    connection = setup.open_lm(lm_config, limits.budget())
+    opened = setup.open_program(program_config, retrieve, connection)
     with connection.use(), metered() as meter:
-        prediction = ready(question=question)
+        prediction = opened(question=question)
     if as_json:
         emit({"question": question, **_as_dict(prediction), "cost": meter.counts()})
     else:
-        show(prediction)
+        show_answer(prediction)
+
+
+def _check_question(question: str) -> None:
+    try:
+        question.encode()
+    except UnicodeEncodeError:
+        raise UserError("The question contains bytes that are not valid UTF-8. Type it again.") from None
+    if not question.strip():
+        raise UserError('The question is empty. Ask something, e.g. verihop ask --artifact DIR "Who ...?"')
 
 
 def _as_dict(prediction: "dspy.Prediction") -> dict[str, Any]:
@@ -66,15 +59,15 @@ def _as_dict(prediction: "dspy.Prediction") -> dict[str, Any]:
     }
 
 
-def show(prediction: "dspy.Prediction") -> None:
-    """Print an answer for people: the answer, each hop with what it rests on, the cited passages."""
+def show_answer(prediction: "dspy.Prediction") -> None:
+    """Print the answer, each hop with its evidence, and the cited passages."""
     say(f"Answer: {prediction.answer or '(none)'}")
     if prediction.response and prediction.response != prediction.answer:
         say(f"Response: {prediction.response}")
     for number, hop in enumerate(prediction.hops, start=1):
         say(f"\nHop {number}: {hop.question}")
         if hop.answer:
-            say(f"    {hop.answer}{_check(hop)}")
+            say(f"    {hop.answer}{_verdict(hop)}")
         if hop.evidence:
             say(textwrap.indent(textwrap.fill(f'"{hop.evidence}"', 100), "    "))
         for candidate in hop.candidates:
@@ -87,8 +80,8 @@ def show(prediction: "dspy.Prediction") -> None:
         say(textwrap.indent(textwrap.fill(passage.text, 100), "      "))
 
 
-def _check(hop: "Hop") -> str:
-    """Return what the answer of a hop was checked against, and what came of it."""
+def _verdict(hop: "Hop") -> str:
+    """Return the draft that a hop's answer was compared with, and the verdict."""
     if hop.draft is None:
         return f"  ({hop.verdict})" if hop.verdict else ""
     return f"  ({'second answer' if hop.candidates else 'from memory'}: {hop.draft}; {hop.verdict})"

@@ -1,4 +1,4 @@
-"""`verihop compare`: runs side by side, paired on the questions they share."""
+"""`verihop compare`: compare runs, paired on the questions they share."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,28 +6,30 @@ from typing import Annotated
 import typer
 
 from experiments.cli import options
-from experiments.cli.console import emit, next_step, note
+from experiments.cli.console import emit, next_step, note, show
+from signatures.common.errors import UserError
 
 
 def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Two or more run folders; differences are against the first.")],
+    runs: Annotated[list[Path], typer.Argument(help="Two or more run folders; differences are to the first.")],
     by: Annotated[
         str | None,
         typer.Option(help="Group by a field: type, hops, level, details.inferential_evidence.", show_default=False),
     ] = None,
     question: Annotated[
-        str | None, typer.Option(help="Show what each run did with the question of this id.", show_default=False)
+        str | None, typer.Option(help="Show the trace of each run on the question with this id.", show_default=False)
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write a report of the runs to this file, too.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(help="Also write a report of the runs to this file.", show_default=False)
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Print a paired table of runs, whole or by groups of questions, or one question's traces side by side."""
+    """Print a paired comparison of runs, overall or by groups of questions, or the traces of one question."""
     from experiments.analysis.compare import compare_runs
-    from signatures.common.errors import UserError
 
     if question is not None:
         if by is not None or html is not None:
-            raise UserError("--question shows one question: leave out --by and --html.")
+            raise UserError("--question shows a single question: omit --by and --html.")
         _show_question(runs, question, as_json=as_json)
         return
     comparison = compare_runs(runs)
@@ -43,9 +45,7 @@ def compare(
     if as_json:
         emit({**comparison.as_dict(), **({} if groups is None else {"by": groups.as_dict()})})
         return
-    from rich.console import Console
-
-    Console().print((groups or comparison).as_table())
+    show((groups or comparison).as_table())
     if html is None:
         next_step(f"verihop compare {' '.join(map(str, runs))} --html report.html")
 
@@ -56,7 +56,5 @@ def _show_question(runs: list[Path], question: str, *, as_json: bool) -> None:
     found = traces(runs, question)
     if as_json:
         emit(found.as_dict())
-        return
-    from rich.console import Console
-
-    Console().print(found.as_table())
+    else:
+        show(found.as_table())

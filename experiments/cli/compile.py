@@ -1,97 +1,123 @@
-"""`verihop compile`: optimize a program and freeze it."""
+"""`verihop compile`: optimize a program on training questions and freeze it."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, resumable, say
+from experiments.cli.option_groups import with_option_groups
+
+if TYPE_CHECKING:
+    from corpora.questions import Question
+    from programs.artifact import Artifact
 
 
+@dataclass(frozen=True)
+class Optimization:
+    """How the program is optimized."""
+
+    PANEL: ClassVar[str] = "Optimizer"
+    optimizer: Annotated[str, typer.Option(help="bootstrap (own successes) or labeled (gold steps).")] = "bootstrap"
+    metric: Annotated[str, typer.Option(help="The metric to optimize.")] = "em"
+    accept: Annotated[
+        float, typer.Option(min=0.001, max=1, help="Lowest score of a training question that makes a demonstration.")
+    ] = 1.0
+    max_demos: Annotated[int, typer.Option(min=0, max=64, help="Demonstrations per predictor at most.")] = 4
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Questions the compiled program is scored on."""
+
+    PANEL: ClassVar[str] = "Validation"
+    val: Annotated[
+        Path | None, typer.Option(help="Questions to score the compiled program on.", show_default=False)
+    ] = None
+    val_split: Annotated[str | None, typer.Option(help="Use only this split of --val.", show_default=False)] = None
+    val_limit: Annotated[
+        int | None, typer.Option(min=1, help="Use only the first N questions of --val.", show_default=False)
+    ] = None
+
+    def questions(self) -> "list[Question]":
+        """Return the validation questions; empty without --val."""
+        from experiments.pipeline.setup import open_questions
+
+        return open_questions(self.val, split=self.val_split, limit=self.val_limit) if self.val else []
+
+
+@dataclass(frozen=True)
+class Result:
+    """Where the artifact is written, and what is printed."""
+
+    PANEL: ClassVar[str] = "Output"
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the artifact.")]
+    overwrite: options.Overwrite = False
+    quiet: options.Quiet = False
+    as_json: options.Json = False
+
+
+@with_option_groups
 def compile_(
-    questions: Annotated[Path, typer.Argument(help="questions.jsonl to learn from.")],
-    program: Annotated[str, typer.Option(help="Name of the program; `verihop programs` lists them.")],
-    out: Annotated[Path, typer.Option(help="Folder for the artifact.")],
-    index: options.Index = None,
-    retriever: options.Retriever = None,
-    lm: options.LM = "embedded",
-    api_base: options.ApiBase = None,
-    api_key_env: options.ApiKeyEnv = None,
-    model_type: options.ModelType = "chat",
-    temperature: options.Temperature = None,
-    max_tokens: options.MaxTokens = None,
-    context_size: options.ContextSize = None,
-    optimizer: Annotated[str, typer.Option(help="bootstrap (own successes) or labeled (gold steps).")] = "bootstrap",
-    metric: Annotated[str, typer.Option(help="What better means.")] = "em",
-    accept: Annotated[float, typer.Option(min=0.001, max=1, help="Lowest score that makes a demonstration.")] = 1.0,
-    max_demos: Annotated[int, typer.Option(min=0, max=64, help="Demonstrations per predictor at most.")] = 4,
-    split: options.Split = None,
-    limit: options.Limit = None,
-    val: Annotated[Path | None, typer.Option(help="Questions to score the compiled program on.")] = None,
-    val_split: Annotated[str | None, typer.Option(help="Use only this split of --val.")] = None,
-    val_limit: Annotated[int | None, typer.Option(min=1, help="Use only the first N of --val.")] = None,
-    preset: options.Preset = "paper",
-    settings: options.Set = None,
-    seed: options.Seed = 0,
-    threads: options.Threads = 8,
-    budget_calls: options.BudgetCalls = None,
-    budget_tokens: options.BudgetTokens = None,
-    budget_usd: options.BudgetUsd = None,
-    budget_seconds: options.BudgetSeconds = None,
-    resume: options.Resume = False,
-    overwrite: options.Overwrite = False,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
+    questions: Annotated[Path, typer.Argument(help="questions.jsonl to optimize on.")],
+    program: options.UncompiledProgram,
+    lm: options.LM,
+    optimization: Optimization,
+    selection: options.Selection,
+    validation: Validation,
+    execution: options.Execution,
+    limits: options.Limits,
+    result: Result,
 ) -> None:
     """Optimize a program on training questions and freeze it into an artifact."""
     from experiments.pipeline import setup
-    from experiments.pipeline.compile import compile_program
+    from experiments.pipeline.compile import CompileConfig, compile_program
     from optimizers.metrics.catalog import get_metric
 
-    chosen = get_metric(metric)
-    trainset = setup.open_questions(questions, split=split, limit=limit)
-    valset = setup.open_questions(val, split=val_split, limit=val_limit) if val else []
-    retrieve = setup.open_retriever(index, retriever)
-    connection = setup.open_lm(
-        lm,
-        setup.LMOptions(api_base, api_key_env, model_type, temperature, max_tokens, context_size),
-        calls=budget_calls,
-        tokens=budget_tokens,
-        usd=budget_usd,
-        seconds=budget_seconds,
+    config = CompileConfig(
+        metric=get_metric(optimization.metric),
+        optimizer=optimization.optimizer,
+        accept=optimization.accept,
+        max_demos=optimization.max_demos,
+        seed=execution.seed,
+        threads=execution.threads,
+        index=program.index,
+        provenance={"train_path": str(questions), "val_path": str(validation.val or "")},
     )
-    student = setup.open_ready(connection, retrieve, program=program, preset=preset, settings=settings)
+    trainset = setup.open_questions(questions, split=selection.split, limit=selection.limit)
+    valset = validation.questions()
+    retrieve = setup.open_retriever(program.config())
+    connection = setup.open_lm(lm.config(), limits.budget())
+    student = setup.open_program(program.config(), retrieve, connection)
     with resumable():
         artifact = compile_program(
             student,
             trainset,
             valset,
+            config,
             connection=connection,
-            metric=chosen,
-            out=out,
-            optimizer=optimizer,
-            accept=accept,
-            max_demos=max_demos,
-            seed=seed,
-            threads=threads,
-            index=index,
-            provenance={"train_path": str(questions), "val_path": str(val or "")},
-            resume=resume,
-            overwrite=overwrite,
-            progress=not quiet,
+            out=result.out,
+            resume=execution.resume,
+            overwrite=result.overwrite,
+            progress=not result.quiet,
         )
-    if as_json:
-        emit({"artifact": str(out), **artifact.model_dump(mode="json")})
-        return
-    found = artifact.optimizer
-    demos = ", ".join(f"{count} for {name.removesuffix('.predict')}" for name, count in found["accepted"].items())
-    say(f"Compiled {program} with {optimizer}: {found['tried']} questions tried, demonstrations: {demos}.")
-    say(f"Cost: {found['cost']['calls']:.0f} LM calls, {found['cost']['seconds']} s.")
-    if artifact.metric.get("mean") is not None:
-        mean, low, high = (100 * artifact.metric[name] for name in ("mean", "low", "high"))
-        n = artifact.metric["n"]
-        say(f"{metric} on {n} validation questions: {mean:.1f} % (95 % interval {low:.1f} to {high:.1f})")
+    if result.as_json:
+        emit({"artifact": str(result.out), **artifact.model_dump(mode="json")})
+    else:
+        _print(artifact, program.program, result.out)
+
+
+def _print(artifact: "Artifact", program: str, out: Path) -> None:
+    optimizer, metric = artifact.optimizer, artifact.metric
+    demos = ", ".join(f"{count} for {name.removesuffix('.predict')}" for name, count in optimizer["accepted"].items())
+    say(f"Compiled {program} with {optimizer['name']}: {optimizer['tried']} questions tried, demonstrations: {demos}.")
+    say(f"Cost: {optimizer['cost']['calls']:.0f} LM calls, {optimizer['cost']['seconds']} s.")
+    if metric.get("mean") is not None:
+        mean, low, high = (100 * metric[name] for name in ("mean", "low", "high"))
+        interval = f"(95 % interval {low:.1f} to {high:.1f})"
+        say(f"{metric['name']} on {metric['n']} validation questions: {mean:.1f} % {interval}")
     say(f"Frozen: {out}")
     next_step(
         f'verihop ask --artifact {out} "your question"', f"verihop eval QUESTIONS --artifact {out} --out runs/..."

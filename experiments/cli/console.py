@@ -16,38 +16,45 @@ def emit(value: dict[str, Any]) -> None:
 
 
 def say(text: str = "") -> None:
-    """Print a line for people on standard output."""
+    """Print a line of results on standard output."""
     typer.echo(text)
 
 
+def show(table: Any) -> None:
+    """Print a rich table or group on standard output."""
+    from rich.console import Console
+
+    Console().print(table)
+
+
 def note(text: str) -> None:
-    """Print a line about the work on standard error."""
+    """Print a message on standard error."""
     typer.echo(text, err=True)
 
 
 def next_step(*commands: str) -> None:
-    """Say what to run next."""
+    """Print the commands to run next, on standard error."""
     note("Next: " + "\n      ".join(commands))
 
 
 @contextlib.contextmanager
 def resumable() -> Iterator[None]:
-    """Say how to go on when Ctrl-C or a spent budget ends the work inside."""
+    """Print how to resume when Ctrl-C or a spent budget ends the block."""
     from programs.lms.budget import BudgetExceeded
 
     try:
         yield
     except KeyboardInterrupt:
-        note("Interrupted. The same command with --resume goes on from here.")
+        note("Interrupted. Resume with the same command and --resume.")
         raise
     except BudgetExceeded:
-        note("Stopped. The same command with --resume and a larger budget goes on from here.")
+        note("Stopped. Resume with the same command, --resume and a larger budget.")
         raise
 
 
 @contextlib.contextmanager
 def counter(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Show how many things are done, on standard error, while their number is not known beforehand."""
+    """Show a running count on standard error, for work of unknown length; yield what sets it."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -60,7 +67,7 @@ def counter(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
 
 @contextlib.contextmanager
 def transfer(what: str, *, shown: bool) -> Iterator[Callable[[int, int | None], None]]:
-    """Show how many bytes of a download have come, and of how many, on standard error."""
+    """Show the progress of a download on standard error; yield what sets bytes done and bytes in total."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 

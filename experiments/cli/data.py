@@ -1,14 +1,19 @@
-"""`verihop data`: benchmarks into the project's two formats."""
+"""`verihop data`: fetch and convert benchmarks, pool corpora, generate a simulated world."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from experiments.cli import options
-from experiments.cli.console import emit, next_step, say
+from experiments.cli.console import counter, emit, next_step, say, transfer
+from experiments.cli.option_groups import with_option_groups
+from signatures.common.errors import UserError, unknown
 
-data = typer.Typer(no_args_is_help=True, help="Fetch and convert benchmarks, pool corpora, make a simulated world.")
+data = typer.Typer(no_args_is_help=True, help="Fetch and convert benchmarks, pool corpora, generate a simulated world.")
+
+OutFolder = Annotated[Path, typer.Option("--out", "-o", help="Folder for questions.jsonl and passages.jsonl.")]
 
 
 @data.command("list")
@@ -40,116 +45,109 @@ def list_(as_json: options.Json = False) -> None:
 
 
 @data.command()
+@with_option_groups
 def fetch(
     name: Annotated[str, typer.Argument(help="Data set; `verihop data list` names them and their files.")],
-    out: Annotated[Path, typer.Option(help="Folder for the file.")],
-    file: Annotated[str | None, typer.Option(help="Which file, where there are several.", show_default=False)] = None,
-    overwrite: options.Overwrite = False,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the file.")],
+    output: options.Replacing,
+    file: Annotated[str | None, typer.Option(help="Which file, if there are several.", show_default=False)] = None,
 ) -> None:
-    """Download an official file; its hash is recorded beside it and checked from then on."""
+    """Download an official file; its hash is recorded next to it and checked from then on."""
     from corpora.datasets import fetch as downloads
     from corpora.datasets.catalog import DATASETS
-    from experiments.cli.console import transfer
-    from signatures.common.errors import unknown
 
     if name not in DATASETS:
         raise unknown("dataset", name, DATASETS)
     item = DATASETS[name]
     chosen, url = downloads.choose(name, item.files, file)
     path = out / chosen
-    with transfer(chosen, shown=not quiet) as advance:
-        fetched = downloads.fetch(url, path, overwrite=overwrite, progress=advance)
-    if as_json:
+    with transfer(chosen, shown=not output.quiet) as advance:
+        fetched = downloads.fetch(url, path, overwrite=output.overwrite, progress=advance)
+    if output.as_json:
         emit({"file": str(path), "url": url, "fetched": fetched, "licence": item.licence})
         return
     say(f"{'Written' if fetched else 'Already there, unchanged'}: {path} ({item.licence})")
     next_step(f"verihop data convert {name} {path} --out {out / name}")
 
 
+@dataclass(frozen=True)
+class Conversion:
+    """What is converted, and how."""
+
+    PANEL: ClassVar[str] = "Conversion"
+    split: Annotated[str | None, typer.Option(help="Write this split into every question.", show_default=False)] = None
+    limit: options.Limit = None
+    aliases: Annotated[
+        Path | None,
+        typer.Option(help="2WikiMultihopQA's id_aliases.json, for more accepted answers.", show_default=False),
+    ] = None
+    packed: Annotated[str, typer.Option(help="Compress the passages: gz or zst.", show_default=False)] = ""
+
+
 @data.command()
+@with_option_groups
 def convert(
     name: Annotated[str, typer.Argument(help="Data set; `verihop data list` names them.")],
     source: Annotated[str, typer.Argument(help="A local file, or hub:NAME, hub:NAME/CONFIG, either with @SPLIT.")],
-    out: Annotated[Path, typer.Option(help="Folder for questions.jsonl and passages.jsonl.")],
-    split: Annotated[str | None, typer.Option(help="Write this split into every question.")] = None,
-    limit: options.Limit = None,
-    aliases: Annotated[
-        Path | None, typer.Option(help="2WikiMultihopQA's id_aliases.json, for further accepted answers.")
-    ] = None,
-    packed: Annotated[str, typer.Option(help="Compress the passages: gz or zst.", show_default=False)] = "",
-    overwrite: options.Overwrite = False,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
+    out: OutFolder,
+    conversion: Conversion,
+    output: options.Replacing,
 ) -> None:
-    """Convert a benchmark's or corpus's file; gold is kept, paragraphs are never cut."""
+    """Convert the file of a benchmark or corpus; gold is kept, paragraphs are never cut."""
     from corpora.datasets.convert import convert as run
-    from experiments.cli.console import counter
 
-    with counter("Records", shown=not quiet) as advance:
-        done = run(
-            name,
-            source,
-            out,
-            split=split,
-            limit=limit,
-            aliases=aliases,
-            packed=packed,
-            overwrite=overwrite,
-            progress=advance,
-        )
-    paths = {"questions": done.questions_path, "passages": done.passages_path}
-    if as_json:
+    with counter("Records", shown=not output.quiet) as advance:
+        converted = run(name, source, out, **vars(conversion), overwrite=output.overwrite, progress=advance)
+    paths = {"questions": converted.questions_path, "passages": converted.passages_path}
+    if output.as_json:
         written = {what: str(path) if path else None for what, path in paths.items()}
-        emit({**written, "counts": done.counts, "pinned": done.pinned})
+        emit({**written, "counts": converted.counts, "pinned": converted.pinned})
         return
-    say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in done.counts.items()))
-    if done.pinned:
-        say(f"The source is the known file {done.pinned} (SHA-256).")
+    say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in converted.counts.items()))
+    if converted.pinned:
+        say(f"The source is the known file {converted.pinned} (SHA-256).")
     say(f"Written: {', '.join(str(path) for path in paths.values() if path)}")
-    if done.passages_path:
-        next_step(f"verihop index {done.passages_path} --out {out / 'index'}")
+    if converted.passages_path:
+        next_step(f"verihop index {converted.passages_path} --out {out / 'index'}")
     else:
-        next_step(f"verihop eval {done.questions_path} --program rag --index INDEX --out runs/{name}")
+        next_step(f"verihop eval {converted.questions_path} --program rag --index INDEX --out runs/{name}")
 
 
 @data.command()
+@with_option_groups
 def subset(
     name: Annotated[str, typer.Argument(help="Named subset; `verihop data list` names them.")],
     questions: Annotated[Path, typer.Argument(help="questions.jsonl of its data set.")],
-    out: Annotated[Path, typer.Option(help="The subset's questions.jsonl.")],
-    overwrite: options.Overwrite = False,
-    as_json: options.Json = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The subset's questions.jsonl.")],
+    output: options.Replacing,
 ) -> None:
-    """Write a named subset of a data set's questions: the same ones on every machine."""
+    """Write a named subset of a data set's questions: the same questions on every machine."""
     from corpora.datasets.subsets import take
     from corpora.questions import read_questions, split_hash, write_questions
-    from signatures.common.errors import UserError
 
-    if out.exists() and not overwrite:
+    if out.exists() and not output.overwrite:
         raise UserError(f"{out} exists already: choose another file, or replace it with --overwrite.")
-    drawn = take(name, read_questions(questions))
-    write_questions(out, drawn)
-    if as_json:
-        emit({"questions": str(out), "count": len(drawn), "ids_sha256": split_hash(drawn)})
+    selected = take(name, read_questions(questions))
+    write_questions(out, selected)
+    if output.as_json:
+        emit({"questions": str(out), "count": len(selected), "ids_sha256": split_hash(selected)})
         return
-    say(f"Written: {out} ({len(drawn)} questions, SHA-256 of their ids {split_hash(drawn)})")
+    say(f"Written: {out} ({len(selected)} questions, SHA-256 of their ids {split_hash(selected)})")
     next_step(f"verihop eval {out} --program rag --index INDEX --out runs/{name}")
 
 
 @data.command()
+@with_option_groups
 def pool(
     passages: Annotated[list[Path], typer.Argument(help="passages.jsonl files.")],
-    out: Annotated[Path, typer.Option(help="The pooled passages.jsonl.")],
-    overwrite: options.Overwrite = False,
-    as_json: options.Json = False,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The pooled passages.jsonl.")],
+    output: options.Replacing,
 ) -> None:
     """Join corpora into one; a passage that occurs in several is kept once."""
     from corpora.datasets.convert import pool as run
 
-    counts = run(passages, out, overwrite=overwrite)
-    if as_json:
+    counts = run(passages, out, overwrite=output.overwrite)
+    if output.as_json:
         emit({"passages": str(out), "counts": counts})
         return
     say(", ".join(f"{what.replace('_', ' ')} {count}" for what, count in counts.items()))
@@ -158,17 +156,18 @@ def pool(
 
 
 @data.command()
+@with_option_groups
 def world(
-    out: Annotated[Path, typer.Option(help="Folder for questions.jsonl and passages.jsonl.")],
+    out: OutFolder,
+    output: options.Output,
     questions: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 400,
     seed: options.Seed = 0,
-    as_json: options.Json = False,
 ) -> None:
     """Generate the fictional world that the simulated LM of the same seed partly remembers."""
     from experiments.world.generate import generate
 
     passages_path, questions_path = generate(out, questions=questions, seed=seed)
-    if as_json:
+    if output.as_json:
         emit({"questions": str(questions_path), "passages": str(passages_path)})
         return
     say(f"Written: {questions_path}, {passages_path}")

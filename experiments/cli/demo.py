@@ -1,40 +1,45 @@
-"""`verihop demo`: the whole road once, on the demo corpus."""
+"""`verihop demo`: index, compile, evaluate and ask on the demo corpus."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from experiments.cli import options
-from experiments.cli.console import emit, next_step, note, say
+from experiments.cli.console import emit, next_step, note, say, show
+from experiments.cli.option_groups import with_option_groups
 
 
-def demo(
-    out: Annotated[Path, typer.Option(help="Folder for what the demo makes.")] = Path("runs/demo"),
-    lm: options.LM = "embedded",
-    threads: options.Threads = 8,
-    as_json: options.Json = False,
-) -> None:
-    """Index, compile, evaluate before and after, freeze, load, answer: everything in a few minutes, offline."""
-    from rich.console import Console
+@dataclass(frozen=True)
+class Result:
+    """Where the demo writes, and what is printed."""
 
-    from experiments.cli.ask import show
+    PANEL: ClassVar[str] = "Output"
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the demo's files.")] = Path("runs/demo")
+    as_json: options.Json = False
+
+
+@with_option_groups
+def demo(lm: options.LM, result: Result, threads: options.Threads = 8) -> None:
+    """Index, evaluate, compile, evaluate again, answer: everything in a few minutes, offline."""
+    from experiments.cli.ask import show_answer
     from experiments.pipeline.demo import run_demo
 
-    note("The demo corpus tells of an invented archipelago, so that no LM knows the answers by heart.")
-    result = run_demo(out, lm=lm, threads=threads, step=lambda text: note(f"\n== {text}"))
-    if as_json:
-        answered = {"question": result.question, "answer": result.prediction.answer}
-        made = {"artifact": str(result.artifact), "report": str(result.report)}
-        emit({**answered, **made, "comparison": result.comparison.as_dict()})
+    note("The demo corpus is about an invented archipelago, so that no LM knows the answers from training.")
+    done = run_demo(result.out, lm.config(), threads=threads, on_step=lambda text: note(f"\n== {text}"))
+    if result.as_json:
+        answered = {"question": done.question, "answer": done.prediction.answer}
+        files = {"artifact": str(done.artifact), "report": str(done.report)}
+        emit({**answered, **files, "comparison": done.comparison.as_dict()})
         return
-    Console().print(result.comparison.as_table())
-    say(f"\nQuestion: {result.question}")
-    show(result.prediction)
-    say(f"\nArtifact: {result.artifact}")
-    say(f"Report:   {result.report}")
+    show(done.comparison.as_table())
+    say(f"\nQuestion: {done.question}")
+    show_answer(done.prediction)
+    say(f"\nArtifact: {done.artifact}")
+    say(f"Report:   {done.report}")
     next_step(
-        f'verihop ask --artifact {result.artifact} "Another question about the Tarrowind Isles"',
+        f'verihop ask --artifact {done.artifact} "Another question about the Tarrowind Isles"',
         "verihop programs",
         "verihop data convert hotpotqa FILE --out data/hotpotqa",
     )

@@ -1,154 +1,187 @@
-"""`verihop eval`: a program's scores on questions with gold answers."""
+"""`verihop eval`: score a program on questions with gold answers."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from experiments.cli import options
-from experiments.cli.console import emit, next_step, note, say
+from experiments.cli.console import emit, next_step, note, resumable, say, show
+from experiments.cli.option_groups import with_option_groups
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from corpora.questions import Question
+    from experiments.analysis.summary import RunSummary
+    from experiments.runs.config import LMConfig
+    from experiments.runs.fixed_contexts import FixedContexts
 
 DEFAULT_METRICS = "em,f1[hotpot],recall@5,all_gold@5"
 
 
-def eval_(
-    questions: Annotated[Path, typer.Argument(help="questions.jsonl with gold answers.")],
-    out: Annotated[Path, typer.Option(help="Folder for the run.")],
-    program: Annotated[str | None, typer.Option(help="An uncompiled program by name.")] = None,
-    artifact: Annotated[Path | None, typer.Option(help="A compiled program.")] = None,
-    index: options.Index = None,
-    retriever: options.Retriever = None,
-    lm: options.FrozenLM = None,
-    api_base: options.ApiBase = None,
-    api_key_env: options.ApiKeyEnv = None,
-    model_type: options.ModelType = "chat",
-    temperature: options.Temperature = None,
-    max_tokens: options.MaxTokens = None,
-    context_size: options.ContextSize = None,
-    metrics: Annotated[str, typer.Option(help="Names, separated by commas.")] = DEFAULT_METRICS,
+@dataclass(frozen=True)
+class Scoring:
+    """What is scored, and which models score it."""
+
+    PANEL: ClassVar[str] = "Metrics"
+    metrics: Annotated[str, typer.Option(help="Names, separated by commas.")] = DEFAULT_METRICS
     oracle: Annotated[
         str | None,
         typer.Option(
-            help="What decides keyfacts_*, sc[*] and *\\[alce]: calibrated (default), semantic, lexical, likelihood, "
-            "lm, lm:LM, seq2seq:MODEL or cross-encoder:MODEL.",
+            help="Entailment oracle of keyfacts_*, sc[*] and *\\[alce]: calibrated (default), semantic, lexical, "
+            "likelihood, lm, lm:LM, seq2seq:MODEL or cross-encoder:MODEL.",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     judge_lm: Annotated[
         str | None, typer.Option(help="LM that decides acc\\[judge] and hallucination\\[halluqa].", show_default=False)
-    ] = None,
-    judge_api_base: Annotated[
-        str | None, typer.Option(help="Address of the judge's server.", show_default=False)
-    ] = None,
+    ] = None
+    judge_api_base: Annotated[str | None, typer.Option(help="Address of the judge's server.", show_default=False)] = (
+        None
+    )
     judge_api_key_env: Annotated[
-        str | None, typer.Option(help="Environment variable that holds its key.", show_default=False)
-    ] = None,
+        str | None, typer.Option(help="Environment variable with the key of the judge's server.", show_default=False)
+    ] = None
     repeats: Annotated[
-        int, typer.Option(min=1, help="Ask each question so often, with fresh samples; needs --temperature above 0.")
-    ] = 1,
+        int, typer.Option(min=1, help="Ask each question N times with fresh samples; needs --temperature above 0.")
+    ] = 1
+
+    def judge(self) -> "LMConfig":
+        """Return the configuration of the judge LM; its id is None if there is no judge."""
+        from experiments.runs.config import LMConfig
+
+        return LMConfig(self.judge_lm, self.judge_api_base, self.judge_api_key_env)
+
+
+@dataclass(frozen=True)
+class Contexts:
+    """Fixed contexts in place of retrieval."""
+
+    PANEL: ClassVar[str] = "Fixed contexts"
     references: Annotated[
         str | None,
         typer.Option(
-            help="Do not retrieve, give chosen passages: closed (none), partial, complete, or balanced (half each).",
+            help="Do not retrieve, but fix the passages of each question: closed (none), partial, complete, or "
+            "balanced (half each).",
             show_default=False,
         ),
-    ] = None,
+    ] = None
     passages: Annotated[
         Path | None, typer.Option(help="passages.jsonl that --references chooses from.", show_default=False)
-    ] = None,
-    n_references: Annotated[int, typer.Option(min=1, help="How many --references gives, gold and noise.")] = 5,
-    seed: options.Seed = 0,
-    split: options.Split = None,
-    limit: options.Limit = None,
-    preset: options.Preset = "paper",
-    settings: options.Set = None,
-    threads: options.Threads = 8,
-    budget_calls: options.BudgetCalls = None,
-    budget_tokens: options.BudgetTokens = None,
-    budget_usd: options.BudgetUsd = None,
-    budget_seconds: options.BudgetSeconds = None,
-    resume: options.Resume = False,
-    report: Annotated[bool, typer.Option("--report", help="Write report.html into the run's folder, too.")] = False,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
+    ] = None
+    n_references: Annotated[int, typer.Option(min=1, help="Passages per question, gold and noise.")] = 5
+
+    def choose(self, questions: "list[Question]", seed: int) -> "tuple[list[Question], FixedContexts | None]":
+        """Return the questions to ask and their fixed contexts; all questions and None without --references."""
+        from experiments.pipeline.setup import open_contexts
+
+        if self.references is None:
+            if self.passages is not None:
+                raise UserError("--passages needs --references, e.g. --references complete.")
+            return questions, None
+        if self.passages is None:
+            raise UserError(f"--references {self.references} needs the corpus: add --passages passages.jsonl.")
+        chosen = open_contexts(questions, self.references, self.passages, n=self.n_references, seed=seed)
+        if chosen.excluded:
+            note(f"{chosen.excluded} of {len(questions)} questions are excluded: no gold, no noise or no partner.")
+        return chosen.questions, chosen.contexts
+
+
+@dataclass(frozen=True)
+class Result:
+    """What is written and printed."""
+
+    PANEL: ClassVar[str] = "Output"
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the run.")]
+    report: Annotated[bool, typer.Option("--report", help="Also write report.html into the run's folder.")] = False
+    quiet: options.Quiet = False
+    as_json: options.Json = False
+
+
+@with_option_groups
+def eval_(
+    questions: Annotated[Path, typer.Argument(help="questions.jsonl with gold answers.")],
+    program: options.AnyProgram,
+    lm: options.LM,
+    scoring: Scoring,
+    selection: options.Selection,
+    contexts: Contexts,
+    execution: options.Execution,
+    limits: options.Limits,
+    result: Result,
 ) -> None:
     """Ask a program every question of a file and score its answers."""
     from experiments.pipeline import setup
     from experiments.pipeline.evaluate import evaluate
-    from signatures.common.errors import UserError
+    from experiments.runs.config import RunConfig
 
-    wanted, entailment = setup.open_metrics(metrics, oracle)
-    lm_id, index = setup.frozen_defaults(artifact, lm, index, api_base=api_base)
-    chosen = setup.open_questions(questions, split=split, limit=limit)
-    asked, given = setup.open_references(chosen, references, passages, n=n_references, seed=seed)
-    if left_out := len(chosen) - len(asked):
-        note(f"{left_out} of {len(chosen)} questions are left out: they lack gold or noise, or a partner.")
-    retrieve = setup.open_retriever(index, retriever)
-    connection = setup.open_lm(
-        lm_id,
-        setup.LMOptions(api_base, api_key_env, model_type, temperature, max_tokens, context_size),
-        calls=budget_calls,
-        tokens=budget_tokens,
-        usd=budget_usd,
-        seconds=budget_seconds,
-    )
-    judge = setup.open_judge(judge_lm, connection, api_base=judge_api_base, api_key_env=judge_api_key_env)
-    ready = setup.open_ready(
-        connection,
-        retrieve,
-        program=program,
-        artifact=artifact,
-        preset=preset,
-        settings=settings,
-        given=given is not None,
-    )
-    summary = evaluate(
-        ready,
-        asked,
-        connection=connection,
-        metrics=wanted,
-        folder=out,
-        threads=threads,
-        resume=resume,
-        progress=not quiet,
-        artifact=artifact,
+    metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle)
+    program_config, lm_config = setup.with_artifact_defaults(program.config(), lm.config())
+    selected = setup.open_questions(questions, split=selection.split, limit=selection.limit)
+    asked, fixed = contexts.choose(selected, execution.seed)
+    retrieve = setup.open_retriever(program_config)
+    connection = setup.open_lm(lm_config, limits.budget())
+    config = RunConfig(
+        metrics=metrics,
+        threads=execution.threads,
+        seed=execution.seed,
+        repeats=scoring.repeats,
+        judge=setup.open_judge(scoring.judge(), connection),
+        contexts=fixed,
+        artifact=program_config.artifact,
         questions_path=questions,
-        judge=judge,
-        repeats=repeats,
-        given=given,
-        seed=seed,
-        resume_command="the same command with --resume",
     )
-    if report:
+    opened = setup.open_program(program_config, retrieve, connection, contexts=fixed is not None)
+    with resumable():
+        summary = evaluate(
+            opened,
+            asked,
+            config,
+            connection=connection,
+            folder=result.out,
+            resume=execution.resume,
+            progress=not result.quiet,
+        )
+    _print(summary, result, oracle, _abstention(result.out, fixed))
+    _exit_code(summary, result.out)
+
+
+def _print(summary: "RunSummary", result: Result, oracle: str | None, abstention: dict[str, Any] | None) -> None:
+    """Print the scores, and write the report if requested."""
+    if result.report:
         from experiments.analysis.report.html import write_report
 
-        note(f"Report: {write_report([out], out / 'report.html')}")
-    if entailment:
-        (note if as_json else say)(entailment)
-    told = _told_apart(out) if given is not None and given.knowledge == "balanced" else None
-    if as_json:
-        emit({**summary.as_dict(), **({"reflection": told} if told else {})})
-    else:
-        from rich.console import Console
+        note(f"Report: {write_report([result.out], result.out / 'report.html')}")
+    if oracle:
+        (note if result.as_json else say)(oracle)
+    if result.as_json:
+        emit({**summary.as_dict(), **({"reflection": abstention} if abstention else {})})
+        return
+    show(summary.as_table())
+    if abstention:
+        from experiments.runs.fixed_contexts import abstention_text
 
-        Console().print(summary.as_table())
-        if told:
-            from experiments.runs.fixed_contexts import told_apart_text
+        say(abstention_text(abstention))
+    say(f"Written: {result.out}")
+    next_step(f"verihop compare {result.out} OTHER_RUN")
 
-            say(told_apart_text(told))
-        say(f"Written: {out}")
-        next_step(f"verihop compare {out} OTHER_RUN")
+
+def _abstention(run: Path, fixed: "FixedContexts | None") -> dict[str, Any] | None:
+    """Return the scores of abstaining if the contexts are balanced."""
+    from experiments.runs.files import read_rows
+    from experiments.runs.fixed_contexts import abstention_scores
+
+    return abstention_scores(read_rows(run)) if fixed is not None and fixed.knowledge == "balanced" else None
+
+
+def _exit_code(summary: "RunSummary", run: Path) -> None:
+    """Exit with 3 if the run is incomplete; raise UserError if every question failed."""
     if summary.errors == summary.answered > 0:
         from experiments.runs.files import read_rows
 
-        first = read_rows(out)[0]["error"]
+        first = read_rows(run)[0]["error"]
         raise UserError(f"All {summary.errors} questions ended in an error; the first: {' '.join(first.split())[:300]}")
     if summary.stopped:
-        raise typer.Exit(3)  # the rows are kept, but the run is not whole: scripts must see that
-
-
-def _told_apart(out: Path) -> dict[str, Any]:
-    from experiments.runs.files import read_rows
-    from experiments.runs.fixed_contexts import told_apart
-
-    return told_apart(read_rows(out))
+        note("Resume with the same command, --resume and a larger budget.")
+        raise typer.Exit(3)

@@ -1,46 +1,56 @@
-"""`verihop index`: make a corpus searchable."""
+"""`verihop index`: build an index of a corpus."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, resumable, say
+from experiments.cli.option_groups import with_option_groups
 
 
-def index(
-    corpus: Annotated[Path, typer.Argument(help="passages.jsonl, also .gz or .zst.")],
+@dataclass(frozen=True)
+class Building:
+    """What is built, and where."""
+
+    PANEL: ClassVar[str] = "Index"
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder for the index; `index` beside the corpus by default.", show_default=False),
-    ] = None,
-    retriever: Annotated[str, typer.Option(help="bm25, bm25s, dense or hybrid.")] = "hybrid",
-    embedder: Annotated[
-        str, typer.Option(help="A sentence-transformers model, by name or folder.")
-    ] = "all-MiniLM-L6-v2",
-    resume: options.Resume = False,
-    overwrite: options.Overwrite = False,
-    quiet: options.Quiet = False,
-    as_json: options.Json = False,
+        typer.Option(
+            "--out", "-o", help="Folder for the index; by default `index` next to the corpus.", show_default=False
+        ),
+    ] = None
+    retriever: Annotated[str, typer.Option(help="bm25, bm25s, dense or hybrid.")] = "hybrid"
+    embedder: Annotated[str, typer.Option(help="A sentence-transformers model, by name or folder.")] = (
+        "all-MiniLM-L6-v2"
+    )
+    resume: options.Resume = False
+
+
+@with_option_groups
+def index(
+    corpus: Annotated[Path, typer.Argument(help="passages.jsonl, also .gz or .zst.")],
+    building: Building,
+    output: options.Replacing,
 ) -> None:
-    """Index a corpus; an interrupted build goes on with --resume."""
+    """Build an index of a corpus; resume an interrupted build with --resume."""
     from corpora.index.open import build_index
 
-    out = out or corpus.parent / "index"
-
+    folder = building.out or corpus.parent / "index"
     with resumable():
         info = build_index(
             corpus,
-            out,
-            retriever=retriever,
-            embedder=embedder,
-            resume=resume,
-            overwrite=overwrite,
-            progress=not quiet,
+            folder,
+            retriever=building.retriever,
+            embedder=building.embedder,
+            resume=building.resume,
+            overwrite=output.overwrite,
+            progress=not output.quiet,
         )
-    if as_json:
-        emit({"index": str(out), **info.model_dump(mode="json")})
+    if output.as_json:
+        emit({"index": str(folder), **info.model_dump(mode="json")})
         return
-    say(f"Indexed {info.passages} passages into {out} ({info.retriever}).")
-    next_step(f'verihop ask --program rag --index {out} "your question"')
+    say(f"Indexed {info.passages} passages into {folder} ({info.retriever}).")
+    next_step(f'verihop ask --program rag --index {folder} "your question"')

@@ -1,12 +1,15 @@
-"""`verihop judge`: an LM compares the answers of several runs along CoV-RAG's criteria."""
+"""`verihop judge`: an LM compares the answers of several runs by CoV-RAG's criteria."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from experiments.cli import options
-from experiments.cli.console import emit, next_step, note, resumable, say
+from experiments.cli.console import emit, next_step, note, resumable, say, show
+from experiments.cli.option_groups import with_option_groups
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -15,48 +18,61 @@ if TYPE_CHECKING:
     from experiments.annotation.judge_runs import Judgement
 
 
+@dataclass(frozen=True)
+class Result:
+    """Where the judgements are written, and what is printed."""
+
+    PANEL: ClassVar[str] = "Output"
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the judgements.")]
+    as_json: options.Json = False
+
+
+@with_option_groups
 def judge(
     runs: Annotated[list[Path], typer.Argument(help="Two to four run folders.")],
-    out: Annotated[Path, typer.Option(help="Folder for the judgements.")],
+    lm: options.LM,
+    execution: options.Execution,
+    limits: options.Limits,
+    result: Result,
     passages: Annotated[
         Path | None, typer.Option(help="The runs' corpus; without it, citations are not judged.", show_default=False)
     ] = None,
-    lm: options.LM = "embedded",
-    api_base: options.ApiBase = None,
-    api_key_env: options.ApiKeyEnv = None,
-    threads: options.Threads = 8,
-    seed: options.Seed = 0,
-    budget_calls: options.BudgetCalls = None,
-    budget_usd: options.BudgetUsd = None,
-    resume: options.Resume = False,
-    as_json: options.Json = False,
 ) -> None:
-    """Let an LM score answers side by side, blind and in shuffled order; print scores, ranks and high-quality rates."""
+    """Let an LM score answers against each other, blind and in shuffled order; print scores, ranks and rates."""
     from corpora.passages import read_passages
     from experiments.annotation.judge_runs import judge_runs
-    from experiments.pipeline import setup
-    from signatures.common.errors import UserError
+    from experiments.pipeline.setup import open_lm
 
     corpus = {passage.id: passage for passage in read_passages(passages)} if passages else {}
-    connection = setup.open_lm(lm, setup.LMOptions(api_base, api_key_env), calls=budget_calls, usd=budget_usd)
+    connection = open_lm(lm.config(), limits.budget())
     with resumable():
-        judgement = judge_runs(runs, corpus, connection=connection, out=out, threads=threads, resume=resume, seed=seed)
-    if as_json:
+        judgement = judge_runs(
+            runs,
+            corpus,
+            connection=connection,
+            out=result.out,
+            threads=execution.threads,
+            resume=execution.resume,
+            seed=execution.seed,
+        )
+    if result.as_json:
         emit(judgement.as_dict())
         return
-    from rich.console import Console
+    _print(judgement, result.out)
+    if judgement.silent:
+        raise UserError(f"{connection.id} returned no verdict that could be parsed: name another LM with --lm.")
+    next_step(f"verihop compare {' '.join(map(str, runs))}")
 
-    Console().print(_table(judgement))
+
+def _print(judgement: "Judgement", out: Path) -> None:
+    show(_table(judgement))
     for run, mean in judgement.revisions.items():
         say(f"Revised questions of {run}: {_cell(mean)}")
     if judgement.left_out:
-        note(f"{judgement.left_out} questions are left out: a run lacks them, or they ended in an error there.")
+        note(f"{judgement.left_out} questions are excluded: a run lacks them, or they ended in an error.")
     if judgement.unread or judgement.moved:
-        note(f"{judgement.unread} replies of the judge could not be read; {judgement.moved} scores lay outside 0 to 1.")
+        note(f"{judgement.unread} replies of the judge were unparseable; {judgement.moved} scores were outside 0 to 1.")
     say(f"Written: {out}")
-    if judgement.silent:
-        raise UserError(f"{lm} gave no verdict that could be read: it cannot judge. Name another LM with --lm.")
-    next_step(f"verihop compare {' '.join(map(str, runs))}")
 
 
 def _cell(mean: "Mean") -> str:
@@ -69,9 +85,7 @@ def _cell(mean: "Mean") -> str:
 def _table(judgement: "Judgement") -> "Table":
     from rich.table import Table
 
-    table = Table(
-        title=f"{judgement.questions} questions; rank 1 is best, bias is better when low", title_justify="left"
-    )
+    table = Table(title=f"{judgement.questions} questions; rank 1 is best, low bias is better", title_justify="left")
     for name in ("criterion", "run", "score", "rank", "high quality"):
         table.add_column(name)
     for item in judgement.standings:

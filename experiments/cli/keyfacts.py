@@ -1,42 +1,60 @@
-"""`verihop keyfacts`: benchmarks of what a long answer has to say."""
+"""`verihop keyfacts`: build key facts, the statements that a complete answer must contain."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, note, resumable, say
+from experiments.cli.option_groups import with_option_groups
+from signatures.common.errors import UserError
 
-keyfacts = typer.Typer(no_args_is_help=True, help="Key facts: what a long answer has to say.")
+if TYPE_CHECKING:
+    from experiments.annotation.build_keyfacts import Built
 
-Oracle = Annotated[
-    str, typer.Option(help="Entailment oracle: calibrated, lexical, semantic, lm, seq2seq:MODEL, cross-encoder:MODEL.")
-]
+HELP = "Key facts: statements that a complete answer must contain."
+keyfacts = typer.Typer(no_args_is_help=True, help=HELP)
 
 
-@keyfacts.callback()
+@dataclass(frozen=True)
+class Checks:
+    """How key facts are checked."""
+
+    PANEL: ClassVar[str] = "Checks"
+    oracle: Annotated[
+        str,
+        typer.Option(help="Entailment oracle: calibrated, lexical, semantic, lm, seq2seq:MODEL, cross-encoder:MODEL."),
+    ] = "calibrated"
+    drop: Annotated[bool, typer.Option("--drop", help="Omit facts that fail a check.")] = False
+
+
+@dataclass(frozen=True)
+class Result:
+    """Where the questions with key facts are written, and what is printed."""
+
+    PANEL: ClassVar[str] = "Output"
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the rows and the new questions.jsonl.")]
+    as_json: options.Json = False
+
+
+@keyfacts.callback(help=HELP)
 def main() -> None:
-    """Key facts: what a long answer has to say."""
+    """Make Typer treat `keyfacts` as a group although it has a single command."""
 
 
 @keyfacts.command()
+@with_option_groups
 def build(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl with answers and gold ids.")],
-    passages: Annotated[Path, typer.Option(help="passages.jsonl that holds the gold passages.")],
-    out: Annotated[Path, typer.Option(help="Folder for the work and the new questions.jsonl.")],
-    lm: options.LM = "embedded",
-    api_base: options.ApiBase = None,
-    api_key_env: options.ApiKeyEnv = None,
-    oracle: Oracle = "calibrated",
-    drop: Annotated[bool, typer.Option("--drop", help="Leave out facts that a check turned down.")] = False,
-    split: options.Split = None,
-    limit: options.Limit = None,
-    threads: options.Threads = 8,
-    budget_calls: options.BudgetCalls = None,
-    budget_usd: options.BudgetUsd = None,
-    resume: options.Resume = False,
-    as_json: options.Json = False,
+    passages: Annotated[Path, typer.Option(help="passages.jsonl with the gold passages.")],
+    lm: options.LM,
+    checks: Checks,
+    selection: options.Selection,
+    execution: options.Execution,
+    limits: options.Limits,
+    result: Result,
 ) -> None:
     """Derive two to four key facts per question from its answer and gold passages, and check them."""
     from corpora.passages import read_passages
@@ -44,32 +62,35 @@ def build(
     from experiments.pipeline import setup
     from optimizers.metrics.entailment.catalog import open_oracle
     from optimizers.metrics.entailment.oracle import describe
-    from signatures.common.errors import UserError
 
-    judge = open_oracle(oracle)
-    chosen = setup.open_questions(questions, split=split, limit=limit)
-    connection = setup.open_lm(lm, setup.LMOptions(api_base, api_key_env), calls=budget_calls, usd=budget_usd)
+    oracle = open_oracle(checks.oracle)
+    selected = setup.open_questions(questions, split=selection.split, limit=selection.limit)
+    connection = setup.open_lm(lm.config(), limits.budget())
     with resumable():
         built = build_key_facts(
-            chosen,
+            selected,
             {passage.id: passage for passage in read_passages(passages)},
             connection=connection,
-            oracle=judge,
-            out=out,
-            threads=threads,
-            resume=resume,
-            drop=drop,
+            oracle=oracle,
+            out=result.out,
+            threads=execution.threads,
+            resume=execution.resume,
+            drop=checks.drop,
         )
-    if as_json:
+    if result.as_json:
         emit(built.as_dict())
         return
-    say(f"{built.facts} key facts for {built.questions} questions")
-    say(f"Checks by {describe(judge)}")
-    say(f"  {built.unsupported} not entailed by the references, {built.duplicates} repeat another")
-    say(f"  {built.too_few} questions have fewer than two, {built.surplus} facts beyond four were left out")
-    if built.parse_failures or built.left_out:
-        note(f"{built.parse_failures} replies could not be read; {built.left_out} questions lack answer or gold.")
-    say(f"Written: {out / QUESTIONS}")
+    _print(built, describe(oracle), result.out / QUESTIONS)
     if not built.facts:
-        raise UserError(f"{lm} gave no key fact that could be read. Name another LM with --lm.")
-    next_step(f"verihop review keyfacts {out / QUESTIONS} --passages {passages} --out REVIEW --reviewer NAME")
+        raise UserError(f"{connection.id} returned no key fact that could be parsed: name another LM with --lm.")
+    next_step(f"verihop review keyfacts {result.out / QUESTIONS} --passages {passages} --out REVIEW --reviewer NAME")
+
+
+def _print(built: "Built", oracle: str, path: Path) -> None:
+    say(f"{built.facts} key facts for {built.questions} questions")
+    say(f"Checks by {oracle}")
+    say(f"  {built.unsupported} not entailed by the references, {built.duplicates} repeat another")
+    say(f"  {built.too_few} questions have fewer than two, {built.surplus} facts beyond four were omitted")
+    if built.parse_failures or built.left_out:
+        note(f"{built.parse_failures} replies were unparseable; {built.left_out} questions lack an answer or gold.")
+    say(f"Written: {path}")

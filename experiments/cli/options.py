@@ -1,54 +1,212 @@
-"""The options that several commands share, each worded once."""
+"""The options that several commands share, with the same names, short forms and help in each.
 
+A group is a frozen dataclass that `with_option_groups` turns into options; its methods build the configuration that
+`experiments.pipeline` takes.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-LM = Annotated[
-    str,
-    typer.Option(
-        "--lm",
-        help="embedded, simulated, simulated:SEED, gguf:PATH, or any DSPy id such as openai/gpt-4o-mini.",
-        show_default=True,
-    ),
-]
-FrozenLM = Annotated[
-    str | None, typer.Option("--lm", help="LM id; by default the artifact's, else embedded.", show_default=False)
-]
-ApiBase = Annotated[str | None, typer.Option(help="Address of an OpenAI-compatible server (vLLM, Ollama, llama.cpp).")]
-ApiKeyEnv = Annotated[str | None, typer.Option(help="Environment variable that holds the server's key.")]
-ModelType = Annotated[
-    str, typer.Option(help="chat, or text for a completion-style model without a chat template behind --api-base.")
-]
-Temperature = Annotated[
-    float | None, typer.Option(min=0, help="0, unless the LM does not allow it.", show_default=False)
-]
-MaxTokens = Annotated[int | None, typer.Option(min=1, help="Longest reply of the LM.", show_default=False)]
-ContextSize = Annotated[
-    int | None,
-    typer.Option(
-        min=512, help="Tokens the LM holds; longer prompts are cut. Found out where it can be.", show_default=False
-    ),
-]
-Index = Annotated[Path | None, typer.Option(help="Index folder made by `verihop index`.", show_default=False)]
-Retriever = Annotated[
-    str | None, typer.Option("--retriever", help="Use another retriever of the index than it was built for.")
-]
-Preset = Annotated[str, typer.Option(help="Named set of knobs; `verihop programs` lists those of each program.")]
-Set = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="A knob as name=value, repeatable, e.g. --set k=4. `verihop programs` lists them."),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object for machines instead of text.")]
-Threads = Annotated[int, typer.Option(min=1, max=256, help="Questions worked on side by side.")]
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from experiments.pipeline.setup import ProgramConfig
+    from experiments.runs.config import LMConfig
+    from programs.lms.budget import Budget
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 Seed = Annotated[int, typer.Option(help="Seed of every random choice.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Use only the first N questions.", show_default=False)]
 Split = Annotated[str | None, typer.Option(help="Use only questions of this split, e.g. dev.", show_default=False)]
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with what an interrupted run left behind.")]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace what stands there.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
-BudgetCalls = Annotated[int | None, typer.Option(min=1, help="Stop after so many LM calls.", show_default=False)]
-BudgetTokens = Annotated[int | None, typer.Option(min=1, help="Stop after so many tokens.", show_default=False)]
-BudgetUsd = Annotated[float | None, typer.Option(min=0, help="Stop after so many US dollars.", show_default=False)]
-BudgetSeconds = Annotated[float | None, typer.Option(min=0, help="Stop after so many seconds.", show_default=False)]
+Threads = Annotated[int, typer.Option(min=1, max=256, help="Questions processed in parallel.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")]
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
+
+
+@dataclass(frozen=True)
+class Output:
+    """What is printed."""
+
+    PANEL: ClassVar[str] = "Output"
+    quiet: Quiet = False
+    as_json: Json = False
+
+
+@dataclass(frozen=True)
+class Replacing:
+    """What is printed, and whether existing output is replaced."""
+
+    PANEL: ClassVar[str] = "Output"
+    overwrite: Overwrite = False
+    quiet: Quiet = False
+    as_json: Json = False
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which questions of a file are used."""
+
+    PANEL: ClassVar[str] = "Questions"
+    split: Split = None
+    limit: Limit = None
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How questions are processed."""
+
+    PANEL: ClassVar[str] = "Execution"
+    threads: Threads = 8
+    seed: Seed = 0
+    resume: Resume = False
+
+
+@dataclass(frozen=True)
+class LM:
+    """Which LM, and how it is called."""
+
+    PANEL: ClassVar[str] = "LM"
+    lm: Annotated[
+        str | None,
+        typer.Option(
+            help="embedded, simulated, simulated:SEED, gguf:PATH, a DSPy id such as openai/gpt-4o-mini, or a model of "
+            "--api-base; by default the artifact's LM, else embedded.",
+            show_default=False,
+        ),
+    ] = None
+    api_base: Annotated[
+        str | None,
+        typer.Option(help="Address of an OpenAI-compatible server (vLLM, Ollama, llama.cpp).", show_default=False),
+    ] = None
+    api_key_env: Annotated[
+        str | None, typer.Option(help="Environment variable with the server's key.", show_default=False)
+    ] = None
+    model_type: Annotated[
+        str, typer.Option(help="chat, or text for a completion model without a chat template behind --api-base.")
+    ] = "chat"
+    temperature: Annotated[
+        float | None, typer.Option(min=0, help="0, unless the LM does not allow it.", show_default=False)
+    ] = None
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Longest reply of the LM, in tokens.", show_default=False)
+    ] = None
+    context_size: Annotated[
+        int | None,
+        typer.Option(
+            min=512,
+            help="Context window of the LM, in tokens; longer prompts are cut. Detected if possible.",
+            show_default=False,
+        ),
+    ] = None
+
+    def config(self) -> "LMConfig":
+        """Return the options as a configuration."""
+        from experiments.runs.config import LMConfig
+
+        settings = (self.api_base, self.api_key_env, self.model_type, self.temperature, self.max_tokens)
+        return LMConfig(self.lm, *settings, self.context_size)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The budget of LM calls."""
+
+    PANEL: ClassVar[str] = "Budget"
+    budget_calls: Annotated[
+        int | None, typer.Option(min=1, help="Stop after this many LM calls.", show_default=False)
+    ] = None
+    budget_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Stop after this many tokens.", show_default=False)
+    ] = None
+    budget_usd: Annotated[
+        float | None, typer.Option(min=0, help="Stop after this many US dollars.", show_default=False)
+    ] = None
+    budget_seconds: Annotated[
+        float | None, typer.Option(min=0, help="Stop after this many seconds.", show_default=False)
+    ] = None
+
+    def budget(self) -> "Budget | None":
+        """Return the budget; None without a limit."""
+        from programs.lms.budget import Budget
+
+        limits = {name.removeprefix("budget_"): value for name, value in vars(self).items()}
+        return Budget(**limits) if any(value is not None for value in limits.values()) else None
+
+
+Program = Annotated[
+    str | None, typer.Option(help="Program by name; `verihop programs` lists them.", show_default=False)
+]
+Preset = Annotated[str, typer.Option(help="Named set of knobs; `verihop programs` lists those of each program.")]
+Knobs = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A knob as name=value, repeatable, e.g. --set k=4.", show_default=False),
+]
+Index = Annotated[Path | None, typer.Option(help="Index folder built by `verihop index`.", show_default=False)]
+Retriever = Annotated[
+    str | None, typer.Option(help="Use another retriever of the index than it was built for.", show_default=False)
+]
+
+
+@dataclass(frozen=True)
+class UncompiledProgram:
+    """Which program of the catalog is compiled."""
+
+    PANEL: ClassVar[str] = "Program"
+    program: Annotated[str, typer.Option(help="Program by name; `verihop programs` lists them.")]
+    preset: Preset = "paper"
+    settings: Knobs = None
+    index: Index = None
+    retriever: Retriever = None
+
+    def config(self) -> "ProgramConfig":
+        """Return the options as a configuration."""
+        from experiments.pipeline.setup import ProgramConfig
+
+        knobs = parse_knobs(self.settings)
+        return ProgramConfig(self.program, None, self.preset, knobs, self.index, self.retriever)
+
+
+@dataclass(frozen=True)
+class AnyProgram:
+    """Which program runs: compiled or not."""
+
+    PANEL: ClassVar[str] = "Program"
+    program: Program = None
+    artifact: Annotated[
+        Path | None, typer.Option(help="A program compiled by `verihop compile`.", show_default=False)
+    ] = None
+    preset: Preset = "paper"
+    settings: Knobs = None
+    index: Index = None
+    retriever: Retriever = None
+
+    def config(self) -> "ProgramConfig":
+        """Return the options as a configuration."""
+        from experiments.pipeline.setup import ProgramConfig
+
+        knobs = parse_knobs(self.settings)
+        return ProgramConfig(self.program, self.artifact, self.preset, knobs, self.index, self.retriever)
+
+
+def parse_knobs(settings: Sequence[str] | None) -> dict[str, Any]:
+    """Return `name=value` settings as knobs; a value that is JSON (3, 0.5, true) is parsed, any other is text.
+
+    Raises:
+        UserError: A setting has no name or no equals sign.
+    """
+    knobs: dict[str, Any] = {}
+    for setting in settings or ():
+        name, equals, text = setting.partition("=")
+        if not equals or not name:
+            raise UserError(f"--set takes name=value, got {setting!r}. Example: --set k=4.")
+        try:
+            knobs[name.strip()] = json.loads(text)
+        except json.JSONDecodeError:
+            knobs[name.strip()] = text
+    return knobs

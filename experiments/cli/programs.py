@@ -1,4 +1,4 @@
-"""`verihop programs`: what can be run."""
+"""`verihop programs`: list the programs."""
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, say

@@ -1,13 +1,16 @@
 """`verihop review`: people judge key facts and answers, on a local page or in the terminal."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from experiments.cli import options
-from experiments.cli.console import emit, next_step, note, say
+from experiments.cli.console import emit, next_step, note, say, show
+from experiments.cli.option_groups import with_option_groups
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from experiments.annotation.review.folder import Review
@@ -15,21 +18,37 @@ if TYPE_CHECKING:
 
 review = typer.Typer(no_args_is_help=True, help="Judge key facts and answers; every decision is saved at once.")
 
-Out = Annotated[Path, typer.Option(help="Folder of the review; one that stands there goes on.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the review; an existing one is continued.")]
 Folder = Annotated[Path, typer.Argument(help="Folder of a review.")]
-Reviewer = Annotated[str, typer.Option(help="Name of the person who judges; it is recorded with every decision.")]
-Raters = Annotated[
-    int | None, typer.Option(min=1, help="People per item; by default the scale's number.", show_default=False)
-]
-Terminal = Annotated[bool, typer.Option("--terminal", help="Ask here instead of on a page.")]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Port of the page on 127.0.0.1; 0 for any free one.")]
-Open = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")]
-Passages = Annotated[
-    Path | None,
-    typer.Option(
-        help="Corpus with the gold passages; by default passages.jsonl beside the questions.", show_default=False
-    ),
-]
+
+
+@dataclass(frozen=True)
+class Reviewing:
+    """Who reviews, and where."""
+
+    PANEL: ClassVar[str] = "Reviewer"
+    reviewer: Annotated[str, typer.Option(help="Name of the reviewer, recorded with every decision.")]
+    terminal: Annotated[bool, typer.Option("--terminal", help="Review in the terminal instead of on a page.")] = False
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page on 127.0.0.1; 0 for any free one.")] = 0
+    open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in the browser.")] = True
+    as_json: options.Json = False
+
+
+@dataclass(frozen=True)
+class Items:
+    """Which items are reviewed, and with which references."""
+
+    PANEL: ClassVar[str] = "Items"
+    passages: Annotated[
+        Path | None,
+        typer.Option(
+            help="Corpus with the gold passages; by default passages.jsonl next to the questions.", show_default=False
+        ),
+    ] = None
+    raters: Annotated[
+        int | None, typer.Option(min=1, help="Raters per item; by default the scale's number.", show_default=False)
+    ] = None
+    limit: options.Limit = None
 
 
 class ScaleName(StrEnum):
@@ -42,7 +61,7 @@ class ScaleName(StrEnum):
 
 
 class Undecided(StrEnum):
-    """What an export does with key facts that are not settled."""
+    """What an export does with undecided key facts."""
 
     refuse = "refuse"
     keep = "keep"
@@ -50,97 +69,79 @@ class Undecided(StrEnum):
 
 
 @review.command()
+@with_option_groups
 def keyfacts(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl whose questions have key_facts.")],
     out: Out,
-    reviewer: Reviewer,
-    passages: Passages = None,
-    raters: Raters = None,
-    limit: options.Limit = None,
-    terminal: Terminal = False,
-    port: Port = 0,
-    open_: Open = True,
-    as_json: options.Json = False,
+    items: Items,
+    reviewing: Reviewing,
 ) -> None:
-    """Accept, edit or reject key facts beside their references."""
+    """Accept, edit or reject key facts next to their references."""
     from experiments.annotation.review.keyfacts import passages_beside, review_keyfacts
 
-    corpus = passages or passages_beside(questions)
+    corpus = items.passages or passages_beside(questions)
     if corpus is None:
         note(f"No references are shown: {questions.parent} has no passages.jsonl. Name the corpus with --passages.")
-    made = review_keyfacts(questions, corpus, out, raters=raters, limit=limit)
-    _sit(made, reviewer, terminal=terminal, port=port, open_=open_, as_json=as_json)
+    _review(review_keyfacts(questions, corpus, out, raters=items.raters, limit=items.limit), reviewing)
 
 
 @review.command()
+@with_option_groups
 def answers(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders; which run an answer is from stays hidden.")],
+    runs: Annotated[list[Path], typer.Argument(help="Run folders; reviewers do not see which run an answer is from.")],
     scale: Annotated[
         ScaleName,
         typer.Option(
-            help="helpful: each sentence 0 or 1; completeness: 0 to 1 in quarters; stepwise: three grades, two people, "
-            "a third where they differ; hops: success, failure or error of each hop."
+            help="helpful: each sentence 0 or 1; completeness: 0 to 1 in quarters; stepwise: three grades by two "
+            "raters, and a third if they differ; hops: success, failure or error of each hop."
         ),
     ],
     out: Out,
-    reviewer: Reviewer,
+    items: Items,
+    reviewing: Reviewing,
     questions: Annotated[
         Path | None, typer.Option(help="The questions of the runs, to show their gold passages.", show_default=False)
     ] = None,
-    passages: Passages = None,
-    raters: Raters = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Draw so many questions.", show_default=False)] = None,
     seed: options.Seed = 0,
-    terminal: Terminal = False,
-    port: Port = 0,
-    open_: Open = True,
-    as_json: options.Json = False,
 ) -> None:
-    """Rate the answers of runs on a scale of the papers, blind and in shuffled order."""
+    """Rate the answers of runs on a scale of the papers, blind and in shuffled order; --limit samples questions."""
     from experiments.annotation.review.answers import review_answers
     from experiments.annotation.review.keyfacts import passages_beside
     from experiments.annotation.review.scales import answer_scale
 
-    corpus = passages or (passages_beside(questions) if questions else None)
     made = review_answers(
         runs,
         out,
         answer_scale(scale),
         questions=questions,
-        passages=corpus,
-        limit=limit,
+        passages=items.passages or (passages_beside(questions) if questions else None),
+        limit=items.limit,
         seed=seed,
-        raters=raters,
+        raters=items.raters,
     )
-    _sit(made, reviewer, terminal=terminal, port=port, open_=open_, as_json=as_json)
+    _review(made, reviewing)
 
 
 @review.command()
-def resume(
-    folder: Folder,
-    reviewer: Reviewer,
-    terminal: Terminal = False,
-    port: Port = 0,
-    open_: Open = True,
-    as_json: options.Json = False,
-) -> None:
-    """Go on with a review, as the same person or another; what is undecided comes first."""
+@with_option_groups
+def resume(folder: Folder, reviewing: Reviewing) -> None:
+    """Continue a review as any reviewer; undecided items come first."""
     from experiments.annotation.review.folder import read_review
 
-    _sit(read_review(folder), reviewer, terminal=terminal, port=port, open_=open_, as_json=as_json)
+    _review(read_review(folder), reviewing)
 
 
 @review.command()
 def export(
     folder: Folder,
-    out: Annotated[Path, typer.Option(help="questions.jsonl for key facts, a CSV file for ratings.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="questions.jsonl for key facts, a CSV file for ratings.")],
     questions: Annotated[
         Path | None, typer.Option(help="The reviewed questions, if they were moved.", show_default=False)
     ] = None,
     undecided: Annotated[
-        Undecided, typer.Option(help="Key facts that are not settled: refuse to export, keep or drop them.")
+        Undecided, typer.Option(help="Undecided key facts: refuse to export, keep or drop them.")
     ] = Undecided.refuse,
-    ratings: Annotated[bool, typer.Option("--ratings", help="For key facts, too: write the decisions as CSV.")] = False,
+    ratings: Annotated[bool, typer.Option("--ratings", help="Write CSV for key facts as well.")] = False,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
 ) -> None:
@@ -167,14 +168,13 @@ def export(
 @review.command("import")
 def import_(
     file: Annotated[Path, typer.Argument(help="CSV with the columns item, reviewer, value, as export writes it.")],
-    out: Annotated[Path, typer.Option(help="Folder of the review.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder of the review.")],
     scale: Annotated[str | None, typer.Option(help="Refuse a review of another scale.", show_default=False)] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Take ratings from a CSV file; lines that cannot be taken are reported, and the exit code is 2."""
+    """Import ratings from a CSV file; invalid lines are reported, and the exit code is then 2."""
     from experiments.annotation.review.exchange import import_csv
     from experiments.annotation.review.folder import read_review
-    from signatures.common.errors import UserError
 
     made = read_review(out)
     if scale is not None and scale != made.scale.name:
@@ -185,10 +185,10 @@ def import_(
     else:
         for problem in done.problems:
             note(problem)
-        say(f"{done.added} ratings added, {done.unchanged} known already, {done.blank} blank lines.")
+        say(f"{done.added} ratings added, {done.unchanged} already present, {done.blank} blank lines.")
         next_step(f"verihop review agreement {out}")
     if done.problems:
-        raise UserError(f"{len(done.problems)} lines of {file} were not taken. Mend them and import again.")
+        raise UserError(f"{len(done.problems)} lines of {file} are invalid. Correct them and import again.")
 
 
 @review.command()
@@ -199,7 +199,7 @@ def agreement(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Print kappa between people, their ratings of each run, and how metrics go with them."""
+    """Print kappa between raters, their ratings of each run, and the correlation of metrics with them."""
     from experiments.annotation.review.findings import findings
     from experiments.annotation.review.folder import read_review
 
@@ -207,51 +207,45 @@ def agreement(
     if as_json:
         emit(found.as_dict())
         return
-    from rich.console import Console
-
     from experiments.annotation.review.tables import tables
 
-    Console().print(tables(found))
+    show(tables(found))
 
 
-def _sit(made: "Review", reviewer: str, *, terminal: bool, port: int, open_: bool, as_json: bool) -> None:
-    """Let a person judge until they leave; say what was saved and how to go on."""
+def _review(review: "Review", reviewing: Reviewing) -> None:
+    """Let the reviewer decide until they leave; print what was saved and how to resume."""
     import shlex
 
     from experiments.annotation.review.decisions import DecisionLog
     from experiments.annotation.review.folder import alone, reviewer_name
     from experiments.annotation.review.session import Session
 
-    folder = made.folder
-    for reason, count in made.description.left_out.items():
-        note(f"Left out: {count} {reason}.")
+    folder = review.folder
+    for reason, count in review.description.left_out.items():
+        note(f"Excluded: {count} {reason}.")
     with alone(folder), DecisionLog(folder) as log:
-        session = Session(made, log, reviewer_name(reviewer, log.ratings.reviewers()))
+        session = Session(review, log, reviewer_name(reviewing.reviewer, log.ratings.reviewers()))
         try:
-            if terminal:
-                _in_terminal(session, as_json)
-            else:
-                _on_page(session, port, open_, as_json)
+            (_in_terminal if reviewing.terminal else _on_page)(session, reviewing)
         except KeyboardInterrupt:
             note("")
         progress = session.progress()
-    if as_json:
-        emit(
-            {"folder": str(folder), "reviewer": session.reviewer, "decided": progress.decided, "items": progress.total}
-        )
+    decided, total, reviewer = progress.decided, progress.total, session.reviewer
+    if reviewing.as_json:
+        emit({"folder": str(folder), "reviewer": reviewer, "decided": decided, "items": total})
         return
-    say(f"Saved: {progress.decided} of {progress.total} items decided by {session.reviewer}, in {folder}")
-    again = f"verihop review resume {shlex.quote(str(folder))} --reviewer {shlex.quote(session.reviewer)}"
-    done = progress.decided == progress.total
-    next_step(f"verihop review agreement {shlex.quote(str(folder))}" if done else again)
+    say(f"Saved: {decided} of {total} items decided by {reviewer}, in {folder}")
+    path = shlex.quote(str(folder))
+    again = f"verihop review resume {path} --reviewer {shlex.quote(reviewer)}"
+    next_step(f"verihop review agreement {path}" if decided == total else again)
 
 
-def _in_terminal(session: "Session", as_json: bool) -> None:
+def _in_terminal(session: "Session", reviewing: Reviewing) -> None:
     from rich.console import Console
 
     from experiments.annotation.review.terminal import review_in_terminal
 
-    console = Console(stderr=as_json)  # standard output is the machine's then
+    console = Console(stderr=reviewing.as_json)  # with --json, standard output is for the JSON object alone
 
     def ask(prompt: str) -> str:
         console.print(prompt, end="", markup=False, highlight=False)
@@ -260,15 +254,15 @@ def _in_terminal(session: "Session", as_json: bool) -> None:
     review_in_terminal(session, console, ask)
 
 
-def _on_page(session: "Session", port: int, open_: bool, as_json: bool) -> None:
+def _on_page(session: "Session", reviewing: Reviewing) -> None:
     import threading
     import webbrowser
 
     from experiments.annotation.review.server import serving
 
-    with serving(session, port) as address:
-        (note if as_json else say)(f"Review at {address}")
-        note("Ctrl-C ends it; every decision is saved when the page says so.")
-        if open_:
+    with serving(session, reviewing.port) as address:
+        (note if reviewing.as_json else say)(f"Review at {address}")
+        note("Press Ctrl-C to stop; a decision is saved when the page says so.")
+        if reviewing.open_:
             webbrowser.open(address)
         threading.Event().wait()

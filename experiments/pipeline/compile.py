@@ -1,21 +1,21 @@
-"""From a program and questions to a frozen artifact: optimize, score, freeze; can be taken up after a kill.
+"""Compile a program and freeze it into an artifact: optimize, score on validation questions, freeze.
 
-What makes it resumable is the LM cache on disk: optimizers here are deterministic, so the same command asks the same
-prompts in the same order, and those answered before the kill cost nothing. A note beside the artifact says what was
-being made, so that another command cannot finish it by mistake; the artifact keeps a hash of it, so that a finished
-one is known again.
+A compilation can be resumed after a kill because LM replies are cached on disk: the optimizers here are deterministic,
+so the same call sends the same prompts in the same order, and those answered before cost nothing. A checkpoint next to
+the artifact records the request, so that only the same request can resume it.
 """
 
 import json
 import os
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.compile_checkpoint import request_hash, work_note
+from experiments.pipeline.compile_checkpoint import compile_checkpoint, request_hash
 from experiments.pipeline.cost_estimate import estimate
-from experiments.runs.config import describe_lm, describe_program
+from experiments.runs.config import RunConfig, describe_lm, describe_program
 from experiments.runs.files import git_revision, read_rows
 from signatures.common.errors import UserError
 
@@ -29,103 +29,101 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 
+@dataclass(frozen=True, kw_only=True)
+class CompileConfig:
+    """How a program is compiled, and what its artifact records besides.
+
+    Args:
+        metric: What the optimizer maximizes; also scored on the validation questions.
+        optimizer: A name of `optimizers.teleprompters.OPTIMIZERS`.
+        accept: Lowest score of a training question that makes it a demonstration, in [0, 1].
+        max_demos: Demonstrations per predictor at most.
+        seed: Seed of the order of the training questions and of every random choice.
+        threads: Questions in progress at a time.
+        index: Folder of the index; the artifact stores its path relative to itself.
+        provenance: Further data for the artifact, such as paths of question files.
+    """
+
+    metric: "Metric"
+    optimizer: str = "bootstrap"
+    accept: float = 1.0
+    max_demos: int = 4
+    seed: int = 0
+    threads: int = 8
+    index: Path | None = None
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+
 def compile_program(
     student: "dspy.Module",
     trainset: "Sequence[Question]",
-    valset: "Sequence[Question]" = (),
+    valset: "Sequence[Question]",
+    config: CompileConfig,
     *,
     connection: "Connection",
-    metric: "Metric",
     out: Path,
-    optimizer: str = "bootstrap",
-    accept: float = 1.0,
-    max_demos: int = 4,
-    seed: int = 0,
-    threads: int = 8,
-    index: Path | None = None,
-    provenance: dict[str, Any] | None = None,
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = True,
 ) -> "Artifact":
-    """Compile `student`, score it on `valset` where there is one, and freeze it to `out`.
+    """Compile `student`, score it on `valset` unless that is empty, and freeze it to `out`.
 
     Args:
         student: The program; it is not changed.
-        trainset: Questions demonstrations are made from.
-        valset: Questions the compiled program is scored on; the scores go into the artifact.
-        connection: The LM that teacher and student run on.
-        metric: What better means.
+        trainset: Questions to optimize on.
+        valset: Questions the compiled program is scored on; the scores are stored in the artifact.
+        config: Optimizer, metric and their settings.
+        connection: The LM of teacher and student.
         out: Folder of the artifact.
-        optimizer: A name of `optimizers.teleprompters.OPTIMIZERS`.
-        accept: The lowest score with which a training question becomes a demonstration, in [0, 1].
-        max_demos: Demonstrations per predictor at most.
-        seed: Order of the training questions and every random choice.
-        threads: Questions worked on side by side.
-        index: Folder of the index; the artifact remembers the way there from its own folder.
-        provenance: What else the artifact shall remember, such as paths of question files.
-        resume: Go on with a compilation into `out` that was stopped; one that was finished is left as it is.
-        overwrite: Replace an artifact that stands there.
+        resume: Continue a stopped compilation into `out`; a finished one is returned as it is.
+        overwrite: Replace an existing artifact.
         progress: Show estimate and progress on stderr.
 
     Raises:
-        UserError: `out` is taken, another compilation into it was stopped or is under way, or there is nothing to
+        UserError: `out` exists, another compilation into it was stopped or is running, or there are no examples to
             learn from.
-        BudgetExceeded: The budget is spent; the replies so far are in the cache.
+        BudgetExceeded: The budget is spent; the replies so far are cached.
     """
-    from optimizers.examples import to_examples
-    from optimizers.teleprompters import Task, check_optimizer
+    from optimizers.teleprompters import check_optimizer
     from programs.artifact import check_freezable, read_artifact
 
-    check_optimizer(optimizer)
+    check_optimizer(config.optimizer)
     check_freezable(student)
-    described = {"train": _describe(trainset), "val": _describe(valset)}
-    request = {
-        "program": describe_program(student),
-        "lm": describe_lm(connection),
-        "corpus": getattr(getattr(student, "retrieve", None), "fingerprint", None),
-        "optimizer": {"name": optimizer, "accept": accept, "max_demos": max_demos, "seed": seed},
-        "metric": {"name": metric.name, "definition": metric.definition},
-        "data": described,
-    }
-    request = json.loads(json.dumps(request, default=str))  # as it will be read back, so that comparing is fair
-    task = Task(
-        trainset=to_examples(trainset),
-        valset=to_examples(valset),
-        score=metric,
-        accept=accept,
-        max_demos=max_demos,
-        seed=seed,
-        threads=threads,
-    )
-    with work_note(out, request, resume=resume, overwrite=overwrite) as (work, meter):
-        if work is None:
+    data = {"train": _describe(trainset), "val": _describe(valset)}
+    request = _request(student, config, data, connection)
+    with compile_checkpoint(out, request, resume=resume, overwrite=overwrite) as checkpoint:
+        if checkpoint is None:
             return read_artifact(out)
         started = time.monotonic()
-        compiled = _optimize(student, task, optimizer, connection=connection, progress=progress)
-        cost = meter.counts()
-        seconds = round(time.monotonic() - started, 1)
-        scores = _score(compiled.program, valset, connection, metric, work / "val", threads, resume, progress)
+        compiled = _optimize(student, _task(trainset, valset, config), config.optimizer, connection, progress=progress)
+        cost = {**checkpoint.meter.counts(), "seconds": round(time.monotonic() - started, 1)}
+        folder = checkpoint.folder / "val"
+        scores = _score(compiled.program, valset, config, connection, folder, resume=resume, progress=progress)
         return _freeze(
             compiled,
             out,
             overwrite=overwrite,
             connection=connection,
-            data={**described, "index": _way_to(index, out), **(provenance or {})},
-            cost={**cost, "seconds": seconds},
-            request=request,
-            metric={"name": metric.name, "definition": metric.definition, **scores},
+            data={**data, "index": _relative_path(config.index, out), **config.provenance},
+            optimizer={"cost": cost, "request_sha256": request_hash(request)},
+            metric={"name": config.metric.name, "definition": config.metric.definition, **scores},
         )
 
 
-def _way_to(index: Path | None, out: Path) -> str | None:
-    """Return the path of the index as seen from the artifact: the two may move together, and be asked from anywhere."""
-    if index is None:
-        return None
-    try:
-        return os.path.relpath(index.resolve(), out.resolve())
-    except ValueError:  # on another drive
-        return str(index.resolve())
+def _request(
+    student: "dspy.Module", config: CompileConfig, data: dict[str, Any], connection: "Connection"
+) -> dict[str, Any]:
+    """Return everything that decides the result of a compilation."""
+    settings = {"accept": config.accept, "max_demos": config.max_demos, "seed": config.seed}
+    request = {
+        "program": describe_program(student),
+        "lm": describe_lm(connection),
+        "corpus": getattr(getattr(student, "retrieve", None), "fingerprint", None),
+        "optimizer": {"name": config.optimizer, **settings},
+        "metric": {"name": config.metric.name, "definition": config.metric.definition},
+        "data": data,
+    }
+    return json.loads(json.dumps(request, default=str))  # as read back from the file, so that they can be compared
 
 
 def _describe(questions: "Sequence[Question]") -> dict[str, Any]:
@@ -134,8 +132,33 @@ def _describe(questions: "Sequence[Question]") -> dict[str, Any]:
     return {"n": len(questions), "sha256": split_hash(questions)}
 
 
+def _task(trainset: "Sequence[Question]", valset: "Sequence[Question]", config: CompileConfig) -> "Task":
+    from optimizers.examples import to_examples
+    from optimizers.teleprompters import Task
+
+    return Task(
+        trainset=to_examples(trainset),
+        valset=to_examples(valset),
+        score=config.metric,
+        accept=config.accept,
+        max_demos=config.max_demos,
+        seed=config.seed,
+        threads=config.threads,
+    )
+
+
+def _relative_path(index: Path | None, out: Path) -> str | None:
+    """Return the path of the index relative to the artifact, so that both can be moved together."""
+    if index is None:
+        return None
+    try:
+        return os.path.relpath(index.resolve(), out.resolve())
+    except ValueError:  # on another drive
+        return str(index.resolve())
+
+
 def _optimize(
-    student: "dspy.Module", task: "Task", optimizer: str, *, connection: "Connection", progress: bool
+    student: "dspy.Module", task: "Task", optimizer: str, connection: "Connection", *, progress: bool
 ) -> "Compiled":
     from dataclasses import replace
 
@@ -168,14 +191,14 @@ def _optimize(
 def _score(
     program: "dspy.Module",
     valset: "Sequence[Question]",
+    config: CompileConfig,
     connection: "Connection",
-    metric: "Metric",
     folder: Path,
-    threads: int,
+    *,
     resume: bool,
     progress: bool,
 ) -> dict[str, Any]:
-    """Return the metric's mean, interval and per-question scores on the validation questions; {} without any."""
+    """Return the metric's mean, interval and per-question scores on the validation questions; {} if there are none."""
     if not valset:
         return {}
     from experiments.pipeline.evaluate import evaluate
@@ -183,18 +206,16 @@ def _score(
     summary = evaluate(
         program,
         valset,
+        RunConfig(metrics=[config.metric], threads=config.threads),
         connection=connection,
-        metrics=[metric],
         folder=folder,
-        threads=threads,
         resume=resume and folder.exists(),
         progress=progress,
-        resume_command="the same command with --resume",
     )
     if summary.stopped:
-        raise UserError(f"Scoring the compiled program stopped ({summary.stopped}); go on with --resume.")
-    scores = {row["id"]: row["scores"][metric.name] for row in read_rows(folder)}
-    return {**summary.metrics[metric.name].as_dict(), "errors": summary.errors, "scores": scores}
+        raise UserError(f"Scoring the compiled program stopped ({summary.stopped}); resume the compilation.")
+    scores = {row["id"]: row["scores"][config.metric.name] for row in read_rows(folder)}
+    return {**summary.metrics[config.metric.name].as_dict(), "errors": summary.errors, "scores": scores}
 
 
 def _freeze(
@@ -204,20 +225,18 @@ def _freeze(
     overwrite: bool,
     connection: "Connection",
     data: dict[str, Any],
-    cost: dict[str, float],
+    optimizer: dict[str, Any],
     metric: dict[str, Any],
-    request: dict[str, Any],
 ) -> "Artifact":
     from programs.artifact import freeze, lm_record
 
-    retrieve = getattr(compiled.program, "retrieve", None)
     budget = getattr(connection.lm, "budget", None)
     return freeze(
         compiled.program,
         out,
         overwrite=overwrite,
         lm=lm_record(connection),
-        corpus=getattr(retrieve, "fingerprint", None),
+        corpus=getattr(getattr(compiled.program, "retrieve", None), "fingerprint", None),
         data=data,
         optimizer={
             "name": compiled.optimizer,
@@ -226,8 +245,7 @@ def _freeze(
             "tried": compiled.tried,
             "failed": compiled.failed,
             "budget": budget.limits if budget else None,
-            "cost": cost,
-            "request_sha256": request_hash(request),
+            **optimizer,
         },
         metric=metric,
         revision=git_revision(),

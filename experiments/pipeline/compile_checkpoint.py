@@ -1,11 +1,11 @@
-"""The note beside an artifact in the making: who may finish what was stopped, and when nothing is left to finish."""
+"""The checkpoint of a compilation: which request was stopped, and whether an artifact is its finished result."""
 
 import contextlib
 import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from experiments.runs.files import differing_field, read_json, read_rows, write_json
 from programs.parts.meter import Meter, metered
@@ -13,70 +13,80 @@ from signatures.common.errors import UserError
 from signatures.common.files import exclusive_lock, sha256_file, sha256_text
 
 
+class Checkpoint(NamedTuple):
+    """The folder of intermediate results, and the meter of the session's LM calls."""
+
+    folder: Path
+    meter: Meter
+
+
 @contextlib.contextmanager
-def work_note(
+def compile_checkpoint(
     out: Path, request: dict[str, Any], *, resume: bool, overwrite: bool
-) -> Iterator[tuple[Path | None, Meter]]:
-    """Keep a folder beside `out` for as long as the work lasts; it stays behind when work is stopped that was begun.
+) -> Iterator[Checkpoint | None]:
+    """Keep a checkpoint next to `out` while compiling; it remains if the compilation stops after its first reply.
 
     Yields:
-        That folder, None where `out` holds the finished work already; and a meter that counts the LM calls.
+        The checkpoint; None if `out` is the finished artifact of this request already.
+
+    Raises:
+        UserError: Another process compiles into `out`, or `out` or the checkpoint belongs to another request.
     """
     from programs.artifact import recover
 
-    work = out.parent / f".{out.name}.compiling"
+    folder = out.parent / f".{out.name}.compiling"
     busy = f"Another process is compiling into {out}: wait for it or choose another folder."
     with exclusive_lock(out.parent / f".{out.name}.compiling.lock", busy), metered() as meter:
         recover(out)
-        if resume and _finished(out, work, request):
-            shutil.rmtree(work, ignore_errors=True)
-            yield None, meter
+        if resume and _finished(out, folder, request):
+            shutil.rmtree(folder, ignore_errors=True)
+            yield None
             return
-        _take_up(out, work, request, resume=resume, overwrite=overwrite)
+        _open_checkpoint(out, folder, request, resume=resume, overwrite=overwrite)
         try:
-            yield work, meter
+            yield Checkpoint(folder, meter)
         except BaseException:
-            # No reply and no row: there is nothing to go on with, and nothing to keep another command from.
-            if not (meter.cached_calls or meter.completion_tokens or read_rows(work / "val")):
-                shutil.rmtree(work)
+            # No reply and no row: there is nothing to resume, and no reason to refuse another request.
+            if not (meter.cached_calls or meter.completion_tokens or read_rows(folder / "val")):
+                shutil.rmtree(folder)
             raise
-        shutil.rmtree(work)
+        shutil.rmtree(folder)
 
 
-def _finished(out: Path, work: Path, request: dict[str, Any]) -> bool:
-    """Return whether `out` holds what is asked for, and not an artifact that was to be replaced by it."""
+def _finished(out: Path, folder: Path, request: dict[str, Any]) -> bool:
+    """Return whether `out` is the result of the request, and not an artifact that the request was to replace."""
     from programs.artifact import read_artifact
 
-    if not (out / "artifact.json").exists() or read_artifact(out).optimizer.get("request_sha256") != request_hash(
-        request
-    ):
+    if not (out / "artifact.json").exists():
         return False
-    note = work / "request.json"
-    return not note.exists() or read_json(note).get("replaces") != sha256_file(out / "artifact.json")
+    if read_artifact(out).optimizer.get("request_sha256") != request_hash(request):
+        return False
+    stored = folder / "request.json"
+    return not stored.exists() or read_json(stored).get("replaces") != sha256_file(out / "artifact.json")
 
 
-def _take_up(out: Path, work: Path, request: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
-    """Write the note of what is begun, or check that it is what was begun before."""
-    note = work / "request.json"
+def _open_checkpoint(out: Path, folder: Path, request: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
+    """Write the request of a new compilation, or check that the stored one is the same."""
+    stored = folder / "request.json"
     if out.exists() and not overwrite:
-        cure = "The finished artifact there is of another request: choose" if resume else "Choose"
-        raise UserError(f"{out} exists already. {cure} another folder, or replace the artifact with --overwrite.")
-    if note.exists() and not resume and not overwrite:
-        raise UserError(f"A compilation into {out} was stopped: go on with --resume, or start anew with --overwrite.")
-    if note.exists() and resume:
-        before = read_json(note)
+        reason = "The finished artifact there is of another request: choose" if resume else "Choose"
+        raise UserError(f"{out} exists already. {reason} another folder, or overwrite the artifact.")
+    if stored.exists() and not resume and not overwrite:
+        raise UserError(f"A compilation into {out} was stopped: resume it, or overwrite it to start again.")
+    if stored.exists() and resume:
+        before = read_json(stored)
         if changed := differing_field(before.get("request", {}), request):
             raise UserError(
-                f"The stopped compilation into {out} had another {changed}: give the same command as then, "
-                "or start anew with --overwrite."
+                f"The stopped compilation into {out} had another {changed}: resume it with the same settings, "
+                "or overwrite it to start again."
             )
         return
-    if work.exists():
-        shutil.rmtree(work)
+    if folder.exists():
+        shutil.rmtree(folder)
     replaced = out / "artifact.json"
-    write_json(note, {"request": request, "replaces": sha256_file(replaced) if replaced.exists() else None})
+    write_json(stored, {"request": request, "replaces": sha256_file(replaced) if replaced.exists() else None})
 
 
 def request_hash(request: dict[str, Any]) -> str:
-    """Return the hash by which a finished artifact is known again as what was asked for."""
+    """Return the hash that identifies a request in its finished artifact."""
     return sha256_text(json.dumps(request, sort_keys=True))

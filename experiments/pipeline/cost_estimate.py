@@ -1,4 +1,4 @@
-"""What a run will take, said before it starts."""
+"""The cost of a run, estimated before it starts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ TYPICAL_TOKENS = 900  # of one LM call with some five passages and a short reply
 
 @dataclass(frozen=True)
 class Estimate:
-    """Upper bounds of what is still to be done.
+    """Upper bounds on the cost of the remaining questions.
 
     Args:
-        questions: Questions to be asked.
+        questions: Questions left to ask.
         calls: LM calls at most.
-        tokens: Prompt and completion tokens, should all these calls be made.
+        tokens: Prompt and completion tokens if all these calls are made.
         seconds: Wall-clock seconds at the pace measured; None when nothing was measured.
         usd: Price at the rate measured; None when nothing was measured or the LM states no price.
         measured: Rows the rates were taken from; 0 means typical values.
@@ -39,14 +39,14 @@ class Estimate:
 
 
 def estimate(questions: int, max_calls: int, *, rows: Sequence[Row] = (), threads: int = 1) -> Estimate:
-    """Return what asking `questions` questions will take.
+    """Return the estimated cost of asking `questions` questions.
 
     Args:
         questions: How many are to be asked.
         max_calls: LM calls one question can take (`program.max_calls()`).
         rows: Rows of the same or a similar run, to measure tokens per call, pace and price on; failed rows and rows
             answered by the cache alone are passed over.
-        threads: Questions that will run side by side, as they did for `rows`.
+        threads: Questions answered in parallel, as they were for `rows`.
     """
     paid = [row for row in rows if row["error"] is None and row["calls"] > row["cached_calls"]]
     calls = questions * max_calls

@@ -1,4 +1,4 @@
-"""The whole road on the demo corpus: index, evaluate, compile, freeze, load, evaluate again, answer, report."""
+"""The demo: index the demo corpus, evaluate, compile, freeze, load, evaluate again, answer one question, report."""
 
 import shutil
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.runs.config import LMConfig, RunConfig
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from experiments.analysis.compare import Comparison
 
 DEMO_CORPUS = Path(__file__).parents[2] / "corpora" / "demo"
-# Small, so that the demo ends in minutes on two cores.
+# Small, so that the demo takes minutes on two cores.
 KNOBS: dict[str, Any] = {"k": 4, "batch_size": 2, "max_hops": 2}
 METRICS = ("em", "f1[hotpot]", "all_gold@5")
 _MARK = ".verihop-demo"
@@ -22,13 +23,13 @@ _MARK = ".verihop-demo"
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo made.
+    """The results of the demo.
 
     Args:
         comparison: The program before and after compilation, on the same dev questions.
-        question: What was asked at the end.
+        question: The question answered last.
         prediction: The loaded program's answer to it.
-        artifact: Folder of the frozen program.
+        artifact: Folder of the compiled program.
         report: The HTML report.
     """
 
@@ -39,46 +40,53 @@ class DemoResult:
     report: Path
 
 
-def run_demo(out: Path, *, lm: str, threads: int, step: Callable[[str], None]) -> DemoResult:
-    """Walk the whole road in `out` and return what came of it; an earlier demo's files there are replaced.
+def run_demo(out: Path, lm: LMConfig, *, threads: int, on_step: Callable[[str], None]) -> DemoResult:
+    """Run the demo in `out` and return its results; files of an earlier demo are replaced.
 
     Args:
-        out: Folder for everything the demo makes.
-        lm: Id of the LM.
-        threads: Questions worked on side by side.
-        step: Told the name of each step as it begins.
+        out: Folder for everything the demo writes.
+        lm: The LM.
+        threads: Questions answered in parallel.
+        on_step: Called with the title of each step when it starts.
 
     Raises:
-        UserError: `out` holds something else than an earlier demo.
+        UserError: `out` contains something other than an earlier demo.
     """
     from corpora.index.open import build_index, open_index
     from corpora.questions import read_questions, select
     from experiments.analysis.report.html import write_report
     from experiments.pipeline.before_after import before_after
+    from experiments.pipeline.compile import CompileConfig
     from experiments.pipeline.setup import open_lm
+    from optimizers.metrics.catalog import get_metric
     from programs.catalog import build
 
     connection = open_lm(lm)  # before anything is written: the id may be wrong
     _clear(out)
-    step("Index the demo corpus (BM25 and MiniLM vectors, fused)")
+    on_step("Index the demo corpus (BM25 and MiniLM vectors, fused)")
     build_index(DEMO_CORPUS / "passages.jsonl", out / "index", retriever="hybrid", progress=True)
     retrieve = open_index(out / "index")
     questions = read_questions(DEMO_CORPUS / "questions.jsonl")
+    # The demo's questions have gold steps, which help a small LM more than its own few successes (bootstrap).
+    compilation = CompileConfig(
+        metric=get_metric("f1[hotpot]"),
+        optimizer="labeled",
+        accept=0.5,
+        max_demos=6,
+        threads=threads,
+        index=out / "index",
+    )
     result = before_after(
         build("genground", retrieve, **KNOBS),
         select(questions, split="train"),
         select(questions, split="dev"),
+        RunConfig(metrics=METRICS, threads=threads),
+        compilation,
         connection=connection,
-        metrics=METRICS,
-        # The demo's questions come with their steps, from which a small LM learns more than from its own few successes.
-        optimizer="labeled",
-        max_demos=6,
         out=out,
-        threads=threads,
-        index=out / "index",
-        step=step,
+        on_step=on_step,
     )
-    step("Answer one question with the loaded program: the best one with cited passages")
+    on_step("Answer one question with the loaded program: the best one with cited passages")
     question = _best(result.folders[1])
     with connection.use():
         prediction = result.loaded(question=question)
@@ -87,7 +95,7 @@ def run_demo(out: Path, *, lm: str, threads: int, step: Callable[[str], None]) -
 
 
 def _best(run: Path) -> str:
-    """Return the question of a run that shows most: one with cited passages, and among those the highest F1."""
+    """Return the question of a run with the highest F1, preferring those with cited passages."""
     from experiments.runs.files import read_rows
 
     best = max(read_rows(run), key=lambda row: (bool(row["citations"]), row["scores"]["f1[hotpot]"] or 0, row["id"]))
@@ -95,9 +103,9 @@ def _best(run: Path) -> str:
 
 
 def _clear(out: Path) -> None:
-    """Empty the demo's own folder; any other folder is left alone."""
+    """Empty a folder of an earlier demo; refuse any other folder that is not empty."""
     if out.exists() and any(out.iterdir()) and not (out / _MARK).exists():
-        raise UserError(f"{out} holds something else than an earlier demo. Choose another folder with --out.")
+        raise UserError(f"{out} contains something other than an earlier demo. Choose another folder.")
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     (out / _MARK).touch()

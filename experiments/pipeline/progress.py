@@ -1,4 +1,4 @@
-"""What people see while a run goes on."""
+"""The progress of a run on standard error."""
 
 import sys
 from collections import defaultdict
@@ -11,18 +11,20 @@ from experiments.analysis.summary import percent
 from experiments.runs.files import Row
 
 
-class Screen:
-    """What people see on stderr: the estimate, one bar with running score, cost and ETA, and why a run stopped."""
+class RunProgress:
+    """One progress bar with running score, cost and remaining time; messages are printed above it.
 
-    def __init__(self, *, shown: bool, title: str, metric: str | None, rows: Sequence[Row], total: int):
+    Args:
+        title: Shown before the bar.
+        metric: Name of the metric whose running mean is shown; None for none.
+        rows: Rows of earlier sessions.
+        total: Rows of the complete run.
+        shown: False prints nothing.
+    """
+
+    def __init__(self, title: str, *, metric: str | None, rows: Sequence[Row], total: int, shown: bool):
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-        )
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         self.console = Console(file=sys.stderr, quiet=not shown)
         self._metric = metric
@@ -31,16 +33,16 @@ class Screen:
             self._count(row)
         left = (TextColumn("{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn())
         right = (TextColumn("{task.fields[figures]}"), TextColumn("ETA"), TimeRemainingColumn())
-        # A question may take a minute: the pace is measured over ten of them, not over rich's 30 seconds.
+        # A question may take a minute: the pace is measured over ten minutes, not over rich's 30 seconds.
         self._progress = Progress(*left, *right, console=self.console, disable=not shown, speed_estimate_period=600)
         self._task = self._progress.add_task(title, total=total, completed=len(rows), figures=self._figures())
 
     def _count(self, row: Row) -> None:
-        # Sums are carried along: going through all rows for each new one would be slow on thousands.
+        # Running sums: adding up all rows for each new one would be slow on thousands.
         score = row["scores"].get(self._metric)
         self._totals["scored"] += score is not None
         self._totals["score"] += score or 0.0
-        self._totals["calls"] += row["calls"] - row["cached_calls"]  # as the tokens: cached replies cost nothing
+        self._totals["calls"] += row["calls"] - row["cached_calls"]  # as the tokens: cached replies are free
         self._totals["tokens"] += row["prompt_tokens"] + row["completion_tokens"]
         self._totals["errors"] += row["error"] is not None
 

@@ -1,10 +1,10 @@
-"""One question, asked and scored: what stands in its row."""
+"""Ask a program one question, score its answer, and return the row of the run."""
 
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from experiments.runs.config import Connected
+from experiments.runs.config import Connected, RunConfig
 from experiments.runs.files import Row
 from optimizers.metrics.catalog import Metric
 from programs.lms.sampling import fresh_samples
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _JUDGING = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "cached_tokens", "usd")
 _IN_ROW = frozenset({"id", "question", "answer", "answers", "type"})
-_LONGEST_ERROR = 2000  # characters; an LM's whole reply may stand in the message
+_LONGEST_ERROR = 2000  # characters; the message may contain a complete LM reply
 
 
 def _as_dict(value: Any) -> dict[str, Any]:
@@ -47,10 +47,7 @@ def _prediction_fields(prediction: Any) -> Row:
 
 
 def score(metric: Metric, example: Any, prediction: Any, *, failed: bool) -> float | None:
-    """Return the score of one question; a failed one scores 0 wherever it would have a score at all.
-
-    Where lower is better, 0 would be praise: a failed question is undefined there.
-    """
+    """Return the score of one question; a failed question scores 0, or None if lower is better or it has no score."""
     value = metric(example, prediction)
     if not failed or value is None:
         return value
@@ -58,7 +55,7 @@ def score(metric: Metric, example: Any, prediction: Any, *, failed: bool) -> flo
 
 
 def _scored(metrics: Sequence[Metric], example: Any, prediction: Any, *, failed: bool) -> Row:
-    """Return the scores, what could not be read for them, and what judging cost."""
+    """Return the scores, how many judge replies were unparseable per metric, and the cost of judging."""
     scores: dict[str, float | None] = {}
     unparsed: dict[str, int] = {}
     judging = Meter()
@@ -77,39 +74,34 @@ def _scored(metrics: Sequence[Metric], example: Any, prediction: Any, *, failed:
     }
 
 
-def _about(example: Any) -> Row:
+def _other_fields(example: Any) -> Row:
+    """Return the question's other plain fields; lists by their length."""
     fields = {name: value for name, value in example.items() if name not in _IN_ROW}
-    about = {name: len(value) if isinstance(value, list) else value for name, value in fields.items()}
-    return {name: value for name, value in about.items() if isinstance(value, str | int | float | bool)}
+    plain = {name: len(value) if isinstance(value, list) else value for name, value in fields.items()}
+    return {name: value for name, value in plain.items() if isinstance(value, str | int | float | bool)}
 
 
-def ask(
-    program: "dspy.Module",
-    example: Any,
-    *,
-    connection: Connected,
-    metrics: Sequence[Metric],
-    repeat: int | None = None,
-    passages: Sequence[Any] | None = None,
+def run_question(
+    program: "dspy.Module", example: Any, config: RunConfig, *, connection: Connected, repeat: int = 1
 ) -> tuple[Row, Exception | None]:
     """Ask one question and score the answer.
 
     Args:
-        program: What is asked.
+        program: Called with the question, and with its fixed context if the run has contexts.
         example: The question with its gold fields.
+        config: Metrics, repeats and contexts of the run.
         connection: The LM and its adapter.
-        metrics: What is scored.
-        repeat: Which asking of the question it is, from 1; None where it is asked once.
-        passages: References to answer from; None lets the program retrieve.
+        repeat: Number of this repeat of the question, from 1.
 
     Returns:
-        The row, and the exception that stopped the program, None when nothing did.
+        The row, and the exception that stopped the program, if any.
 
     Raises:
-        BaseException: What is no Exception, as when a budget is spent; there is no row then.
+        BaseException: Anything but an Exception, e.g. a spent budget; the question then has no row.
     """
     import dspy
 
+    fixed = {"passages": list(config.contexts.of(example.id))} if config.contexts else {}
     prediction: Any = dspy.Prediction(answer="", passages=[], citations=[])
     cause: Exception | None = None
     with metered() as meter:
@@ -117,10 +109,9 @@ def ask(
         try:
             with (
                 dspy.context(lm=connection.lm, adapter=connection.adapter, disable_history=True, trace=None),
-                fresh_samples(repeat or 1),
+                fresh_samples(repeat),
             ):
-                given = {} if passages is None else {"passages": list(passages)}
-                prediction = program(question=example.question, **given)
+                prediction = program(question=example.question, **fixed)
         except Exception as error:  # noqa: BLE001 - whatever stops one question must not stop the others
             cause = error
         seconds = time.perf_counter() - start
@@ -129,10 +120,10 @@ def ask(
         "question": example.question,
         "answers": list(getattr(example, "answers", None) or []),
         "type": getattr(example, "type", None),
-        "about": _about(example),
-        **({} if repeat is None else {"repeat": repeat}),
+        "about": _other_fields(example),
+        **({"repeat": repeat} if config.repeats > 1 else {}),
         **_prediction_fields(prediction),
-        **_scored(metrics, example, prediction, failed=cause is not None),
+        **_scored(config.scored, example, prediction, failed=cause is not None),
         **meter.counts(),
         "seconds": round(seconds, 4),
         "error": None if cause is None else f"{type(cause).__name__}: {cause}"[:_LONGEST_ERROR],

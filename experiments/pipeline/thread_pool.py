@@ -1,4 +1,4 @@
-"""Threads that can be told to stop without losing what they have in hand."""
+"""A thread pool that can be stopped without losing results of items in progress."""
 
 import contextvars
 import threading
@@ -11,25 +11,25 @@ Result = TypeVar("Result")
 
 
 class Outcome(NamedTuple, Generic[Item, Result]):
-    """What became of one item: a result, or the exception (of any kind) that its work ended with."""
+    """The result of one item, or the exception (of any type) that its work raised."""
 
     item: Item
     result: Result | None
     error: BaseException | None
 
 
-class Workers(Generic[Item, Result]):
-    """Works on items side by side; iterating gives each outcome as it comes.
+class ThreadPool(Generic[Item, Result]):
+    """Process items in parallel; iterating yields each outcome as it completes.
 
-    Every item runs in a copy of the context in which the workers were made, so that `dspy.context` and meters reach it.
-    An iteration that an exception interrupts (Ctrl-C) can be taken up again. The threads are daemons: whoever cannot
-    wait for a slow LM can leave, which a `ThreadPoolExecutor` does not allow. They run at most one item per thread
-    ahead of the iteration, and an item that ends with what is no Exception keeps further ones from being started.
+    Every item runs in a copy of the context in which the pool was made, so that `dspy.context` and meters apply to it.
+    An iteration that an exception interrupts (Ctrl-C) can be resumed. Threads are daemons, so that the process can exit
+    without waiting for a slow LM, which `ThreadPoolExecutor` does not allow. They are at most one item per thread ahead
+    of the iteration. After an item raises anything but an Exception, no further item is started.
 
     Args:
-        work: What is done with an item.
-        items: Taken in order.
-        threads: How many items are worked on at a time, at least 1.
+        work: Called with each item.
+        items: Started in order.
+        threads: Items in progress at a time, at least 1.
     """
 
     def __init__(self, work: Callable[[Item], Result], items: Iterable[Item], *, threads: int):
@@ -39,23 +39,23 @@ class Workers(Generic[Item, Result]):
         self._context = contextvars.copy_context()
         self._outcomes: deque[Outcome[Item, Result]] = deque()
         self._changed = threading.Condition()
-        self._taken = self._given_back = 0
+        self._started = self._yielded = 0
         for number in range(min(threads, len(self._items))):
             threading.Thread(target=self._run, name=f"question-{number}", daemon=True).start()
 
-    def _may_take(self) -> bool:
-        return self._taken == len(self._items) or self._taken - self._given_back < self._most_open
+    def _may_start(self) -> bool:
+        return self._started == len(self._items) or self._started - self._yielded < self._most_open
 
-    def _take(self) -> Item | None:
+    def _next_item(self) -> Item | None:
         with self._changed:
-            self._changed.wait_for(self._may_take)
-            if self._taken == len(self._items):
+            self._changed.wait_for(self._may_start)
+            if self._started == len(self._items):
                 return None
-            self._taken += 1
-            return self._items[self._taken - 1]
+            self._started += 1
+            return self._items[self._started - 1]
 
     def _run(self) -> None:
-        while (item := self._take()) is not None:
+        while (item := self._next_item()) is not None:
             try:
                 outcome = Outcome(item, self._context.copy().run(self._work, item), None)
             except BaseException as error:  # noqa: BLE001 - handed over to the thread that iterates
@@ -67,20 +67,20 @@ class Workers(Generic[Item, Result]):
                 self._changed.notify_all()
 
     def stop(self) -> int:
-        """Let no further item be started; return how many are still being worked on."""
+        """Start no further item; return how many are in progress."""
         with self._changed:
-            del self._items[self._taken :]
+            del self._items[self._started :]
             self._changed.notify_all()
-            return self._taken - self._given_back - len(self._outcomes)
+            return self._started - self._yielded - len(self._outcomes)
 
-    def __iter__(self) -> "Workers[Item, Result]":
+    def __iter__(self) -> "ThreadPool[Item, Result]":
         return self
 
     def __next__(self) -> Outcome[Item, Result]:
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._outcomes) or self._given_back == len(self._items))
+            self._changed.wait_for(lambda: bool(self._outcomes) or self._yielded == len(self._items))
             if not self._outcomes:
                 raise StopIteration
-            self._given_back += 1
+            self._yielded += 1
             self._changed.notify_all()
             return self._outcomes.popleft()

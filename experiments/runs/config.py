@@ -1,14 +1,16 @@
-"""What a run is: everything that can change its numbers, by name, value and hash."""
+"""What a run is built from, and what its `run.json` records: everything that can change its numbers."""
 
 import json
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from experiments.runs.files import SCHEMA, Json, git_revision
-from experiments.runs.fixed_contexts import References
-from optimizers.metrics.catalog import Metric
+from experiments.runs.fixed_contexts import FixedContexts
+from optimizers.metrics.catalog import Metric, get_metric
+from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 from signatures.common.versions import ANSWERING, installed_versions
 
@@ -18,12 +20,49 @@ if TYPE_CHECKING:
 _SETTINGS = ("temperature", "max_tokens", "max_completion_tokens", "top_p", "top_k", "seed")
 
 
+@dataclass(frozen=True)
+class LMConfig:
+    """Which LM to connect and how to call it; None leaves a setting to the connection's default.
+
+    Args:
+        id: "embedded", "simulated", "gguf:PATH", a DSPy id such as "openai/gpt-4o-mini", or a model of a server; None
+            means the LM of the artifact, or "embedded".
+        api_base: Address of an OpenAI-compatible server.
+        api_key_env: Name of the environment variable that contains the server's key.
+        model_type: "chat" or "text" (completions without a chat template).
+        temperature: At least 0.
+        max_tokens: Longest reply, in tokens.
+        context_size: Prompt and reply together, in tokens.
+
+    Raises:
+        UserError: The model type is unknown, or is "text" without a server.
+    """
+
+    id: str | None = None
+    api_base: str | None = None
+    api_key_env: str | None = None
+    model_type: str = "chat"
+    temperature: float | None = None
+    max_tokens: int | None = None
+    context_size: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.model_type not in ("chat", "text"):
+            raise UserError(f"The model type must be chat or text, got {self.model_type!r}.")
+        if self.model_type == "text" and self.api_base is None:
+            raise UserError("The model type text is for a model on a server: name its address (api_base).")
+
+    def settings(self) -> dict[str, Any]:
+        """Return the settings that are not None, as keyword arguments of `connect`, without the id."""
+        return {name: value for name, value in asdict(self).items() if name != "id" and value is not None}
+
+
 class Connected(Protocol):
     """What a run needs of a connection (`programs.lms.connect.Connection` is one)."""
 
     @property
     def id(self) -> str:
-        """The id the LM was asked for by."""
+        """The id the LM was requested by."""
         ...
 
     @property
@@ -38,7 +77,7 @@ class Connected(Protocol):
 
     @property
     def weights_hash(self) -> str | None:
-        """The SHA-256 of the weights; None where they are not at hand."""
+        """The SHA-256 of the weights; None if they are not local."""
         ...
 
     @property
@@ -47,8 +86,66 @@ class Connected(Protocol):
         ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """What is scored in a run, and how its questions are asked.
+
+    Args:
+        metrics: At least one; names of the catalog are resolved. Progress shows the first.
+        threads: Questions answered in parallel, at least 1.
+        seed: Seed of whatever the caller draws at random.
+        repeats: How often each question is asked, each time with fresh samples; scores are averaged over the repeats of
+            a question before they are averaged over questions.
+        judge: The LM that decides judged metrics. Its calls are counted separately from the program's.
+        contexts: Passages fixed for each question, used in place of the first retrieval.
+        artifact: Folder the program was loaded from.
+        questions_path: File the questions were read from.
+
+    Raises:
+        UserError: A metric is unknown or lacks its judge, a judge has no metric, or a number is below 1.
+    """
+
+    metrics: Sequence[str | Metric]
+    threads: int = 8
+    seed: int = 0
+    repeats: int = 1
+    judge: Connected | None = None
+    contexts: FixedContexts | None = None
+    artifact: Path | None = None
+    questions_path: Path | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("threads", self.threads), ("repeats", self.repeats)):
+            if value < 1:
+                raise UserError(f"{name} must be at least 1, got {value}.")
+        if not self.metrics:
+            raise UserError("No metric is named. Name at least one, e.g. em.")
+        judged = [metric.name for metric in self.scored if metric.judged]
+        if judged and self.judge is None:
+            raise UserError(f"{judged[0]} is decided by an LM: name a judge LM, or leave the metric out.")
+        if self.judge is not None and not judged:
+            raise UserError(
+                "The judge LM has nothing to decide: add the metric acc[judge] or hallucination[halluqa], or name no "
+                "judge."
+            )
+
+    @property
+    def scored(self) -> list[Metric]:
+        """The metrics, with names resolved."""
+        return [get_metric(item) if isinstance(item, str) else item for item in self.metrics]
+
+    def check_sampling(self, connection: Connected) -> None:
+        """Raise UserError if questions are repeated but the LM always gives the same reply."""
+        settings = getattr(connection.lm, "kwargs", None) or {}
+        if self.repeats > 1 and settings.get("temperature") == 0:
+            raise UserError(
+                f"{self.repeats} repeats need an LM that samples: at temperature 0 every repeat is the same answer. "
+                "Set a temperature, e.g. 0.7."
+            )
+
+
 def describe_program(program: "dspy.Module", artifact: Path | None = None) -> Json:
-    """Return name, knobs and a hash of instructions and demonstrations; with its folder, the artifact's hash, too."""
+    """Return name, knobs, a hash of instructions and demonstrations, and the hash of the artifact if there is one."""
     from programs.artifact import program_name
     from programs.parts.knobs import knob_values
 
@@ -62,7 +159,7 @@ def describe_program(program: "dspy.Module", artifact: Path | None = None) -> Js
 
 
 def describe_lm(connection: Connected) -> Json:
-    """Return what decides an LM's answers; the model string holds a hash of the weights, or of the server's address."""
+    """Return what decides an LM's replies; the model string contains a hash of its weights or its server's address."""
     settings = getattr(connection.lm, "kwargs", {})
     return {
         "id": connection.id,
@@ -83,55 +180,38 @@ def _describe_questions(questions: Sequence[Any]) -> Json:
     }
 
 
-def describe_run(
-    program: "dspy.Module",
-    questions: Sequence[Any],
-    *,
-    connection: Connected,
-    metrics: Sequence[Metric],
-    threads: int,
-    seed: int = 0,
-    artifact: Path | None = None,
-    questions_path: Path | None = None,
-    judge: Connected | None = None,
-    repeats: int = 1,
-    given: References | None = None,
-) -> Json:
-    """Return what `run.json` holds: program, LM, metrics, questions, corpus, and the sitting (revision, versions).
+def describe_session() -> Json:
+    """Return what may change between the sessions of one run: code revision, library versions, start time (UTC)."""
+    return {
+        "git_revision": git_revision(),
+        "versions": installed_versions(ANSWERING),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
 
-    Args:
-        program: What is asked.
-        questions: What it is asked, in order.
-        connection: The LM and its adapter.
-        metrics: What is scored; their definitions are stored.
-        threads: Questions answered side by side.
-        seed: Seed of whatever the caller draws at random.
-        artifact: Folder the program was loaded from.
-        questions_path: File the questions were read from.
-        judge: The LM that decides judged metrics; it stands in the description where there is one.
-        repeats: How often each question is asked; it stands there from 2 on.
-        given: References the questions are asked with; they stand there where there are some.
-    """
-    paths = {
-        "artifact": str(artifact) if artifact else None,
-        "questions": str(questions_path) if questions_path else None,
-        "questions_file_sha256": sha256_file(questions_path) if questions_path else None,
+
+def describe_run(program: "dspy.Module", questions: Sequence[Any], config: RunConfig, *, connection: Connected) -> Json:
+    """Return what `run.json` contains: program, LM, metrics, questions, corpus, and the session."""
+    path, artifact = config.questions_path, config.artifact
+    optional = {
+        "judge": describe_lm(config.judge) if config.judge else None,
+        "repeats": config.repeats if config.repeats > 1 else None,
+        "given": config.contexts.describe() if config.contexts else None,
     }
     description = {
         "schema": SCHEMA,
         "program": describe_program(program, artifact),
         "lm": describe_lm(connection),
-        **({} if judge is None else {"judge": describe_lm(judge)}),
-        **({} if repeats == 1 else {"repeats": repeats}),
-        **({} if given is None else {"given": given.describe()}),
-        "metrics": {metric.name: metric.definition for metric in metrics},
+        **{name: value for name, value in optional.items() if value is not None},
+        "metrics": {metric.name: metric.definition for metric in config.scored},
         "questions": _describe_questions(questions),
         "corpus": {"fingerprint": getattr(getattr(program, "retrieve", None), "fingerprint", None)},
-        "seed": seed,
-        "threads": threads,
-        "paths": paths,
-        "git_revision": git_revision(),
-        "versions": installed_versions(ANSWERING),
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seed": config.seed,
+        "threads": config.threads,
+        "paths": {
+            "artifact": str(artifact) if artifact else None,
+            "questions": str(path) if path else None,
+            "questions_file_sha256": sha256_file(path) if path else None,
+        },
+        **describe_session(),
     }
-    return json.loads(json.dumps(description, default=str))  # as it will be read back, so that comparing is fair
+    return json.loads(json.dumps(description, default=str))  # as read back from the file, so that they can be compared

@@ -1,9 +1,9 @@
-"""Questions asked with references that were chosen for them, instead of what a retriever finds."""
+"""Fixed contexts: passages chosen for each question in advance, in place of what a retriever would return."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import sha256_text
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 Knowledge = Literal["closed", "partial", "complete", "balanced"]
 KNOWLEDGE = ("closed", "partial", "complete", "balanced")
-COMPLETE = "complete_references"  # field that a question gets: whether all its gold is among its references
+COMPLETE = "complete_references"  # field added to each question: whether its context contains all its gold
 
 
 @dataclass(frozen=True)
-class References:
-    """What each question of a run is given.
+class FixedContexts:
+    """The passages each question of a run is asked with.
 
     Args:
-        knowledge: "closed" (nothing), "partial", "complete", or "balanced" (as many partial as complete).
-        n: References of a question.
-        seed: Of the draw and the order.
-        passages: Question id -> its references in the order shown.
+        knowledge: "closed" (none), "partial", "complete", or "balanced" (as many partial as complete contexts).
+        n: Passages per question.
+        seed: Seed of the sample and of the order.
+        passages: Question id -> its passages in the order shown.
     """
 
     knowledge: str
@@ -36,33 +36,41 @@ class References:
     passages: "dict[str, tuple[Passage, ...]]"
 
     def of(self, id: str) -> "Sequence[Passage]":
-        """Return the references of a question."""
+        """Return the passages of a question."""
         return self.passages[id]
 
     def describe(self) -> dict[str, Any]:
-        """Return what a run's description says of them; the hash is over ids in order."""
+        """Return what `run.json` records; the hash is over passage ids in order."""
         shown = {id: [passage.id for passage in passages] for id, passages in self.passages.items()}
         digest = sha256_text(json.dumps(shown, sort_keys=True))
         return {"knowledge": self.knowledge, "n": self.n, "seed": self.seed, "sha256": digest}
 
 
-def choose_references(
-    questions: "Sequence[Question]", passages: "Sequence[Passage]", *, knowledge: str, n: int = 5, seed: int = 0
-) -> "tuple[list[Question], References, int]":
-    """Return the questions that can be asked so, their references, and how many questions had to be left out.
+class Chosen(NamedTuple):
+    """Questions that have a context, their contexts, and how many questions were excluded."""
 
-    Each question returned says in its field `complete_references` whether all its gold is among them. Noise comes from
-    the passages its benchmark shows with it (`context_ids`), else from all passages.
+    questions: "list[Question]"
+    contexts: FixedContexts
+    excluded: int
+
+
+def choose_contexts(
+    questions: "Sequence[Question]", passages: "Sequence[Passage]", *, knowledge: str, n: int = 5, seed: int = 0
+) -> Chosen:
+    """Choose a fixed context for each question; questions without enough gold or noise are excluded.
+
+    Each returned question has the field `complete_references`: whether its context contains all its gold. Noise comes
+    from the passages its benchmark lists with it (`context_ids`), else from all passages.
 
     Args:
         questions: With gold ids.
-        passages: The corpus that holds gold and noise.
+        passages: The corpus of gold and noise.
         knowledge: One of `KNOWLEDGE`; see `optimizers.contexts`.
-        n: References of a question.
-        seed: Of the draw and the order.
+        n: Passages per question.
+        seed: Seed of the sample and of the order.
 
     Raises:
-        UserError: The kind is unknown, or no question can be asked so.
+        UserError: The kind of knowledge is unknown, or no question can have such a context.
     """
     from optimizers.contexts import balanced
 
@@ -73,19 +81,39 @@ def choose_references(
     if knowledge == "balanced":
         chosen = balanced(questions, corpus, n=n, seed=seed, spare=passages)
     else:
-        chosen, first = _one_kind(questions, corpus, passages, knowledge, n, seed)
+        chosen, first_error = _of_one_kind(questions, corpus, passages, knowledge, n, seed)
         if not chosen:
-            raise first or UserError("There are no questions to give references to.")
+            raise first_error or UserError("There are no questions to choose contexts for.")
     kept = [item.question.model_copy(update={COMPLETE: item.complete}) for item in chosen]
-    given = {item.question.id: item.passages for item in chosen}
-    return kept, References(knowledge, n, seed, given), len(questions) - len(kept)
+    contexts = FixedContexts(knowledge, n, seed, {item.question.id: item.passages for item in chosen})
+    return Chosen(kept, contexts, len(questions) - len(kept))
 
 
-def told_apart(rows: "Sequence[Row]") -> dict[str, Any]:
-    """Return how well abstaining told partial from complete references: n, accuracy, F1 (positive: abstain), counts.
+def _of_one_kind(
+    questions: "Sequence[Question]",
+    corpus: "dict[str, Passage]",
+    passages: "Sequence[Passage]",
+    knowledge: Any,
+    n: int,
+    seed: int,
+) -> "tuple[list[Given], UserError | None]":
+    """Return the questions with contexts of one kind, and the error of the first question that can have none."""
+    from optimizers.contexts import given_references
+
+    chosen, first_error = [], None
+    for question in questions:
+        try:
+            chosen.append(given_references(question, corpus, condition=knowledge, n=n, seed=seed, spare=passages))
+        except UserError as error:
+            first_error = first_error or error
+    return chosen, first_error
+
+
+def abstention_scores(rows: "Sequence[Row]") -> dict[str, Any]:
+    """Return n, accuracy, F1 and the four counts of abstaining on partial contexts (positive class: abstain).
 
     Args:
-        rows: Of a run with "balanced" references; failed questions count as answered.
+        rows: Of a run with "balanced" contexts; failed questions count as answered.
     """
     from dataclasses import asdict
 
@@ -96,29 +124,9 @@ def told_apart(rows: "Sequence[Row]") -> dict[str, Any]:
     return {"n": scores.n, "accuracy": scores.accuracy, "f1": scores.f1, **asdict(scores)}
 
 
-def told_apart_text(scores: dict[str, Any]) -> str:
-    """Return what `told_apart` found as one line for people."""
+def abstention_text(scores: dict[str, Any]) -> str:
+    """Return the result of `abstention_scores` as one line of text."""
     return (
         f"Abstaining, partial against complete references: accuracy {100 * scores['accuracy']:.1f}, "
         f"F1 {100 * scores['f1']:.1f} (n = {scores['n']})"
     )
-
-
-def _one_kind(
-    questions: "Sequence[Question]",
-    corpus: "dict[str, Passage]",
-    passages: "Sequence[Passage]",
-    knowledge: Any,
-    n: int,
-    seed: int,
-) -> "tuple[list[Given], UserError | None]":
-    """Return the questions with references of one kind, and why the first that has none has none."""
-    from optimizers.contexts import given_references
-
-    chosen, first = [], None
-    for question in questions:
-        try:
-            chosen.append(given_references(question, corpus, condition=knowledge, n=n, seed=seed, spare=passages))
-        except UserError as error:
-            first = first or error
-    return chosen, first

@@ -3,13 +3,16 @@
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import dspy
 from dspy.lm15 import Message, Request, Response, Usage
 from pydantic import BaseModel
 
+from experiments.analysis.summary import RunSummary
+from experiments.pipeline.evaluate import evaluate
+from experiments.runs.config import RunConfig
 from programs.parts.meter import record
 from signatures.types import Hop, Passage
 
@@ -88,3 +91,10 @@ def link(engine: Engine, lm_id: str = "scripted") -> Link:
 def spin(seconds: float) -> None:
     """Take some time; only the script that is killed while it works uses it."""
     time.sleep(seconds)
+
+
+def run(program: dspy.Module, asked: list[Asked], *, connection: Any, folder: Any, **options: Any) -> RunSummary:
+    """Evaluate without progress; options that are fields of `RunConfig` go there."""
+    config = {field.name: options.pop(field.name) for field in fields(RunConfig) if field.name in options}
+    options = {"progress": False, **options}
+    return evaluate(program, asked, RunConfig(**config), connection=connection, folder=folder, **options)

@@ -9,7 +9,6 @@ from rich.console import Console
 from experiments.analysis.by_group import compare_by, field_value
 from experiments.analysis.compare import compare_runs
 from experiments.analysis.traces import traces
-from experiments.pipeline.evaluate import evaluate
 from signatures.common.errors import UserError
 
 
@@ -39,13 +38,12 @@ def run(toy: ModuleType, folder: Path, program: Any = None, *, n: int = 8, fail:
         if fail and f"\n{fail}\n" in prompt:
             raise RuntimeError("lost")
 
-    evaluate(
+    toy.run(
         program or toy.Toy(),
         asked(toy, n),
         connection=toy.link(toy.Engine(before)),
         metrics=["em", "recall@2"],
         folder=folder,
-        progress=False,
     )
     return folder
 

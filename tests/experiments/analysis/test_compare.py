@@ -7,7 +7,6 @@ import pytest
 from rich.console import Console
 
 from experiments.analysis.compare import compare_runs
-from experiments.pipeline.evaluate import evaluate
 from signatures.common.errors import UserError
 
 
@@ -18,7 +17,7 @@ def run(toy: ModuleType, folder: Path, *, n: int = 40, fail: tuple[str, ...] = (
 
     options = {"metrics": ["f1[hotpot]", "em", "recall@2"], **options}
     connection = toy.link(toy.Engine(before))
-    evaluate(toy.Toy(), toy.questions(n), connection=connection, folder=folder, progress=False, **options)
+    toy.run(toy.Toy(), toy.questions(n), connection=connection, folder=folder, progress=False, **options)
     return folder
 
 

@@ -13,7 +13,6 @@ from dspy.lm15 import Message, Response, Usage
 from experiments.analysis.compare import compare_runs
 from experiments.analysis.repeats import by_question, question_values, spread, stability
 from experiments.analysis.report.html import write_report
-from experiments.pipeline.evaluate import evaluate
 from experiments.runs.files import read_json, read_rows
 from programs.lms.metered import metered_lm
 from programs.lms.sampling import fresh_samples, rollout_in_repeat
@@ -51,7 +50,7 @@ def link(toy: ModuleType, engine: Any, *, temperature: float | None = 0.7, cache
 
 def run(toy: ModuleType, folder: Path, connection: Any, *, n: int = 4, repeats: int = 3, **options: Any) -> Any:
     options = {"metrics": ["em", "recall@2"], "threads": 1, "progress": False, **options}
-    return evaluate(toy.Toy(), toy.questions(n), connection=connection, folder=folder, repeats=repeats, **options)
+    return toy.run(toy.Toy(), toy.questions(n), connection=connection, folder=folder, repeats=repeats, **options)
 
 
 def test_each_repeat_draws_anew_although_replies_are_cached(toy: ModuleType, tmp_path: Path) -> None:

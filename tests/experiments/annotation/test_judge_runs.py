@@ -8,7 +8,6 @@ import pytest
 from dspy.lm15 import Message, Request, Response, Usage
 
 from experiments.annotation.judge_runs import judge_runs, references_of
-from experiments.pipeline.evaluate import evaluate
 from experiments.runs.files import read_rows
 from optimizers.metrics.dimensions import CRITERIA
 from optimizers.metrics.revision_judge import RevisionJudge
@@ -63,7 +62,7 @@ def runs(toy, tmp_path):
             return dspy.Prediction(**{**result.toDict(), "response": f"{result.response} and more"})
 
     for name, program in (("short", toy.Toy()), ("long", Longer())):
-        evaluate(
+        toy.run(
             program,
             toy.questions(6),
             connection=toy.link(toy.Engine()),

@@ -114,15 +114,16 @@ def test_every_command_has_help(command, verihop):
     assert "Usage: verihop" in out
 
 
-def test_ctrl_c_is_code_130_and_says_how_to_go_on(verihop, world, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("command", "work"), [("compile", "compile.compile_program"), ("eval", "evaluate.evaluate")])
+def test_ctrl_c_is_code_130_and_says_how_to_resume(command, work, verihop, world, tmp_path, monkeypatch):
     def interrupted(*arguments, **keywords):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("experiments.pipeline.compile.compile_program", interrupted)
+    monkeypatch.setattr(f"experiments.pipeline.{work}", interrupted)
     code, _, err = verihop(
-        "compile", world / "questions.jsonl", "--program", "rag", "--out", tmp_path / "a", *ROAD, world / "index"
+        command, world / "questions.jsonl", "--program", "rag", "--out", tmp_path / "a", *ROAD, world / "index"
     )
-    assert (code, "with --resume" in err) == (130, True)
+    assert (code, "with the same command and --resume" in err) == (130, True)
     assert "Traceback" not in err
 
 
@@ -192,7 +193,7 @@ MISTAKES = {
     "unknown lm": (["--program", "rag", "--lm", "magic"], "Unknown LM 'magic'"),
     "unknown retriever": (["--program", "rag", "--retriever", "magic"], "Unknown retriever 'magic'"),
     "two programs": (["--program", "rag", "--artifact", "x"], "holds no artifact"),
-    "no program": ([], "Give either --program NAME or --artifact DIR"),
+    "no program": ([], "Name either a program or an artifact"),
     "empty split": (["--program", "rag", "--split", "test"], "No question has the split 'test'"),
     "no metric": (["--program", "rag", "--metrics", ","], "No metric is named"),
     "empty lm": (["--program", "rag", "--lm", ""], "Or: simulated"),
@@ -220,7 +221,7 @@ def test_a_mistake_is_one_line_and_code_2_and_writes_nothing(name, verihop, worl
 
 def test_a_program_that_retrieves_needs_an_index(verihop, world, tmp_path):
     code, _, err = verihop("eval", world / "questions.jsonl", "--out", tmp_path / "r", "--program", "rag", *ROAD[:-1])
-    assert (code, "give --index DIR" in err) == (2, True)
+    assert (code, "name the folder of an index (index)" in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -304,8 +305,9 @@ def test_a_run_in_which_nothing_worked_is_no_success(verihop, world, tmp_path, m
 def test_a_spent_budget_is_code_3_and_keeps_what_is_done(verihop, world, tmp_path):
     command = ("eval", world / "questions.jsonl", "--limit", 10, "--program", "rag", "--out", tmp_path / "run",
                "--threads", 1, *ROAD, world / "index", "--json")  # fmt: skip
-    code, out, _ = verihop(*command, "--budget-calls", 4)
+    code, out, err = verihop(*command, "--budget-calls", 4)
     assert (code, json.loads(out)["answered"]) == (3, 4)
+    assert "Resume with the same command, --resume" in err
     code, out, _ = verihop(*command, "--resume")
     assert (code, json.loads(out)["answered"]) == (0, 10)
 
@@ -317,7 +319,7 @@ def test_a_compilation_stopped_by_its_budget_goes_on(verihop, world, tmp_path):
     assert code == 3, err
     assert not (tmp_path / "artifact").exists()
     code, _, err = verihop(*command)
-    assert (code, "go on with --resume" in err) == (2, True)
+    assert (code, "was stopped: resume it" in err) == (2, True)
     code, _, err = verihop(*command, "--resume", "--max-demos", 1)
     assert (code, "had another optimizer" in err) == (2, True)
     code, out, _ = verihop(*command, "--resume")
@@ -404,7 +406,7 @@ def test_an_edited_index_is_refused(verihop, world, tmp_path):
 
 def test_a_question_of_broken_bytes_is_one_line(verihop, world):
     code, _, err = verihop("ask", "who \udcff?", "--program", "rag", *ROAD[:2], "--index", world / "index")
-    assert (code, "no valid UTF-8" in err) == (2, True)
+    assert (code, "not valid UTF-8" in err) == (2, True)
 
 
 def test_repeated_and_judged_runs_are_compared_by_groups_and_by_question(verihop, world, tmp_path):
@@ -428,4 +430,4 @@ def test_repeated_and_judged_runs_are_compared_by_groups_and_by_question(verihop
     code, out, _ = verihop("compare", *runs, "--question", name)
     assert (code, "scores" in out) == (0, True)
     code, _, err = verihop("compare", *runs, "--question", name, "--by", "type")
-    assert (code, "leave out --by" in err) == (2, True)
+    assert (code, "omit --by" in err) == (2, True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.pipeline.progress import Screen
+from experiments.pipeline.progress import RunProgress
 from experiments.runs.files import ROWS, RUN, read_rows
 from signatures.common.errors import UserError
 
@@ -96,14 +96,14 @@ def test_help_shows_the_brackets_of_metric_names(verihop):
 
 def test_calls_and_tokens_of_the_bar_are_both_what_was_paid():
     row = {"scores": {"em": 1.0}, "calls": 5, "cached_calls": 3, "prompt_tokens": 7, "completion_tokens": 1}
-    screen = Screen(shown=False, title="t", metric="em", rows=[{**row, "error": None}], total=1)
+    screen = RunProgress("t", metric="em", rows=[{**row, "error": None}], total=1, shown=False)
     assert "2 paid calls  8 tokens" in screen._figures()
 
 
 def test_a_judge_that_cannot_be_read_is_an_error(verihop, runs, tmp_path):
     code, _, err = verihop("judge", *runs, "--lm", "simulated", "--out", tmp_path / "judged")
     assert code == 2
-    assert "simulated gave no verdict that could be read" in err.splitlines()[-1]
+    assert "simulated returned no verdict that could be parsed" in err.splitlines()[-1]
 
 
 def test_an_author_of_key_facts_that_cannot_be_read_is_an_error(verihop, runs, tmp_path):
@@ -113,7 +113,7 @@ def test_an_author_of_key_facts_that_cannot_be_read_is_an_error(verihop, runs, t
         "--lm", "simulated", "--oracle", "lexical", "--out", tmp_path / "facts",
     )  # fmt: skip
     assert code == 2
-    assert "simulated gave no key fact that could be read" in err.splitlines()[-1]
+    assert "simulated returned no key fact that could be parsed" in err.splitlines()[-1]
 
 
 def test_balanced_references_print_how_well_abstaining_tells(verihop, runs, tmp_path):

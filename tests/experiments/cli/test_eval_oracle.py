@@ -94,7 +94,7 @@ def test_tables_and_comparisons_show_agreement_and_the_f1_of_means(world, tmp_pa
     ("arguments", "message"),
     [
         (["--metrics", "keyfacts_recall", "--oracle", "nli"], "Unknown entailment oracle 'nli'"),
-        (["--metrics", "em", "--oracle", "lexical"], "--oracle makes keyfacts_recall"),
+        (["--metrics", "em", "--oracle", "lexical"], "An oracle decides only keyfacts_recall"),
         (["--metrics", "keyfact"], "Unknown metric 'keyfact'"),
     ],
 )

@@ -31,10 +31,9 @@ def test_a_comparison_names_runs_by_their_labels(toy, tmp_path):
     import json
 
     from experiments.analysis.compare import compare_runs
-    from experiments.pipeline.evaluate import evaluate
 
     for name in ("one", "two"):
-        evaluate(
+        toy.run(
             toy.Toy(),
             toy.questions(4),
             connection=toy.link(toy.Engine()),

@@ -1,6 +1,7 @@
 """Compiling that stops, is repeated, goes on, or meets another compilation."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -8,8 +9,9 @@ import dspy
 import pytest
 
 from corpora.questions import Question
-from experiments.pipeline.compile import compile_program
-from experiments.pipeline.setup import frozen_defaults
+from experiments.pipeline.compile import CompileConfig, compile_program
+from experiments.pipeline.setup import ProgramConfig, with_artifact_defaults
+from experiments.runs.config import LMConfig
 from optimizers.metrics.catalog import get_metric
 from programs.artifact import read_artifact
 from programs.lms.adapter import ChatForm
@@ -41,9 +43,16 @@ def make(tmp_path, passages):
     def run(connection: Connection | None = None, *, retrieve: Any = None, **options: Any) -> Any:
         options = {"metric": get_metric("em"), "out": tmp_path / "a", "threads": 1, "progress": False, **options}
         student = options.pop("student", None) or RAG(retrieve or ListRetriever(passages))
-        return compile_program(student, QUESTIONS, connection=connection or link(ScriptedEngine(right)), **options)
+        valset = options.pop("valset", [])
+        config = {field.name: options.pop(field.name) for field in fields(CompileConfig) if field.name in options}
+        lm = connection or link(ScriptedEngine(right))
+        return compile_program(student, QUESTIONS, valset, CompileConfig(**config), connection=lm, **options)
 
     return run
+
+
+def defaults(artifact: Path, **lm: Any) -> tuple[ProgramConfig, LMConfig]:
+    return with_artifact_defaults(ProgramConfig(artifact=artifact), LMConfig(**lm))
 
 
 def stop_after(calls: int) -> Connection:
@@ -95,7 +104,7 @@ def test_what_stops_after_a_reply_is_kept_for_resume(make, tmp_path):
     with pytest.raises(BaseException, match="budget"):
         make(stop_after(2))
     assert (tmp_path / ".a.compiling" / "request.json").exists()
-    with pytest.raises(UserError, match="go on with --resume"):
+    with pytest.raises(UserError, match="was stopped: resume it"):
         make()
     assert make(resume=True)
 
@@ -155,9 +164,9 @@ def test_the_index_is_found_from_any_folder_and_after_moving_both(make, tmp_path
     made = make(out=Path("runs/a"), index=Path("index"))
     assert made.data["index"] == "../../index"
     monkeypatch.chdir("/")
-    assert frozen_defaults(home / "runs" / "a", None, None)[1] == home / "index"
+    assert defaults(home / "runs" / "a")[0].index == home / "index"
     home.rename(tmp_path / "moved")
-    assert frozen_defaults(tmp_path / "moved" / "runs" / "a", None, None)[1] == tmp_path / "moved" / "index"
+    assert defaults(tmp_path / "moved" / "runs" / "a")[0].index == tmp_path / "moved" / "index"
 
 
 def test_an_artifact_of_an_lm_on_a_server_asks_for_the_address(make, tmp_path):
@@ -168,7 +177,7 @@ def test_an_artifact_of_an_lm_on_a_server_asks_for_the_address(make, tmp_path):
     record["lm"] = {"id": server.id, "model": server.lm.model, "adapter": "ChatForm", "probability_mode": "samples"}
     path.write_text(json.dumps(record))
     assert read_artifact(tmp_path / "a").lm
-    with pytest.raises(UserError, match="'Qwen/m' on a server: give its address with --api-base"):
-        frozen_defaults(tmp_path / "a", None, None)
-    assert frozen_defaults(tmp_path / "a", None, None, api_base="http://x/v1")[0] == "Qwen/m"
-    assert frozen_defaults(tmp_path / "a", "embedded", None)[0] == "embedded"
+    with pytest.raises(UserError, match=r"'Qwen/m' on a server: name its address \(api_base\)"):
+        defaults(tmp_path / "a")
+    assert defaults(tmp_path / "a", api_base="http://x/v1")[1].id == "Qwen/m"
+    assert defaults(tmp_path / "a", id="embedded")[1].id == "embedded"

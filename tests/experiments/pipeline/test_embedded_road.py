@@ -6,6 +6,7 @@ from pathlib import Path
 from corpora.index.open import build_index, open_index
 from corpora.questions import read_questions, select
 from experiments.pipeline.evaluate import evaluate
+from experiments.runs.config import RunConfig
 from experiments.runs.files import read_rows
 from programs.catalog import build
 from programs.lms.connect import connect
@@ -20,10 +21,9 @@ def test_the_embedded_lm_answers_demo_questions_and_everything_is_counted(tmp_pa
     summary = evaluate(
         program,
         questions,
+        RunConfig(metrics=["em", "recall@2"], threads=2),
         connection=connect("embedded", cache=False),
-        metrics=["em", "recall@2"],
         folder=tmp_path / "run",
-        threads=2,
         progress=False,
     )
     assert (summary.answered, summary.errors) == (2, 0)

@@ -9,7 +9,6 @@ from typing import Any
 import dspy
 import pytest
 
-from experiments.pipeline.evaluate import evaluate
 from experiments.runs.files import read_json, read_rows
 from signatures.common.errors import UserError
 
@@ -18,7 +17,7 @@ METRICS = ["f1[hotpot]", "em", "recall@2"]
 
 def run(toy: ModuleType, folder: Path, engine: Any, n: int = 6, **options: Any) -> Any:
     options = {"threads": 2, "progress": False, "metrics": METRICS, **options}
-    return evaluate(
+    return toy.run(
         options.pop("program", toy.Toy()), toy.questions(n), connection=toy.link(engine), folder=folder, **options
     )
 
@@ -80,7 +79,7 @@ def test_an_error_scores_zero_and_is_counted_and_the_others_go_on(toy: ModuleTyp
 
 def test_a_question_without_gold_is_undefined_even_when_it_fails(toy: ModuleType, tmp_path: Path) -> None:
     asked = [toy.Asked(id="a", question="qa"), toy.Asked(id="b", question="qb"), *toy.questions(1)]
-    summary = evaluate(
+    summary = toy.run(
         toy.Toy(),
         asked,
         connection=toy.link(toy.Engine(failing_on("qa"))),
@@ -140,7 +139,7 @@ def test_a_spent_budget_stops_cleanly_and_keeps_what_is_done(toy: ModuleType, tm
     assert run(toy, tmp_path / "run", toy.Engine(), threads=1, resume=True).complete
 
 
-def test_ctrl_c_keeps_what_is_done_and_says_how_to_resume(
+def test_ctrl_c_keeps_what_is_done_and_says_how_much(
     toy: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from experiments.runs.files import RowLog
@@ -154,11 +153,11 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_resume(
 
     monkeypatch.setattr(RowLog, "append", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run(toy, tmp_path / "run", toy.Engine(), n=50, progress=True, resume_command="verihop eval --resume")
+        run(toy, tmp_path / "run", toy.Engine(), n=50, progress=True)
     kept = read_rows(tmp_path / "run")
     assert 2 <= len(kept) < 50
     said = capsys.readouterr()
-    assert "Resume: verihop eval --resume" in said.err
+    assert f"{len(kept)} of 50 are kept" in said.err
     assert said.out == ""
     assert read_json(tmp_path / "run" / "summary.json")["stopped"] == "interrupted by Ctrl-C"
 
@@ -200,7 +199,7 @@ def test_progress_goes_to_stderr_with_estimate_and_running_score(
     ("asked", "options", "message"),
     [
         (0, {}, "no questions"),
-        (2, {"threads": 0}, "--threads must be at least 1, got 0"),
+        (2, {"threads": 0}, "threads must be at least 1, got 0"),
         (2, {"metrics": ["f1"]}, "Unknown metric 'f1'"),
     ],
 )
@@ -214,7 +213,7 @@ def test_what_cannot_work_is_refused_before_anything_is_written(
 
 def test_a_repeated_id_is_refused(toy: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="Two questions have the id 'id0'"):
-        evaluate(
+        toy.run(
             toy.Toy(),
             toy.questions(1) * 2,
             connection=toy.link(toy.Engine()),
@@ -282,6 +281,6 @@ def test_another_model_behind_the_same_id_is_another_run(toy: ModuleType, tmp_pa
         return toy.Link(lm, dspy.ChatAdapter(use_json_adapter_fallback=False))
 
     settings: dict[str, Any] = {"metrics": ["em"], "folder": tmp_path / "run", "progress": False}
-    evaluate(toy.Toy(), toy.questions(2), connection=at("server-a/m"), **settings)
+    toy.run(toy.Toy(), toy.questions(2), connection=at("server-a/m"), **settings)
     with pytest.raises(UserError, match="lm.model was 'server-a/m' and is now 'server-b/m'"):
-        evaluate(toy.Toy(), toy.questions(2), connection=at("server-b/m"), resume=True, **settings)
+        toy.run(toy.Toy(), toy.questions(2), connection=at("server-b/m"), resume=True, **settings)

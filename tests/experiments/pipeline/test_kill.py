@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from experiments.pipeline.evaluate import evaluate
 from experiments.runs.files import read_rows
 
 SCRIPT = """
@@ -15,13 +14,12 @@ import os
 import sys
 sys.path.insert(0, sys.argv[2])
 import toy
-from experiments.pipeline.evaluate import evaluate
 
 def slowly(prompt):
     os.write(1, b"asked\\n")
     toy.spin(0.05)
 
-evaluate(toy.Toy(), toy.questions(400), connection=toy.link(toy.Engine(slowly)), metrics=["em"], folder=sys.argv[1],
+toy.run(toy.Toy(), toy.questions(400), connection=toy.link(toy.Engine(slowly)), metrics=["em"], folder=sys.argv[1],
          threads=4, progress=False)
 """
 
@@ -47,14 +45,13 @@ def test_a_killed_run_is_taken_up_where_it_was(toy: ModuleType, tmp_path: Path) 
         file.write(b'{"id": "id399", "answ')  # the worst moment to die
 
     engine = toy.Engine()
-    summary = evaluate(
+    summary = toy.run(
         toy.Toy(),
         toy.questions(400),
         connection=toy.link(engine),
         metrics=["em"],
         folder=folder,
         threads=4,
-        progress=False,
         resume=True,
     )
     assert summary.complete

@@ -8,7 +8,9 @@ from experiments.cli.ask import ask
 from experiments.cli.compile import compile_
 from experiments.cli.eval import eval_
 from experiments.pipeline import setup
-from experiments.pipeline.setup import LMOptions, open_judge, open_lm
+from experiments.pipeline.setup import open_judge, open_lm
+from experiments.runs.config import LMConfig
+from programs.lms.budget import Budget
 from signatures.common.errors import UserError
 
 SETTINGS = {
@@ -24,27 +26,27 @@ SETTINGS = {
 def test_what_is_set_reaches_the_lm_and_what_is_not_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = {}
     monkeypatch.setattr("experiments.world.connect.connect_any", lambda lm, **settings: seen.update(settings))
-    open_lm("m", LMOptions(**SETTINGS))
+    open_lm(LMConfig("m", **SETTINGS))
     assert seen == {**SETTINGS, "budget": None}
     seen.clear()
-    open_lm("m", calls=3)
+    open_lm(LMConfig("m"), Budget(calls=3))
     assert seen.pop("budget").limits["calls"] == 3
     assert seen == {"model_type": "chat"}
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"model_type": "texts"}, "chat or text"), ({"model_type": "text"}, "--api-base")],
+    [({"model_type": "texts"}, "chat or text"), ({"model_type": "text"}, "api_base")],
 )
 def test_a_type_of_model_that_cannot_be_is_refused(settings: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
-        LMOptions(**settings)
+        LMConfig("m", **settings)
 
 
 @pytest.mark.parametrize("command", [ask, compile_, eval_])
 def test_each_command_hands_its_options_on(command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def caught(lm: str, options: LMOptions, **limits: object) -> None:
-        raise UserError(f"{lm} {options}")
+    def caught(config: LMConfig, budget: Budget | None) -> None:
+        raise UserError(f"{config}")
 
     monkeypatch.setattr(setup, "open_lm", caught)
     monkeypatch.setattr(setup, "open_questions", lambda path, **chosen: [])
@@ -55,15 +57,15 @@ def test_each_command_hands_its_options_on(command, monkeypatch: pytest.MonkeyPa
     }[command]
     with pytest.raises(UserError) as error:
         command(**needed, lm="m", **SETTINGS)
-    assert str(error.value) == f"m {LMOptions(**SETTINGS)}"
+    assert str(error.value) == f"{LMConfig('m', **SETTINGS)}"
 
 
 def test_a_judge_draws_on_the_budget_of_the_lm_it_judges() -> None:
-    connection = open_lm("simulated", calls=3)
-    judge = open_judge("simulated:1", connection)
+    connection = open_lm(LMConfig("simulated"), Budget(calls=3))
+    judge = open_judge(LMConfig("simulated:1"), connection)
     assert judge is not None
     assert judge.lm.budget is connection.lm.budget
     assert judge.lm.model != connection.lm.model
-    assert open_judge(None, connection) is None
-    with pytest.raises(UserError, match="name it with --judge-lm"):
-        open_judge(None, connection, api_base="http://127.0.0.1:1/v1")
+    assert open_judge(LMConfig(), connection) is None
+    with pytest.raises(UserError, match=r"name the judge LM \(judge_lm\)"):
+        open_judge(LMConfig(api_base="http://127.0.0.1:1/v1"), connection)

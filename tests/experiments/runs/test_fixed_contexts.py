@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from corpora.questions import Question
 from experiments.cli.main import app
 from experiments.runs.files import read_rows
-from experiments.runs.fixed_contexts import COMPLETE, choose_references
+from experiments.runs.fixed_contexts import COMPLETE, choose_contexts
 from experiments.world.generate import generate
 from signatures.common.errors import UserError
 from signatures.types import Passage
@@ -27,7 +27,7 @@ QUESTIONS = [question(number) for number in range(6)]
 
 @pytest.mark.parametrize(("knowledge", "gold"), [("closed", 0), ("partial", 1), ("complete", 2)])
 def test_references_hold_as_much_gold_as_was_asked_for(knowledge, gold):
-    kept, given, left_out = choose_references(QUESTIONS, CORPUS, knowledge=knowledge, n=5)
+    kept, given, left_out = choose_contexts(QUESTIONS, CORPUS, knowledge=knowledge, n=5)
     assert left_out == 0
     for item in kept:
         ids = [passage.id for passage in given.of(item.id)]
@@ -37,19 +37,19 @@ def test_references_hold_as_much_gold_as_was_asked_for(knowledge, gold):
 
 
 def test_balanced_means_as_many_complete_as_partial():
-    kept, _, left_out = choose_references([*QUESTIONS, question(9)], CORPUS, knowledge="balanced")
+    kept, _, left_out = choose_contexts([*QUESTIONS, question(9)], CORPUS, knowledge="balanced")
     assert sorted(getattr(item, COMPLETE) for item in kept) == [False] * 3 + [True] * 3
     assert left_out == 1
 
 
 def test_what_cannot_be_asked_is_left_out_and_counted():
-    kept, _, left_out = choose_references([*QUESTIONS, question(9, gold=["nowhere"])], CORPUS, knowledge="complete")
+    kept, _, left_out = choose_contexts([*QUESTIONS, question(9, gold=["nowhere"])], CORPUS, knowledge="complete")
     assert (len(kept), left_out) == (6, 1)
 
 
 def test_noise_is_what_the_benchmark_shows_with_the_question():
     context = ["p0", "p1", "p7", "p8", "p9"]
-    _, given, _ = choose_references([question(1, context=context)], CORPUS, knowledge="complete")
+    _, given, _ = choose_contexts([question(1, context=context)], CORPUS, knowledge="complete")
     assert {passage.id for passage in given.of("q1")} == set(context)
 
 
@@ -57,7 +57,7 @@ def test_noise_is_what_the_benchmark_shows_with_the_question():
 def test_each_question_draws_from_its_own_context_where_it_has_one(knowledge):
     context = ["p0", "p1", "p6", "p7", "p8", "p9"]
     questions = [question(1, context=context), question(2), question(3, context=context), question(4)]
-    kept, given, _ = choose_references(questions, CORPUS, knowledge=knowledge)
+    kept, given, _ = choose_contexts(questions, CORPUS, knowledge=knowledge)
     for item in kept:
         assert len(given.of(item.id)) == 5
         if item.context_ids:
@@ -65,17 +65,15 @@ def test_each_question_draws_from_its_own_context_where_it_has_one(knowledge):
 
 
 def test_a_run_can_be_told_apart_from_one_with_other_references():
-    one, other = (
-        choose_references(QUESTIONS, CORPUS, knowledge="complete", seed=seed)[1].describe() for seed in (0, 1)
-    )
+    one, other = (choose_contexts(QUESTIONS, CORPUS, knowledge="complete", seed=seed)[1].describe() for seed in (0, 1))
     assert one != other
-    assert one == choose_references(QUESTIONS, CORPUS, knowledge="complete", seed=0)[1].describe()
+    assert one == choose_contexts(QUESTIONS, CORPUS, knowledge="complete", seed=0)[1].describe()
 
 
 @pytest.mark.parametrize("knowledge", ["perfect", "partial"])
 def test_what_nobody_can_be_given_is_refused(knowledge):
     with pytest.raises(UserError):
-        choose_references([question(1, gold=["p0"])], CORPUS, knowledge=knowledge)
+        choose_contexts([question(1, gold=["p0"])], CORPUS, knowledge=knowledge)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import dspy
 import pytest
 
 from experiments.analysis.report.html import write_report
-from experiments.pipeline.evaluate import evaluate
 from signatures.common.errors import UserError
 from signatures.types import Hop, Passage
 
@@ -28,13 +27,12 @@ class Nasty(dspy.Module):
 
 
 def run(toy: ModuleType, folder: Path, program: dspy.Module | None = None, n: int = 3) -> Path:
-    evaluate(
+    toy.run(
         program or toy.Toy(),
         toy.questions(n),
         connection=toy.link(toy.Engine()),
         metrics=["f1[hotpot]", "em", "recall@2"],
         folder=folder,
-        progress=False,
     )
     return folder
 

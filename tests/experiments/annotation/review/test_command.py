@@ -44,7 +44,7 @@ def test_key_facts_from_the_terminal_to_the_benchmark_file(review, questions, tm
     assert code == 0
     assert "Saved: 2 of 4 items decided by Ann Lee" in said
     assert f"Next: verihop review resume {folder} --reviewer 'Ann Lee'" in noted
-    assert "Left out: 1 questions without key facts." in noted
+    assert "Excluded: 1 questions without key facts." in noted
 
     code, _, noted = review("export", folder, "--out", out)
     assert (code, noted.count("\n")) == (2, 1)
@@ -72,7 +72,7 @@ def test_two_rate_and_the_numbers_are_told(review, make_run, make_row, tmp_path)
     bo = (tmp_path / "ann.csv").read_text().replace(",Ann,", ",Bo,")
     (tmp_path / "bo.csv").write_text(bo)
     code, said, _ = review("import", tmp_path / "bo.csv", "--out", folder, "--scale", "stepwise")
-    assert (code, said) == (0, "4 ratings added, 0 known already, 0 blank lines.\n")
+    assert (code, said) == (0, "4 ratings added, 0 already present, 0 blank lines.\n")
     assert review("import", tmp_path / "bo.csv", "--out", folder, "--scale", "hops")[0] == 2
 
     code, said, _ = review("agreement", folder, "--json")
