@@ -1,6 +1,6 @@
-"""Coefficients of agreement: kappa between people, Pearson and Kendall between people and a metric.
+"""Coefficients of agreement: kappa between raters, Pearson and Kendall between ratings and a metric.
 
-What cannot be computed is never a number: it is None, with the reason beside it.
+An undefined coefficient is None, with the reason; it is never replaced by a number.
 """
 
 import math
@@ -15,9 +15,9 @@ class Coefficient:
     """A kappa or a correlation.
 
     Args:
-        value: In [-1, 1]; None where it is undefined.
-        n: Items, answers or systems it is over.
-        undefined: Why there is no value; None when there is one.
+        value: In [-1, 1]; None if undefined.
+        n: Number of items, answers or systems.
+        undefined: Why there is no value; None if there is one.
     """
 
     value: float | None
@@ -31,13 +31,13 @@ class Coefficient:
 def cohen_kappa(
     first: Sequence[str], second: Sequence[str], grades: Sequence[str], *, weighted: bool = False
 ) -> Coefficient:
-    """Return Cohen's kappa of two people's grades of the same items.
+    """Return Cohen's kappa of two raters' grades of the same items.
 
     Args:
-        first: One person's grades.
-        second: The other's, in the same order.
+        first: Grades of one rater.
+        second: Grades of the other, in the same order.
         grades: All grades of the scale, in order.
-        weighted: Let a difference weigh by the number of grades between (linear weights).
+        weighted: Weight a disagreement by the distance of the grades (linear weights).
 
     Raises:
         ValueError: The lists differ in length.
@@ -45,9 +45,9 @@ def cohen_kappa(
     if len(first) != len(second):
         raise ValueError(f"Two people's grades must be of the same items, got {len(first)} and {len(second)}.")
     if not first:
-        return Coefficient(None, 0, "no item was judged by both")
+        return Coefficient(None, 0, "no item was graded by both raters")
     if len({*first, *second}) == 1:
-        return Coefficient(None, len(first), "both gave one and the same grade throughout")
+        return Coefficient(None, len(first), "both raters gave the same grade to every item")
     from sklearn.metrics import cohen_kappa_score
 
     value = cohen_kappa_score(first, second, labels=list(grades), weights="linear" if weighted else None)
@@ -55,30 +55,30 @@ def cohen_kappa(
 
 
 def fleiss_kappa(counts: Sequence[Mapping[str, int]]) -> Coefficient:
-    """Return Fleiss' kappa, for any number of people, who need not be the same from item to item.
+    """Return Fleiss' kappa for any number of raters, who may differ between items.
 
     Fleiss, "Measuring nominal scale agreement among many raters", 1971. https://doi.org/10.1037/h0031619
 
     Args:
-        counts: Per item, grade -> how many people gave it; the same number of people, two or more, for each item.
+        counts: Per item, grade -> number of raters who gave it; every item has the same number of raters, at least 2.
 
     Raises:
-        ValueError: The number of people differs between items, or is below two.
+        ValueError: The number of raters differs between items, or is below 2.
     """
     if not counts:
-        return Coefficient(None, 0, "no item was judged by enough people")
+        return Coefficient(None, 0, "no item was graded by enough raters")
     sizes = {sum(item.values()) for item in counts}
     if len(sizes) > 1 or min(sizes) < 2:
         raise ValueError(f"Every item needs the same number of raters, at least 2; got {sorted(sizes)}.")
-    (people,) = sizes
-    pairs = people * (people - 1)
+    (raters,) = sizes
+    pairs = raters * (raters - 1)
     observed = math.fsum(sum(n * (n - 1) for n in item.values()) / pairs for item in counts) / len(counts)
     totals: Counter[str] = Counter()
     for item in counts:
         totals.update(item)
-    expected = math.fsum((n / (len(counts) * people)) ** 2 for n in totals.values())
+    expected = math.fsum((n / (len(counts) * raters)) ** 2 for n in totals.values())
     if sum(n > 0 for n in totals.values()) == 1:
-        return Coefficient(None, len(counts), "everybody gave one and the same grade throughout")
+        return Coefficient(None, len(counts), "all raters gave the same grade to every item")
     return Coefficient((observed - expected) / (1 - expected), len(counts))
 
 
@@ -89,8 +89,8 @@ def _correlation(first: Sequence[float], second: Sequence[float], which: str) ->
     if n < 3:
         return Coefficient(None, n, f"needs at least 3 values, got {n}")
     for name, values in (("rating", first), ("metric score", second)):
-        if math.isclose(min(values), max(values), rel_tol=1e-12, abs_tol=1e-12):  # means of equal scores differ by dust
-            return Coefficient(None, n, f"one and the same {name} throughout")
+        if math.isclose(min(values), max(values), rel_tol=1e-12, abs_tol=1e-12):
+            return Coefficient(None, n, f"every {name} is the same")
     from scipy.stats import kendalltau, pearsonr
 
     with warnings.catch_warnings():
@@ -100,10 +100,10 @@ def _correlation(first: Sequence[float], second: Sequence[float], which: str) ->
 
 
 def pearson(ratings: Sequence[float], metric: Sequence[float]) -> Coefficient:
-    """Return Pearson's r; undefined below three pairs or where one side does not vary."""
+    """Return Pearson's r; undefined for fewer than 3 pairs or if one side does not vary."""
     return _correlation(ratings, metric, "pearson")
 
 
 def kendall(ratings: Sequence[float], metric: Sequence[float]) -> Coefficient:
-    """Return Kendall's tau-b, which allows for ties; undefined below three pairs or where one side does not vary."""
+    """Return Kendall's tau-b, corrected for ties; undefined for fewer than 3 pairs or if one side does not vary."""
     return _correlation(ratings, metric, "kendall")

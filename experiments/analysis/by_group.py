@@ -1,4 +1,4 @@
-"""Runs compared group by group: per kind of question, per number of hops, with and without inferential evidence."""
+"""Compare runs by groups of questions: by type, number of hops, or any other recorded field."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from signatures.common.errors import UserError, unknown
 if TYPE_CHECKING:
     from rich.console import Group
 
-MOST = 20  # groups; more are a continuous value, of which no table can be read
+MOST = 20  # groups; more suggest a continuous value, for which a table is unreadable
 NONE = "(none)"
 
 
@@ -22,11 +22,11 @@ class Groups:
     """Scores of several runs by groups of the questions they share.
 
     Args:
-        field: What the questions are grouped by.
-        recorded_by: Label of the run whose rows say so.
+        field: The field that questions are grouped by.
+        recorded_by: Label of the run whose rows provide the values.
         scores: Group -> metric name -> one line per run, differences against the first run.
-        sizes: Group -> how many questions.
-        notices: What to bear in mind, in plain words.
+        sizes: Group -> number of questions.
+        notices: Cautions for the reader.
     """
 
     field: str
@@ -36,7 +36,7 @@ class Groups:
     notices: list[str]
 
     def as_dict(self) -> Json:
-        """Return everything for JSON."""
+        """Return everything as JSON values."""
         return {
             "field": self.field,
             "recorded_by": self.recorded_by,
@@ -53,7 +53,7 @@ class Groups:
         }
 
     def as_table(self) -> "Group":
-        """Return what a terminal shows: a table per group, then the notices."""
+        """Return a table per group, then the notices."""
         from rich.console import Group
         from rich.text import Text
 
@@ -71,10 +71,10 @@ class Groups:
 
 
 def field_value(row: Row, field: str) -> Any:
-    """Return what a row holds under a dotted name, None where it holds nothing.
+    """Return the value of a row's field by its dotted name, None if the row has no such field.
 
-    A name that is no field of the row is looked for among the question's other fields (`about`). Lists count by their
-    length, so that `hops` is the number of hops.
+    A name that is not a field of the row is looked up among the question's other fields (`about`). The value of a list
+    is its length, so `hops` is the number of hops.
     """
     parts = field.split(".")
     value: Any = row if parts[0] in row else row.get("about") or {}
@@ -90,7 +90,7 @@ def _label(value: Any) -> str:
 
 
 def _fields(row: Row, prefix: str = "") -> list[str]:
-    """Return the names under which a row holds something to group by."""
+    """Return the names of all fields of a row that can be grouped by."""
     names = []
     for name, value in row.items():
         if isinstance(value, dict):
@@ -101,7 +101,7 @@ def _fields(row: Row, prefix: str = "") -> list[str]:
 
 
 def _order(group: str) -> tuple[bool, float, str]:
-    """Sort numbers by size, then words; (none) last."""
+    """Return the sort key of a group: numbers by value, then text, (none) last."""
     try:
         return False, float(group), ""
     except ValueError:
@@ -109,18 +109,18 @@ def _order(group: str) -> tuple[bool, float, str]:
 
 
 def compare_by(comparison: Comparison, field: str) -> Groups:
-    """Return the scores of a comparison for each value that `field` takes on its questions.
+    """Return the scores of a comparison for each value of `field`.
 
-    Whatever a strategy records (`details.inferential_evidence`, `hops`) differs from run to run. The first run that
-    records the field decides, for all runs, so that each group holds the same questions in every run. Of a question
-    asked several times the first answer decides.
+    Fields that a strategy records (`details.inferential_evidence`, `hops`) differ between runs. The first run that
+    records the field decides for all runs, so that each group has the same questions in every run. For a question with
+    repeats, the first answer decides.
 
     Args:
         comparison: Of two or more runs.
-        field: A field of a row, with dots for what is inside it, or another field of the question such as `level`.
+        field: A dotted field of a row, or another field of the question such as `level`.
 
     Raises:
-        UserError: No run records the field, or it takes more than 20 values.
+        UserError: No run records the field, or it has more than 20 values.
     """
     chosen = next((run for run in comparison.runs if _records(run, field)), None)
     if chosen is None:
@@ -131,7 +131,7 @@ def compare_by(comparison: Comparison, field: str) -> Groups:
         members.setdefault(_label(field_value(rows[0], field)), []).append(place)
     if len(members) > MOST:
         raise UserError(
-            f"--by {field} makes {len(members)} groups of {comparison.questions} questions; at most {MOST}."
+            f"Grouping by {field} makes {len(members)} groups of {comparison.questions} questions; at most {MOST}."
         )
     groups = sorted(members, key=_order)
     names = list(comparison.metrics)

@@ -1,4 +1,4 @@
-"""Two or more runs side by side, paired on the questions that all of them answered."""
+"""Compare two or more runs, paired on the questions that all of them answered."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """One of the runs compared: what it was, and its rows of each shared question (one per repeat), in shared order."""
+    """One of the compared runs: its `run.json`, and the rows of each shared question, in one order for all runs."""
 
     label: str
     folder: Path
@@ -41,7 +41,7 @@ class Line:
     Args:
         run: Label of the run.
         mean: Over the shared questions.
-        against_first: The difference to the first run on the same questions; None for the first run itself.
+        against_first: The difference to the first run on the same questions; None for the first run.
     """
 
     run: str
@@ -49,7 +49,7 @@ class Line:
     against_first: Paired | None
 
     def as_dict(self) -> Json:
-        """Return the fields for JSON."""
+        """Return the fields as JSON values."""
         return {
             **self.mean.as_dict(),
             "against_first": None if self.against_first is None else self.against_first.as_dict(),
@@ -58,7 +58,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The numbers of several runs on the same questions.
+    """The scores and costs of several runs on the same questions.
 
     Args:
         runs: In the order given; differences are against the first.
@@ -66,7 +66,7 @@ class Comparison:
         metrics: Metric name -> one line per run.
         costs: Cost name -> one line per run.
         faults: Run label -> counts of errors, abstentions, parse failures, truncated prompts.
-        notices: What to bear in mind, in plain words.
+        notices: Cautions for the reader.
     """
 
     runs: list[Run]
@@ -77,7 +77,7 @@ class Comparison:
     notices: list[str]
 
     def as_dict(self) -> Json:
-        """Return everything for JSON."""
+        """Return everything as JSON values."""
 
         def lines(of: dict[str, list[Line]]) -> Json:
             return {name: {line.run: line.as_dict() for line in several} for name, several in of.items()}
@@ -95,7 +95,7 @@ class Comparison:
         }
 
     def as_table(self) -> "Group":
-        """Return what a terminal shows: scores with their differences, costs and faults, notices."""
+        """Return tables for a terminal: scores with their differences, costs and faults, notices."""
         from rich.console import Group
         from rich.text import Text
 
@@ -115,7 +115,7 @@ class Comparison:
 
 
 def _table(title: str, headings: Sequence[str], *, caption: str | None = None) -> "Table":
-    """Return a table without vertical rules, so that it fits 80 columns; numbers to the right."""
+    """Return a table without vertical rules, so that it fits 80 columns; numbers are right-aligned."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
@@ -135,7 +135,7 @@ def _table(title: str, headings: Sequence[str], *, caption: str | None = None) -
 
 
 def caption_against(label: str) -> str:
-    """Return what the columns of differences mean."""
+    """Return the caption that explains the difference columns."""
     return f"Differences are against {label}; p by McNemar's test for 0/1 scores, else by a t-test."
 
 
@@ -143,10 +143,10 @@ def score_table(title: str, metrics: dict[str, list[Line]], questions: int, *, c
     """Return a table with a line per metric and run.
 
     Args:
-        title: Says how many questions it is over.
+        title: States the number of questions.
         metrics: Metric name -> one line per run.
-        questions: Their number: n is told where it is another, because some questions lack a metric's gold.
-        caption: Stands below.
+        questions: Their number; n is shown for a metric with another n, because some questions lack its gold.
+        caption: Printed below the table.
     """
     from rich.markup import escape
 
@@ -167,7 +167,7 @@ def _brackets(spread: str) -> str:
 
 
 def p_text(result: Paired) -> str:
-    """Return the p-value for people: "1 (same)" where nothing differs, "-" where there is none."""
+    """Return the p-value as text: "1 (same)" if all scores are identical, "-" if there is no p-value."""
     if result.p is None:
         return "-"
     if result.identical:
@@ -185,7 +185,7 @@ def _difference(result: Paired | None) -> tuple[str, str]:
 
 
 def labels_of(folders: Sequence[Path]) -> list[str]:
-    """Return the shortest ends of the paths that tell the folders apart."""
+    """Return the shortest path suffixes that distinguish the folders."""
     parts = [folder.resolve().parts for folder in folders]
     for length in range(1, max(map(len, parts)) + 1):
         labels = ["/".join(part[-length:]) for part in parts]
@@ -195,13 +195,13 @@ def labels_of(folders: Sequence[Path]) -> list[str]:
 
 
 def _load(folders: Sequence[Path]) -> list[Run]:
-    """Read the runs and keep the rows of questions that all of them have, with the same wording."""
-    asked = [by_question(read_rows(folder, whole=True)) for folder in folders]
+    """Read the runs and keep the rows of questions, by id and wording, that all of them answered."""
+    asked = [by_question(read_rows(folder, complete=True)) for folder in folders]
     descriptions = [read_json(folder / RUN) for folder in folders]
     for folder, own in zip(folders, asked, strict=True):
         if not own:
             raise UserError(f"{folder} has no answered question yet. Run it first.")
-    shared = sorted(key for key in asked[0] if all(key in rows for rows in asked[1:]))  # not as threads finished
+    shared = sorted(key for key in asked[0] if all(key in rows for rows in asked[1:]))
     if not shared:
         raise UserError("These runs share no question. Compare runs over the same question file.")
     return [
@@ -227,7 +227,7 @@ def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]], dropped: Seque
         of_means = derived({name: lines[place].mean for name, lines in metrics.items()})
         notices += [f"{name}, {run.label}: {percent(value)}." for name, value in of_means.items()]
     if dropped:
-        notices.append(f"Not in every run, or not by the same definition, so left out: {', '.join(dropped)}.")
+        notices.append(f"Not in every run, or not by the same definition, so omitted: {', '.join(dropped)}.")
     if len({run.description["questions"]["sha256"] for run in runs}) > 1:
         notices.append("The question files differ; questions of the same id and wording are paired.")
     said = [
@@ -252,7 +252,7 @@ def _score(metric: str, row: Row) -> float | None:
 
 
 def score_lines(runs: Sequence[Run], names: Sequence[str]) -> dict[str, list[Line]]:
-    """Return a line per run for each metric, on the questions that the runs hold in the same order."""
+    """Return a line per run for each metric; all runs have the same questions in the same order."""
     lines = {}
     for name in names:
         values = [question_values(run.questions, partial(_score, name)) for run in runs]
@@ -275,7 +275,7 @@ def compare_runs(folders: Sequence[Path | str]) -> Comparison:
         folders: Folders of two or more runs (`experiments/runs/files.py`).
 
     Raises:
-        UserError: There are fewer than two folders, one holds no run, or the runs share no question or no metric.
+        UserError: There are fewer than two folders, one contains no run, or the runs share no question or no metric.
     """
     if len(folders) < 2:
         raise UserError(f"Comparing needs two or more runs, got {len(folders)}. Name their folders.")
@@ -283,7 +283,7 @@ def compare_runs(folders: Sequence[Path | str]) -> Comparison:
     defined: list[dict[str, Any]] = [run.description["metrics"] for run in runs]
     names = [name for name in defined[0] if all(other.get(name) == defined[0][name] for other in defined)]
     if not names:
-        raise UserError("These runs share no metric. Evaluate them again with the same --metrics.")
+        raise UserError("These runs share no metric. Evaluate them again with the same metrics.")
     dropped = sorted({name for metrics in defined for name in metrics} - set(names))
     metrics = score_lines(runs, names)
     return Comparison(

@@ -1,4 +1,4 @@
-"""Questions asked several times: one value per question, and how far the repeats lie apart."""
+"""Questions asked several times: one value per question, and the variation between repeats."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -13,12 +13,12 @@ Value = Callable[[Row], float | None]
 
 @dataclass(frozen=True)
 class Spread:
-    """How the mean of a score differs between repeats of a run.
+    """How the mean of a score varies between repeats of a run.
 
     Args:
-        means: Mean over the questions, one per repeat; None where a repeat has no value.
-        low: The least of them.
-        high: The greatest.
+        means: Mean over the questions, one per repeat; None for a repeat without a value.
+        low: The lowest of them.
+        high: The highest.
         deviation: Their standard deviation (n - 1); None for fewer than two.
     """
 
@@ -28,7 +28,7 @@ class Spread:
     deviation: float | None
 
     def as_dict(self) -> Json:
-        """Return the fields for JSON."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
 
@@ -41,35 +41,35 @@ def by_question(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
 
 
 def question_values(questions: Iterable[Sequence[Row]], value: Value) -> list[float | None]:
-    """Return the mean of `value` over the repeats of each question, None where no repeat has one."""
+    """Return the mean of `value` over the repeats of each question, None if no repeat has one."""
     means: list[float | None] = []
     for rows in questions:
-        defined = [one for one in map(value, rows) if one is not None]
+        defined = [score for score in map(value, rows) if score is not None]
         means.append(math.fsum(defined) / len(defined) if defined else None)
     return means
 
 
 def spread(rows: Iterable[Row], value: Value, repeats: int) -> Spread:
     """Return the spread of `value` between the repeats of a run."""
-    drawn: dict[int, list[float | None]] = {repeat: [] for repeat in range(1, repeats + 1)}
+    by_repeat: dict[int, list[float | None]] = {repeat: [] for repeat in range(1, repeats + 1)}
     for row in rows:
-        drawn[repeat_of(row)].append(value(row))
-    means = [mean_of(values, resamples=1).mean for values in drawn.values()]
-    known = [mean for mean in means if mean is not None]
-    if not known:
+        by_repeat[repeat_of(row)].append(value(row))
+    means = [mean_of(values, resamples=1).mean for values in by_repeat.values()]
+    defined = [mean for mean in means if mean is not None]
+    if not defined:
         return Spread(means, None, None, None)
-    return Spread(means, min(known), max(known), stdev(known) if len(known) > 1 else None)
+    return Spread(means, min(defined), max(defined), stdev(defined) if len(defined) > 1 else None)
 
 
 def stability(questions: Iterable[Sequence[Row]]) -> dict[str, Mean]:
-    """Return the likeness of the trajectories of the same question, as ROUGE F1 in [0, 1] averaged over its pairs.
+    """Return the similarity of a question's trajectories: ROUGE F1 in [0, 1], averaged over pairs of repeats.
 
-    A question whose repeats have no hops is undefined and counted.
+    Questions whose repeats have no hops are counted as undefined.
     """
     from optimizers.metrics.rouge import Rouge, likeness, trajectory
 
-    alike = [likeness([trajectory(row["hops"]) for row in rows]) for rows in questions]
+    similarities = [likeness([trajectory(row["hops"]) for row in rows]) for rows in questions]
     return {
-        f"trajectory_{name}": mean_of([None if one is None else getattr(one, name) for one in alike])
+        f"trajectory_{name}": mean_of([None if rouge is None else getattr(rouge, name) for rouge in similarities])
         for name in Rouge._fields
     }

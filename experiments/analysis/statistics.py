@@ -1,6 +1,6 @@
-"""Means, intervals and paired tests: the one place where per-question scores become numbers of a table.
+"""Means, intervals and paired tests over per-question values.
 
-Values are one number per question, None where a score is undefined; undefined values are left out and counted.
+There is one value per question, None if its score is undefined; undefined values are excluded and counted.
 """
 
 import math
@@ -19,14 +19,14 @@ class Mean:
     """The mean of a score over questions.
 
     Args:
-        mean: None when no value is defined.
-        low: Lower end of the 95 % bootstrap interval; None below two values.
+        mean: None if no value is defined.
+        low: Lower end of the 95 % bootstrap interval; None for fewer than 2 values.
         high: Upper end.
         n: Questions with a value.
-        undefined: Questions without one, left out of the mean.
-        unparsed: Texts or verdicts that could not be read; they score as wrong answers.
-        abstained: Answers among those scored that decline; they score as they stand.
-        missing: Questions that have no row yet.
+        undefined: Questions without a value, excluded from the mean.
+        unparsed: Unparseable texts or verdicts; they score as wrong answers.
+        abstained: Scored answers that are abstentions; they are scored like any other text.
+        missing: Questions without a row.
     """
 
     mean: float | None
@@ -39,7 +39,7 @@ class Mean:
     missing: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
+        """Return the fields as JSON values."""
         return asdict(self)
 
 
@@ -48,14 +48,14 @@ class Paired:
     """The difference of two runs on the same questions, second minus first.
 
     Args:
-        difference: Mean difference; None when no question has both values.
-        low: Lower end of the 95 % interval of the paired bootstrap; None below two questions.
+        difference: Mean difference; None if no question has both values.
+        low: Lower end of the 95 % interval of the paired bootstrap; None for fewer than 2 questions.
         high: Upper end.
-        p_t_test: Two-tailed paired t-test; 1.0 for identical values; None below two questions.
-        p_mcnemar: Exact McNemar test where all values are 0 or 1, else None.
-        identical: Both runs have the same value on every question.
+        p_t_test: Two-tailed paired t-test; 1.0 for identical values; None for fewer than 2 questions.
+        p_mcnemar: Exact McNemar test if all values are 0 or 1, else None.
+        identical: Whether both runs have the same value on every question.
         n: Questions with both values.
-        notice: Why the numbers should not be leaned on; None when nothing is to be said.
+        notice: Why the numbers are unreliable; None if they are not.
     """
 
     difference: float | None
@@ -69,25 +69,25 @@ class Paired:
 
     @property
     def p(self) -> float | None:
-        """The p-value of the test that suits the values: McNemar for 0/1, else the t-test."""
+        """The p-value of McNemar's test for 0/1 values, else of the t-test."""
         return self.p_t_test if self.p_mcnemar is None else self.p_mcnemar
 
     @property
     def test(self) -> str | None:
-        """The name of the test that `p` is of."""
+        """The name of the test behind `p`."""
         if self.p is None:
             return None
         return "identical" if self.identical else "t-test" if self.p_mcnemar is None else "McNemar"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON."""
+        """Return the fields as JSON values."""
         return {**asdict(self), "p": self.p, "test": self.test}
 
 
 def bootstrap_interval(
     values: Sequence[float], *, resamples: int = RESAMPLES, level: float = 0.95, seed: int = 0
 ) -> tuple[float, float]:
-    """Return the percentile bootstrap interval of the mean of `values` (at least one), the same for the same seed."""
+    """Return the percentile bootstrap interval of the mean of `values` (at least one), deterministic for a seed."""
     import numpy as np
 
     data = np.asarray(values, dtype=float)
@@ -115,7 +115,7 @@ def mean_of(values: Sequence[float | None], *, resamples: int = RESAMPLES, seed:
 
 
 def f1_of_means(precision: float | None, recall: float | None) -> float | None:
-    """Return the harmonic mean of a mean precision and a mean recall; None where one of them is.
+    """Return the harmonic mean of a mean precision and a mean recall; None if one of them is None.
 
     Some tables print it as F1 ("How Credible Is an Answer From Retrieval-Augmented LLMs?", Table 1). It is not the mean
     of the questions' F1.
@@ -126,7 +126,7 @@ def f1_of_means(precision: float | None, recall: float | None) -> float | None:
 
 
 def paired_t_test(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Return the two-tailed p of a paired t-test; 1.0 for identical values, None below two pairs."""
+    """Return the two-tailed p of a paired t-test; 1.0 for identical values, None for fewer than 2 pairs."""
     if len(first) != len(second):
         raise ValueError(f"A paired test needs as many values on both sides, got {len(first)} and {len(second)}.")
     if len(first) < 2:
@@ -156,7 +156,7 @@ def mcnemar(first: Sequence[float], second: Sequence[float]) -> float | None:
 
 
 def too_small(n: int) -> str | None:
-    """Return the notice for `n` questions, None when there are enough."""
+    """Return a caution if `n` questions are too few, else None."""
     return f"n = {n} is too small: read intervals and p-values as rough." if n < SMALL else None
 
 
@@ -176,7 +176,7 @@ def paired(
     """Compare two runs question by question.
 
     Args:
-        first: Values of the run compared against, one per question.
+        first: Values of the reference run, one per question.
         second: Values of the other run, the same questions in the same order.
         resamples: Draws of the paired bootstrap.
         seed: Seed of the draws.

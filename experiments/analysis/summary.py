@@ -1,4 +1,4 @@
-"""What a run comes to: means with intervals, costs, and everything that went wrong, counted."""
+"""The summary of a run: means with intervals, costs, and counts of everything that failed."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,25 +21,25 @@ class RunSummary:
     """The numbers of one run.
 
     Args:
-        folder: Where the run stands.
-        program: Its name in the catalog.
+        folder: Folder of the run.
+        program: Name in the catalog.
         lm: Id of the LM.
-        questions: Questions the run is over.
-        answered: Rows there are, failed ones included; one per question, or one per question and repeat.
-        metrics: Metric name -> mean over questions; a failed question counts 0 in it.
-        costs: Cost name -> mean per asking of a question.
+        questions: Questions of the complete run.
+        answered: Rows so far, failed ones included; one per question and repeat.
+        metrics: Metric name -> mean over questions; a failed question scores 0.
+        costs: Cost name -> mean per row.
         errors: Rows that ended in an exception.
         abstentions: Rows in which the program declined to answer.
-        parse_failures: Replies that could not be read, over all rows.
-        truncated: Prompts that had to be cut, over all rows.
-        stopped: Why the run ended early; None when it did not.
-        notice: What to bear in mind; None when nothing.
+        parse_failures: Unparseable replies, over all rows.
+        truncated: Prompts cut to fit the context window, over all rows.
+        stopped: Why the run ended early; None if it did not.
+        notice: A caution for the reader, e.g. that n is small; None if there is none.
         repeats: How often each question is asked.
-        spreads: Metric name -> how its mean differs between repeats; empty without repeats.
-        stability: How alike the trajectories of a question's repeats are; empty without repeats.
-        judging: What judges cost in all, which is no cost of the program; empty where none was asked.
-        derived: Name -> what is made of means, such as the harmonic mean of key-facts precision and recall.
-        oracles: Which metrics an entailment oracle made, with its measured agreement with people.
+        spreads: Metric name -> how its mean varies between repeats; empty without repeats.
+        stability: Similarity of the trajectories of a question's repeats; empty without repeats.
+        judging: Total cost of the judge LM, counted separately from the program's; empty without a judge.
+        derived: Name -> value computed from means, such as the harmonic mean of key-facts precision and recall.
+        oracles: Which metrics an entailment oracle decides, with its measured agreement with people.
     """
 
     folder: str
@@ -64,15 +64,15 @@ class RunSummary:
 
     @property
     def complete(self) -> bool:
-        """Whether every question has its rows."""
+        """Whether every question has all its rows."""
         return self.answered == self.questions * self.repeats
 
     def as_dict(self) -> Json:
-        """Return the fields for JSON."""
+        """Return the fields as JSON values."""
         return {**asdict(self), "complete": self.complete}
 
     def as_table(self) -> "Table":
-        """Return a table for people: scores in percent, costs per question, faults as counts."""
+        """Return a table: scores in percent, costs per question, faults as counts."""
         from rich.markup import escape
         from rich.table import Table
 
@@ -118,12 +118,12 @@ def number(value: float | None) -> str:
 
 
 def interval(mean: Mean, show: Any = percent) -> str:
-    """Return the interval of a mean as text, "" when it has none."""
+    """Return the interval of a mean as text, "" if it has none."""
     return "" if mean.low is None else f"{show(mean.low)} to {show(mean.high)}"
 
 
 FAULTS = ("errors", "abstentions", "parse_failures", "truncated")
-PER_ROW = ("errors", "abstentions")  # at most one in a row, so that a rate makes sense
+PER_ROW = ("errors", "abstentions")  # at most one per row, so that a rate is meaningful
 
 
 def faults(rows: Sequence[Row]) -> dict[str, int]:
@@ -137,12 +137,12 @@ def faults(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def score_mean(questions: Iterable[Sequence[Row]], metric: str, *, missing: int = 0) -> Mean:
-    """Return the mean of a metric over questions, with everything that was left out or could not be read counted.
+    """Return the mean of a metric over questions, with counts of undefined, unparseable and missing scores.
 
     Args:
         questions: The rows of each question, one per repeat.
         metric: Its name.
-        missing: Questions that have no row yet.
+        missing: Questions without a row.
     """
     questions = list(questions)
     scored = [row for rows in questions for row in rows if row["scores"].get(metric) is not None]
@@ -155,7 +155,7 @@ def score_mean(questions: Iterable[Sequence[Row]], metric: str, *, missing: int 
 
 
 def derived(metrics: Mapping[str, Mean]) -> dict[str, float]:
-    """Return the F1 that tables of key facts print, of the means of precision and recall, where a run has both."""
+    """Return the F1 of mean key-facts precision and mean key-facts recall; empty if a run lacks one of them."""
     precision, recall = (metrics.get(f"keyfacts_{part}") for part in ("precision", "recall"))
     f1 = f1_of_means(precision.mean, recall.mean) if precision and recall else None
     return {} if f1 is None else {"keyfacts_f1[of means]": f1}
@@ -169,15 +169,15 @@ def _judging(rows: Sequence[Row]) -> dict[str, float]:
 
 
 def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
-    """Read a run and return its summary, at whatever state it is.
+    """Return the summary of a run, complete or not.
 
     Raises:
-        UserError: `folder` holds no run.
+        UserError: `folder` contains no run.
     """
     description = read_json(folder / RUN)
     rows = read_rows(folder)
     repeats = description.get("repeats", 1)
-    # Threads finish in any order; the same answers shall give the same interval.
+    # Sorted, because threads finish in any order and the same answers must give the same interval.
     questions = list(by_question(rows).values())
     asked = description["questions"]["n"]
     left = asked * repeats - len(rows)
@@ -212,7 +212,7 @@ def _spread(rows: Sequence[Row], metric: str, repeats: int) -> Spread:
 
 
 def write_summary(folder: Path, *, stopped: str | None = None) -> RunSummary:
-    """Summarise a run and write `summary.json`, whole or not at all."""
+    """Summarise a run and write `summary.json` atomically."""
     summary = summarise(folder, stopped=stopped)
     write_json(folder / SUMMARY, summary.as_dict())
     return summary

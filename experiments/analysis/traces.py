@@ -1,4 +1,4 @@
-"""One question in several runs: how each of them went about it, side by side."""
+"""The traces of several runs on one question."""
 
 import json
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ class Traces:
         question: Its id.
         text: What was asked.
         golds: Accepted answers.
-        rows: Label of a run (with the number of the repeat where there are several) -> its row; None where the run has
-            not answered the question.
+        rows: Label of a run (with the number of the repeat if there are several) -> its row; None if the run has not
+            answered the question.
     """
 
     question: str
@@ -32,11 +32,11 @@ class Traces:
     rows: dict[str, Row | None]
 
     def as_dict(self) -> Json:
-        """Return everything for JSON, each row as it stands in its run."""
+        """Return everything as JSON values, each row as in its run."""
         return {"id": self.question, "question": self.text, "answers": self.golds, "runs": self.rows}
 
     def as_table(self) -> "Table":
-        """Return what a terminal shows: a column per run, a line per hop."""
+        """Return a table with a column per run and a line per hop."""
         from rich import box
         from rich.markup import escape
         from rich.table import Table
@@ -59,7 +59,7 @@ class Traces:
 
 
 def _headings(cells: Sequence[dict[str, str]]) -> list[str]:
-    """Return the headings that any column fills: the answer first, hops in order, then the rest."""
+    """Return the headings of the lines that are not empty: the answer first, hops in order, then the rest."""
     used = {heading for own in cells for heading, text in own.items() if text}
     most = max((len([heading for heading in own if heading.startswith("hop ")]) for own in cells), default=0)
     order = ["answer", "response", "scores", *(f"hop {number}" for number in range(1, most + 1))]
@@ -76,7 +76,7 @@ def _cells(row: Row | None) -> dict[str, str]:
         "response": row["response"] if row["response"] != row["answer"] else "",
         "scores": "\n".join(f"{name} {_number(value)}" for name, value in row["scores"].items()),
         **{f"hop {number}": _hop(hop) for number, hop in enumerate(row["hops"], start=1)},
-        "cited": "\n".join(f"[{one['id']}] {one['title']}" for one in row["cited_passages"]),
+        "cited": "\n".join(f"[{passage['id']}] {passage['title']}" for passage in row["cited_passages"]),
         "details": "\n".join(f"{name}: {_text(value)}" for name, value in (row.get("details") or {}).items()),
         "cost": f"{row['calls']} LM calls, {tokens} tokens, {row['rounds']} rounds",
         "error": row["error"] or "",
@@ -106,23 +106,25 @@ def _hop(hop: Json) -> str:
 
 
 def traces(folders: Sequence[Path | str], question: str) -> Traces:
-    """Return what each run did with one question.
+    """Return the traces of each run on one question.
 
     Args:
         folders: Folders of one or more runs.
         question: Its id.
 
     Raises:
-        UserError: A folder holds no run, or none of the runs has a row of that id.
+        UserError: A folder contains no run, or none of the runs has a row of that id.
     """
     paths = [Path(folder) for folder in folders]
     found: dict[str, Row | None] = {}
     for label, folder in zip(labels_of(paths), paths, strict=True):
         repeats = read_json(folder / RUN).get("repeats", 1)
-        rows = {repeat_of(row): row for row in read_rows(folder, whole=True) if str(row["id"]) == question}
+        rows = {repeat_of(row): row for row in read_rows(folder, complete=True) if str(row["id"]) == question}
         for repeat in range(1, repeats + 1):
             found[label if repeats == 1 else f"{label} #{repeat}"] = rows.get(repeat)
     first = next((row for row in found.values() if row is not None), None)
     if first is None:
-        raise UserError(f"No run has answered a question with the id {question!r}. Ids stand in rows.jsonl of a run.")
+        raise UserError(
+            f"No run has answered a question with the id {question!r}. rows.jsonl of a run contains the ids."
+        )
     return Traces(question, first["question"], list(first["answers"]), found)

@@ -203,7 +203,7 @@ def summarise_judgements(labels: Sequence[str], rows: Sequence[Row], left_out: i
 
 def _shared_rows(folders: Mapping[str, Path]) -> tuple[dict[str, dict[str, Any]], int]:
     """Return question id -> run label -> row for what every run answered without an error, and how many others are."""
-    whole = {label: read_rows(folder, whole=True) for label, folder in folders.items()}
+    whole = {label: read_rows(folder, complete=True) for label, folder in folders.items()}
     by_run = {label: {row["id"]: row for row in rows if row["error"] is None} for label, rows in whole.items()}
     for label, rows in whole.items():
         if any(row.get("repeat", 1) > 1 for row in rows):

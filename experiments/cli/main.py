@@ -1,6 +1,6 @@
-"""The command line: `verihop COMMAND --help` tells each command's options.
+"""The command line: `verihop COMMAND --help` lists the options of a command.
 
-Only names and options are loaded here; each command imports what it needs when it runs, so that help is instant.
+Only names and options are imported here; each command imports the rest when it runs, so that help is fast.
 """
 
 import errno
@@ -24,12 +24,12 @@ from experiments.cli.review import review
 from signatures.common.errors import UserNotice, user_error_within
 
 _DISK = {
-    errno.ENOSPC: "Free some space and run the same command again (with --resume where it has one).",
-    errno.EDQUOT: "Free some space and run the same command again (with --resume where it has one).",
-    errno.EACCES: "Choose a folder that you may write to.",
-    errno.EROFS: "Choose a folder that you may write to.",
+    errno.ENOSPC: "Free some space and run the same command again (with --resume if it has one).",
+    errno.EDQUOT: "Free some space and run the same command again (with --resume if it has one).",
+    errno.EACCES: "Choose a writable folder.",
+    errno.EROFS: "Choose a writable folder.",
     errno.ENOENT: "Check the path.",
-    errno.EEXIST: "A file stands where a folder is needed: choose another path.",
+    errno.EEXIST: "There is a file where a folder is needed: choose another path.",
     errno.ENOTDIR: "Choose a path whose parents are folders.",
     errno.EISDIR: "Name a file, not a folder.",
 }
@@ -55,18 +55,18 @@ app.add_typer(review, name="review")
 
 
 def main() -> None:
-    """Run the command line; a user's mistake is one line and exit code 2, a spent budget 3, Ctrl-C 130."""
+    """Run the command line; a user error is one line and exit code 2, a spent budget 3, Ctrl-C 130."""
     shown = warnings.showwarning
     warnings.showwarning = _show_warning
     try:
         app(prog_name="verihop")
     except Exception as error:
-        if mistake := _mistake_within(error):
-            typer.echo(f"verihop: {mistake}", err=True)
+        if message := _user_error_message(error):
+            typer.echo(f"verihop: {message}", err=True)
             sys.exit(2)
         raise
     except BaseException as error:
-        if type(error).__name__ == "BudgetExceeded":  # by name: importing it would load the LM stack for every command
+        if type(error).__name__ == "BudgetExceeded":  # by name: its import would load the LM stack
             typer.echo(f"verihop: {error}", err=True)
             sys.exit(3)
         raise
@@ -82,7 +82,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Show what people should bear in mind as one line, without a place in the code; other warnings as Python does."""
+    """Show a `UserNotice` as one line without its place in the code, and other warnings as Python does."""
     if issubclass(category, UserNotice):
         text = f"verihop: note: {message}"
     else:
@@ -90,10 +90,10 @@ def _show_warning(
     typer.echo(text, file=file or sys.stderr)
 
 
-def _mistake_within(error: Exception) -> str | None:
-    """Return what the user can mend in an error, as one line; None when it is ours."""
-    if mistake := user_error_within(error):
-        return str(mistake)
+def _user_error_message(error: Exception) -> str | None:
+    """Return the message of an error that the user can fix; None for any other error."""
+    if user_error := user_error_within(error):
+        return str(user_error)
     if isinstance(error, OSError) and error.errno in _DISK:
         return f"{error.strerror}: {error.filename or 'the output'}. {_DISK[error.errno]}"
     return None

@@ -4,17 +4,17 @@ A row holds:
 
 - `id`, `question`, `answers`, `type`: the question with its gold answers;
 - `answer`, `response`, `abstained`, `citations`: the prediction; `hops` as plain dicts, `passage_ids` in reading order,
-  `cited_passages` with their text, so that a report needs no corpus; `details`, what the strategy records besides;
+  `cited_passages` with their text, so that a report needs no corpus; `details`, which differ between strategies;
 - `about`: the question's other fields (level, split ...), lists by their length;
-- `scores`: metric name -> score, None where undefined; `unparsed`: metric name -> texts or verdicts that could not be
-  read; `judging`: what the judge LM cost, which is no cost of the program;
+- `scores`: metric name -> score, None if undefined; `unparsed`: metric name -> number of unparseable texts or verdicts;
+  `judging`: cost of the judge LM, which is separate from the program's;
 - `calls`, `cached_calls`, `prompt_tokens`, `completion_tokens`, `cached_tokens`, `rounds`, `parse_failures`,
   `truncated`, `usd` as `programs.parts.meter` counts them, and `seconds`;
-- `error`: what stopped the program on this question, None when nothing did;
-- `repeat`: which asking of the question it is, from 1, in runs that ask it several times.
+- `error`: the exception that stopped the program on this question, None if there was none;
+- `repeat`: number of the repeat, from 1, in runs that ask each question several times.
 
-Rows are appended as questions finish. A process killed while it writes leaves at most one torn last line, which is cut
-off when the run is resumed; that question is then asked again.
+Rows are appended as questions finish. A process killed while it writes leaves at most one incomplete last line, which
+is removed when the run is resumed; that question is then asked again.
 """
 
 import contextlib
@@ -33,10 +33,10 @@ from signatures.common.files import atomic_write, exclusive_lock
 SCHEMA = 1
 RUN, ROWS, SUMMARY = "run.json", "rows.jsonl", "summary.json"
 _LOCK = "run.lock"
-# What may differ between the sittings of one run: it describes the sitting, not the experiment.
-_SITTING = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths"})
+# May differ between the sessions of one run: these describe the session, not the experiment.
+_SESSION = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths"})
 
-# Without these a row can be neither summarised nor compared.
+# Required to summarise and compare a row.
 _NEEDED = (
     "id",
     "question",
@@ -55,7 +55,7 @@ Json = dict[str, Any]
 
 
 def git_revision() -> str | None:
-    """Return the commit this code stands at, "-dirty" when files differ from it; None outside a checkout of ours."""
+    """Return the commit of this code, "-dirty" if files differ from it; None outside a checkout of this project."""
     here = Path(__file__).resolve()
 
     def git(*arguments: str) -> str | None:
@@ -65,7 +65,7 @@ def git_revision() -> str | None:
             return None
         return done.stdout.strip() if done.returncode == 0 else None
 
-    # Installed into somebody else's checkout, git would answer with their revision.
+    # Installed inside the checkout of another project, git would return that project's revision.
     if git("ls-files", "--error-unmatch", here.name) is None:
         return None
     return git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
@@ -73,18 +73,18 @@ def git_revision() -> str | None:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn a failed write into a UserError: a full disk or a folder without permission is the user's to mend."""
+    """Raise a failed write as UserError: the user can free disk space or change permissions."""
     try:
         yield
     except OSError as error:
         raise UserError(
-            f"{path} cannot be written ({error.strerror or error}). What stands there is kept; free some space or "
+            f"{path} cannot be written ({error.strerror or error}). Existing content is kept; free some space or "
             "choose another folder."
         ) from error
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as indented JSON, whole or not at all.
+    """Write `value` as indented JSON, atomically.
 
     Raises:
         UserError: The disk is full or the folder cannot be written.
@@ -98,7 +98,7 @@ def read_json(path: Path) -> Json:
     """Return the JSON object in a file of a run.
 
     Raises:
-        UserError: The file is missing or does not hold a JSON object.
+        UserError: The file is missing or is not a JSON object.
     """
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
@@ -107,54 +107,54 @@ def read_json(path: Path) -> Json:
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read ({error}). Delete the folder and run again.") from error
     if not isinstance(value, dict):
-        raise UserError(f"{path} does not hold a JSON object. Delete the folder and run again.")
+        raise UserError(f"{path} is not a JSON object. Delete the folder and run again.")
     return value
 
 
-def whole_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield `(number from 1, line)` for every line that is not empty and has its line end; nothing without a file."""
+def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield `(number from 1, line)` of every non-empty line that ends in a newline; nothing if there is no file."""
     if not path.exists():
         return
     lines = path.read_bytes().split(b"\n")  # not splitlines: it also cuts at characters that JSON leaves unescaped
-    for number, line in enumerate(lines[:-1], start=1):  # what follows the last line end is torn, even if it parses
+    for number, line in enumerate(lines[:-1], start=1):  # the rest is incomplete, even if it parses
         if line:
             yield number, line
 
 
 def repeat_of(row: Row) -> int:
-    """Return which asking of its question a row is, from 1."""
+    """Return the number of a row's repeat, from 1."""
     return int(row.get("repeat", 1))
 
 
-def must_hold_answers(folder: Path) -> None:
-    """Do nothing for the folder of a run of answers.
+def check_holds_answers(folder: Path) -> None:
+    """Check that a folder contains a run with answers.
 
     Raises:
-        UserError: It has no `run.json`, or that of other work whose rows look alike, such as judgements.
+        UserError: It has no `run.json`, or one of other results with rows, such as judgements.
     """
     kind = read_json(folder / RUN).get("kind")
     if kind is not None:
-        raise UserError(f"{folder} holds {kind}, not the answers of a run: name a folder that `verihop eval` wrote.")
+        raise UserError(f"{folder} contains {kind}, not the answers of a run: name the folder of an evaluation.")
 
 
-def read_rows(folder: Path, *, whole: bool = False) -> list[Row]:
-    """Return the rows of a run in the order first written, the last of each question and repeat; [] without a file.
+def read_rows(folder: Path, *, complete: bool = False) -> list[Row]:
+    """Return the last row of each question and repeat, in the order first written; [] if there is no file.
 
-    A last line without its line end is torn: it is passed over, as `RowLog` cuts it off. With `whole`, the folder must
-    be that of a run of answers, and every row must hold what summaries and comparisons need.
+    An incomplete last line is skipped, as `RowLog` removes it. With `complete`, the folder must contain a run with
+    answers, and every row must have the fields that summaries and comparisons need.
 
     Raises:
-        UserError: Another line is broken, the message names file and line; or `folder` holds something else.
+        UserError: A line is invalid (the message names file and line), or `folder` contains something else.
     """
     path = folder / ROWS
-    if whole:
-        must_hold_answers(folder)
+    if complete:
+        check_holds_answers(folder)
     rows: dict[tuple[str, int], Row] = {}
-    for number, line in whole_lines(path):
+    for number, line in complete_lines(path):
         try:
             row = json.loads(line)
             rows[row["id"], repeat_of(row)] = row
-            if whole and not all(name in row for name in _NEEDED):
+            if complete and not all(name in row for name in _NEEDED):
                 raise KeyError(row["id"])
         except (ValueError, KeyError, TypeError):
             raise UserError(f"{path}:{number} is not a row of a run. Delete that line and resume.") from None
@@ -163,10 +163,10 @@ def read_rows(folder: Path, *, whole: bool = False) -> list[Row]:
 
 @contextlib.contextmanager
 def run_lock(folder: Path) -> Iterator[None]:
-    """Keep other processes from writing to a run's folder, which is made when missing; left empty, it is removed.
+    """Lock a run's folder against other processes; it is created if missing, and removed at the end if it is empty.
 
     Raises:
-        UserError: Another process writes there, or nobody can.
+        UserError: Another process has the lock, or the folder is not writable.
     """
     busy = f"Another process is writing the run in {folder}: wait for it or choose another folder."
     try:
@@ -180,9 +180,9 @@ def run_lock(folder: Path) -> Iterator[None]:
 
 
 class RowLog:
-    """Appends rows to `rows.jsonl`, or to another file; each is on the disk when `append` returns.
+    """Append rows to `rows.jsonl` or another file; each is on disk when `append` returns.
 
-    A torn last line is cut off first. Only one may write at a time: two processes keep apart by `run_lock`.
+    An incomplete last line is removed first. There may be one writer at a time, which `run_lock` ensures.
     """
 
     def __init__(self, folder: Path, name: str = ROWS):
@@ -195,18 +195,18 @@ class RowLog:
                 file.seek(0)
                 content = file.read()
                 file.truncate(content.rfind(b"\n") + 1)
-            self._file = open(self._path, "ab", buffering=0)  # a row is written at once or the error is told at once
+            self._file = open(self._path, "ab", buffering=0)  # a row is written, or the error raised, immediately
         return self
 
     def append(self, row: Row) -> None:
-        """Write one row and wait until it is on the disk.
+        """Write one row and wait until it is on disk.
 
         Raises:
-            UserError: The disk is full; the rows before are whole.
+            UserError: The disk is full; earlier rows are intact.
         """
         if self._file is None:
             raise RuntimeError("RowLog is used outside its `with` block.")
-        # A model can write half a surrogate pair, which UTF-8 cannot hold.
+        # LMs can write lone surrogates, which UTF-8 cannot encode.
         line = json.dumps(row, ensure_ascii=False).encode(errors="replace") + b"\n"
         with writing(self._path):
             if self._file.write(line) != len(line):
@@ -229,9 +229,9 @@ def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any
 
 
 def differing_field(old: Json, new: Json) -> str | None:
-    """Return the first field, in dotted form, that makes two descriptions different experiments; None if they agree."""
-    first = dict(_flat({key: value for key, value in old.items() if key not in _SITTING}))
-    second = dict(_flat({key: value for key, value in new.items() if key not in _SITTING}))
+    """Return the first dotted field in which two experiments differ; None if they are the same."""
+    first = dict(_flat({key: value for key, value in old.items() if key not in _SESSION}))
+    second = dict(_flat({key: value for key, value in new.items() if key not in _SESSION}))
     return next((name for name in [*second, *first] if first.get(name) != second.get(name)), None)
 
 
@@ -241,46 +241,46 @@ def _value(description: Json, field: str) -> str:
 
 
 def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
-    """Start a run in `folder`, or go on with the one that stands there.
+    """Start a run in `folder`, or resume the one it contains.
 
     Args:
-        folder: Made when missing.
-        description: What is to be run, as `run.json` shall hold it.
-        resume: Go on with what `folder` holds; where it holds nothing, start.
+        folder: Created if missing.
+        description: Content of `run.json`.
+        resume: Resume the run in `folder`, or start one if it is empty.
 
     Returns:
-        The rows that are there already, [] for a new run.
+        The existing rows, [] for a new run.
 
     Raises:
-        UserError: The folder holds rows and `resume` is False, or holds a run of something else.
+        UserError: The folder contains rows and `resume` is False, or another run.
     """
     rows = read_rows(folder)
     if not (folder / RUN).exists():
         if rows:
-            raise UserError(f"{folder} holds {ROWS} but no {RUN}. Choose another folder, or delete this one.")
+            raise UserError(f"{folder} contains {ROWS} but no {RUN}. Choose another folder, or delete this one.")
         if folder.is_dir() and any(item.name != _LOCK and not item.name.startswith(".") for item in folder.iterdir()):
-            raise UserError(f"{folder} holds other files. Choose a new or empty folder for the run.")
+            raise UserError(f"{folder} contains other files. Choose a new or empty folder for the run.")
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
     elif rows and not resume:
-        raise UserError(f"{folder} already holds a run. Add --resume to go on with it, or choose another folder.")
-    if not rows:  # nothing answered yet: nothing is lost by starting afresh
+        raise UserError(f"{folder} already contains a run. Resume it, or choose another folder.")
+    if not rows:  # nothing is answered yet: start again
         write_json(folder / RUN, description)
         return []
     old = read_json(folder / RUN)
     field = differing_field(old, description)
     if field is not None:
         raise UserError(
-            f"{folder} holds another run: {field} was {_value(old, field)} and is now {_value(description, field)}. "
-            "Repeat the first command with --resume, or choose another folder."
+            f"{folder} contains another run: {field} was {_value(old, field)} and is now {_value(description, field)}. "
+            "Resume it with the settings it was started with, or choose another folder."
         )
-    sitting = {key: description[key] for key in ("started", "git_revision", "versions") if key in description}
-    write_json(folder / RUN, {**old, "resumed": [*old.get("resumed", []), sitting]})
+    session = {key: description[key] for key in ("started", "git_revision", "versions") if key in description}
+    write_json(folder / RUN, {**old, "resumed": [*old.get("resumed", []), session]})
     return rows
 
 
 def discard_empty(folder: Path) -> None:
-    """Remove the files of a run that has no row yet; other files, and a folder that holds some, stay."""
+    """Remove the files of a run without rows, and its folder unless it contains other files."""
     if read_rows(folder):
         return
     for name in (RUN, ROWS):

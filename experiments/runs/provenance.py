@@ -1,4 +1,4 @@
-"""What every result file states besides its numbers: how it came about, in words that hold on any machine."""
+"""The provenance that every result file records: command, revision, LM and machine, without local paths."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ _ABSOLUTE = re.compile(r"(?:(?<=^)|(?<=[\s=:]))(?:/[^\s/]+){2,}")
 
 
 def portable(value: Any) -> Any:
-    """Return a JSON value with absolute paths in its texts cut down to their last part: others have other folders."""
+    """Return a JSON value with absolute paths in its texts shortened to their last part."""
     if isinstance(value, dict):
         return {name: portable(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -23,11 +23,11 @@ def portable(value: Any) -> Any:
 
 
 def provenance(module: str, connection: "Connection | None" = None) -> dict[str, Any]:
-    """Return the command that runs now, the revision, the LM and the machine; the head of a result file.
+    """Return the current command, revision, LM and machine, for the head of a result file.
 
     Args:
-        module: Of the command, as `python -m` takes it.
-        connection: The LM that made the numbers; None where there was none.
+        module: Module of the command, as in `python -m MODULE`.
+        connection: The LM that the results are of; None if there is none.
     """
     from experiments.runs.files import git_revision
     from programs.artifact import lm_record

@@ -1,6 +1,6 @@
-"""One or more runs as a single HTML file that needs nothing beside it.
+"""Write one or more runs as a self-contained HTML file.
 
-Everything an LM or a corpus wrote is escaped, and the page's own policy forbids scripts and every outside resource.
+All text of an LM or a corpus is escaped, and the page's content security policy forbids scripts and external resources.
 """
 
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ def _several(comparison: Comparison) -> Json:
 
 
 def _answers(labels: Sequence[str], rows: Sequence[Sequence[Row]], metric: str) -> list[Json]:
-    """Return one entry per question of any run, by id, with each run's row where it has one."""
+    """Return one entry per question of any run, sorted by id, with the row of each run that answered it."""
     entries: dict[str, Json] = {}
     for label, own in zip(labels, rows, strict=True):
         for row in own:
@@ -114,12 +114,12 @@ def write_report(folders: Sequence[Path | str], path: Path | str, *, title: str 
     """Write the report of one or more runs and return its path.
 
     Args:
-        folders: Folders of runs; with several, differences are against the first.
-        path: The HTML file, written whole or not at all.
+        folders: Folders of runs; differences are to the first.
+        path: The HTML file, written atomically.
         title: Heading of the page; the names of the folders by default.
 
     Raises:
-        UserError: A folder holds no run, the runs share no question, or the file cannot be written.
+        UserError: A folder contains no run, the runs share no question, or the file cannot be written.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -131,6 +131,6 @@ def write_report(folders: Sequence[Path | str], path: Path | str, *, title: str 
     environment.filters["score"] = _score_text
     page = environment.get_template(TEMPLATE).render(_page([Path(folder) for folder in folders], title))
     with writing(Path(path)), atomic_write(path) as file:
-        # Half a surrogate pair, which a model can write, has no place in UTF-8.
+        # LMs can write lone surrogates, which UTF-8 cannot encode.
         file.write(page.encode(errors="replace").decode())
     return Path(path)

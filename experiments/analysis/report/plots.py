@@ -1,4 +1,4 @@
-"""Pictures for reports, drawn without a screen."""
+"""Plots for reports, drawn without a display."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -21,21 +21,21 @@ _MOST_BINS = 40
 
 
 def token_histogram(groups: Mapping[str, Sequence[int]], path: Path, *, title: str) -> Path:
-    """Draw how many tokens questions took, one panel per group on the same bins, and return the path.
+    """Plot the distribution of tokens per question, one panel per group on the same bins, and return the path.
 
     After GenGround's Figure 6 (https://arxiv.org/abs/2406.14891): a frequency histogram with the mean as a dashed line.
-    Each group is scaled to shares of its own questions, because groups differ in size; its heading states size, mean
-    and median. Groups may be programs, or the questions for which RetroRAG made inferences and those for which it did
-    not (https://arxiv.org/abs/2501.05475, "Effectiveness of evidence").
+    Each group is scaled to shares of its own questions, because groups differ in size; its title states size, mean and
+    median. Groups may be programs, or the questions with and without inferences of RetroRAG
+    (https://arxiv.org/abs/2501.05475, "Effectiveness of evidence").
 
     Args:
         groups: Name of a group -> tokens of each of its questions, prompt and completion of all LM calls. A group
-            without questions is named and draws nothing.
-        path: The PNG file, written whole or not at all.
-        title: Heading of the picture.
+            without questions has an empty panel.
+        path: The PNG file, written atomically.
+        title: Title of the plot.
 
     Raises:
-        UserError: No group holds a question, a count is negative, or the file cannot be written.
+        UserError: No group has a question, a count is negative, or the file cannot be written.
     """
     counts = {name: [int(count) for count in of] for name, of in groups.items()}
     everything = [count for of in counts.values() for count in of]
@@ -46,7 +46,7 @@ def token_histogram(groups: Mapping[str, Sequence[int]], path: Path, *, title: s
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # No pyplot: it would choose a screen and keep every figure alive.
+    # No pyplot: it would choose a display and keep every figure in memory.
     figure = Figure(figsize=(7.2, 1.8 + 1.1 * len(counts)), dpi=150, layout="constrained")
     canvas = FigureCanvasAgg(figure)
     panels = figure.subplots(len(counts), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
@@ -65,23 +65,19 @@ def token_histogram(groups: Mapping[str, Sequence[int]], path: Path, *, title: s
 
 
 def curves(lines: Mapping[str, Mapping[int, "Mean"]], path: Path, *, title: str, x_label: str, y_label: str) -> Path:
-    """Draw means with their 95 % intervals against a whole number, one line per name, and return the path.
+    """Plot means with their 95 % intervals against integers, one line per name, and return the path.
 
     Args:
-        lines: Name of a line -> place on the horizontal axis -> mean in [0, 1], drawn in percent. A mean without any
-            value is left out.
-        path: The PNG file, written whole or not at all.
-        title: Heading of the picture.
-        x_label: What the places are.
-        y_label: What the means are.
+        lines: Name of a line -> x value -> mean in [0, 1], plotted in percent. Undefined means are omitted.
+        path: The PNG file, written atomically.
+        title: Title of the plot.
+        x_label: Label of the x axis.
+        y_label: Label of the y axis.
 
     Raises:
         UserError: There is nothing to draw, or the file cannot be written.
     """
-    drawn = {
-        name: [(place, there) for place, there in sorted(of.items()) if there.mean is not None]
-        for name, of in lines.items()
-    }
+    drawn = {name: [(x, mean) for x, mean in sorted(of.items()) if mean.mean is not None] for name, of in lines.items()}
     if not any(drawn.values()):
         raise UserError(f"There are no means to draw for {title!r}. Give runs with scored questions.")
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -91,19 +87,19 @@ def curves(lines: Mapping[str, Mapping[int, "Mean"]], path: Path, *, title: str,
     canvas = FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     for (name, points), colour in zip(drawn.items(), cycle(_COLOURS), strict=False):
-        places, heights, below, above = [], [], [], []
-        for place, of_place in points:
-            value = of_place.mean or 0.0
-            places.append(place)
-            heights.append(100 * value)
-            below.append(100 * (value - (value if of_place.low is None else of_place.low)))
-            above.append(100 * ((value if of_place.high is None else of_place.high) - value))
+        xs, ys, below, above = [], [], [], []
+        for x, point in points:
+            value = point.mean or 0.0
+            xs.append(x)
+            ys.append(100 * value)
+            below.append(100 * (value - (value if point.low is None else point.low)))
+            above.append(100 * ((value if point.high is None else point.high) - value))
         spread = [below, above]
-        axes.errorbar(places, heights, yerr=spread, color=colour, marker="o", capsize=3, label=_plain(name))
+        axes.errorbar(xs, ys, yerr=spread, color=colour, marker="o", capsize=3, label=_plain(name))
     axes.set_title(_plain(title), loc="left", fontsize=12)
     axes.set_xlabel(_plain(x_label))
     axes.set_ylabel(_plain(y_label))
-    axes.set_xticks(sorted({place for points in drawn.values() for place, _ in points}))
+    axes.set_xticks(sorted({x for points in drawn.values() for x, _ in points}))
     axes.set_ylim(0, 100)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(frameon=False, fontsize=9, loc="outside lower left", ncols=min(3, len(drawn)))
@@ -114,7 +110,7 @@ def curves(lines: Mapping[str, Mapping[int, "Mean"]], path: Path, *, title: str,
 
 
 def _plain(text: str) -> str:
-    return text.replace("$", r"\$")  # matplotlib would read formulas
+    return text.replace("$", r"\$")  # matplotlib would typeset it as a formula
 
 
 def _edges(counts: Sequence[int]) -> list[float]:

@@ -9,7 +9,7 @@ from experiments.annotation.review.cards import Card, Item, Reference, Step, opa
 from experiments.annotation.review.folder import Review, Source, create
 from experiments.annotation.review.keyfacts import gold_references, pick_passages
 from experiments.annotation.review.scales import STEPWISE, Scale
-from experiments.runs.files import RUN, Json, Row, must_hold_answers, read_rows
+from experiments.runs.files import RUN, Json, Row, check_holds_answers, read_rows
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
 from signatures.text import split_sentences
@@ -131,7 +131,7 @@ def review_answers(
         if not own:
             raise UserError(f"{run} holds no answers. Name the folder of a run.")
         if (run / RUN).exists():  # rows alone will do
-            must_hold_answers(run)
+            check_holds_answers(run)
     chosen = _shared_questions(rows, limit, seed)
     everything = {row["id"] for own in rows for row in own}
     gold = {question.id: question for question in read_questions(questions)} if questions else {}

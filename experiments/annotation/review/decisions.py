@@ -12,7 +12,7 @@ from types import TracebackType
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from experiments.annotation.review.scales import Scale
-from experiments.runs.files import RowLog, whole_lines
+from experiments.runs.files import RowLog, complete_lines
 from signatures.common.errors import UserError
 
 DECISIONS = "decisions.jsonl"
@@ -48,7 +48,7 @@ def read_decisions(folder: Path) -> list[Decision]:
     """
     path = folder / DECISIONS
     decisions = []
-    for number, line in whole_lines(path):
+    for number, line in complete_lines(path):
         try:
             decisions.append(Decision.model_validate_json(line))
         except ValidationError:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from experiments.annotation.review.cards import Card
 from experiments.annotation.review.decisions import Ratings, read_decisions
 from experiments.annotation.review.scales import SCALES, Scale
-from experiments.runs.files import read_json, whole_lines, write_json, writing
+from experiments.runs.files import complete_lines, read_json, write_json, writing
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import atomic_write, exclusive_lock, sha256_text
 
@@ -155,7 +155,7 @@ def read_review(folder: Path) -> Review:
         raise UserError(f"{folder / REVIEW} has schema {value.get('schema_version')!r}; this verihop reads {SCHEMA}.")
     try:
         description = Description.model_validate(value)
-        cards = [Card.model_validate_json(line) for _, line in whole_lines(folder / CARDS)]
+        cards = [Card.model_validate_json(line) for _, line in complete_lines(folder / CARDS)]
     except ValidationError as error:
         raise UserError(f"{folder} does not hold a whole review ({error.errors()[0]['msg']}). Start anew.") from None
     if description.scale not in SCALES:

@@ -64,10 +64,10 @@ def test_kappa_is_a_number_or_says_why_not(pairs):
 
 
 def test_kappa_without_variety_or_items_is_undefined_by_name():
-    assert cohen_kappa(["yes"] * 5, ["yes"] * 5, YES_NO).undefined == "both gave one and the same grade throughout"
-    assert cohen_kappa([], [], YES_NO).undefined == "no item was judged by both"
+    assert cohen_kappa(["yes"] * 5, ["yes"] * 5, YES_NO).undefined == "both raters gave the same grade to every item"
+    assert cohen_kappa([], [], YES_NO).undefined == "no item was graded by both raters"
     assert cohen_kappa(["yes"] * 5, ["no"] * 5, YES_NO).value == 0.0
-    assert fleiss_kappa([{"yes": 3}] * 4).undefined == "everybody gave one and the same grade throughout"
+    assert fleiss_kappa([{"yes": 3}] * 4).undefined == "all raters gave the same grade to every item"
     assert fleiss_kappa([]).value is None
 
 
@@ -92,8 +92,8 @@ def test_correlations_by_hand():
 
 @pytest.mark.parametrize("coefficient", [pearson, kendall])
 def test_correlations_without_variety_or_values_are_undefined_by_name(coefficient):
-    assert coefficient([1, 1, 1], [1, 2, 3]).undefined == "one and the same rating throughout"
-    assert coefficient([1, 2, 3], [0.1 + 0.2, 0.3, 0.3]).undefined == "one and the same metric score throughout"
+    assert coefficient([1, 1, 1], [1, 2, 3]).undefined == "every rating is the same"
+    assert coefficient([1, 2, 3], [0.1 + 0.2, 0.3, 0.3]).undefined == "every metric score is the same"
     assert coefficient([1, 2], [1, 2]).undefined == "needs at least 3 values, got 2"
     assert str(coefficient([], [])) == "undefined: needs at least 3 values, got 0"
     assert str(coefficient([1, 2, 3], [1, 2, 3])) == "1.00"

@@ -68,7 +68,7 @@ def test_runs_over_different_questions_are_compared_on_what_they_share(toy: Modu
 def test_a_metric_that_not_all_runs_have_is_left_out_with_a_notice(toy: ModuleType, tmp_path: Path) -> None:
     comparison = compare_runs([run(toy, tmp_path / "a"), run(toy, tmp_path / "b", metrics=["em"])])
     assert list(comparison.metrics) == ["em"]
-    assert "left out: f1[hotpot], recall@2" in " ".join(comparison.notices)
+    assert "omitted: f1[hotpot], recall@2" in " ".join(comparison.notices)
 
 
 def test_the_dict_is_json(toy: ModuleType, tmp_path: Path) -> None:

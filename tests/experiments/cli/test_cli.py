@@ -372,7 +372,7 @@ def test_a_run_never_stands_among_other_files(verihop, world, tmp_path):
     code, _, err = verihop(
         "eval", world / "questions.jsonl", "--program", "rag", "--out", tmp_path, *ROAD, world / "index"
     )
-    assert (code, "holds other files" in err) == (2, True)
+    assert (code, "contains other files" in err) == (2, True)
     assert (tmp_path / "precious.txt").read_text() == "mine"
 
 
@@ -380,7 +380,7 @@ def test_a_file_where_a_folder_is_needed_is_one_line(verihop, tmp_path):
     (tmp_path / "taken").write_text("x")
     code, _, err = verihop("data", "world", "--questions", 5, "--out", tmp_path / "taken")
     assert (code, len(err.strip().splitlines())) == (2, 1)
-    assert "A file stands where a folder is needed" in err
+    assert "There is a file where a folder is needed" in err
 
 
 def test_a_row_that_is_no_row_is_told_with_file_and_line(verihop, world, tmp_path):

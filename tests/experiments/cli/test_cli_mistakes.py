@@ -41,8 +41,8 @@ def judgements(tmp_path) -> Path:
 
 
 def test_judgements_are_no_answers(judgements):
-    with pytest.raises(UserError, match="holds judgements, not the answers of a run"):
-        read_rows(judgements, whole=True)
+    with pytest.raises(UserError, match="contains judgements, not the answers of a run"):
+        read_rows(judgements, complete=True)
 
 
 def test_commands_that_take_runs_refuse_judgements_and_touch_nothing(verihop, runs, judgements, tmp_path):
@@ -55,7 +55,7 @@ def test_commands_that_take_runs_refuse_judgements_and_touch_nothing(verihop, ru
     for command in commands:
         code, _, err = verihop(*command)
         assert (code, len(err.splitlines())) == (2, 1), (command, err)
-        assert f"{judgements} holds judgements" in err, command
+        assert f"{judgements} contains judgements" in err, command
     assert not (tmp_path / "out").exists()
 
 

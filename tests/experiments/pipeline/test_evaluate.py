@@ -104,7 +104,7 @@ def test_resume_asks_only_what_is_missing_or_failed(toy: ModuleType, tmp_path: P
 
 def test_a_folder_with_rows_is_not_overwritten_without_resume(toy: ModuleType, tmp_path: Path) -> None:
     run(toy, tmp_path / "run", toy.Engine())
-    with pytest.raises(UserError, match="already holds a run. Add --resume"):
+    with pytest.raises(UserError, match="already contains a run. Resume it"):
         run(toy, tmp_path / "run", toy.Engine())
 
 

@@ -1,0 +1,74 @@
+"""Dataclasses of options become the options of a command."""
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from experiments.cli.main import app
+from experiments.cli.option_groups import with_option_groups
+
+
+@dataclass(frozen=True)
+class Size:
+    PANEL: ClassVar[str] = "Size"
+    width: Annotated[int, typer.Option("--width", "-w", help="In metres.")]
+    height: Annotated[int, typer.Option(min=1)] = 2
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    small = typer.Typer()
+    seen: list[object] = []
+
+    @small.command()
+    @with_option_groups
+    def draw(name: Annotated[str, typer.Argument()], size: Size, twice: bool = False) -> None:
+        seen.append((name, size, twice))
+
+    result = CliRunner().invoke(small, list(arguments))
+    return result.exit_code, str(seen[0]) if seen else result.output
+
+
+def test_a_command_gets_its_groups_as_dataclasses() -> None:
+    assert run("door", "-w", "3", "--twice") == (0, "('door', Size(width=3, height=2), True)")
+
+
+def test_required_and_bounded_options_stay_so() -> None:
+    code, shown = run("door")
+    assert (code, "Missing option '--width'" in shown) == (2, True)
+    code, shown = run("door", "-w", "3", "--height", "0")
+    assert (code, "--height" in shown) == (2, True)
+
+
+def test_help_shows_each_group_in_its_panel() -> None:
+    code, shown = run("--help")
+    assert (code, "─ Size ─" in shown, "In metres." in shown) == (0, True, True)
+
+
+def test_options_of_one_name_are_refused() -> None:
+    def draw(size: Size, width: int = 1) -> None: ...
+
+    with pytest.raises(TypeError, match="several options named width"):
+        with_option_groups(draw)
+
+
+def commands() -> list[tuple[str, typer.models.CommandInfo]]:
+    groups = [(group.name or "", group.typer_instance) for group in app.registered_groups]
+    listed = [(info.name or "", info) for info in app.registered_commands]
+    return listed + [(f"{name} {info.name or ''}", info) for name, sub in groups for info in sub.registered_commands]
+
+
+SHORT_FORMS = {"--out": "-o", "--quiet": "-q"}
+
+
+@pytest.mark.parametrize(("name", "info"), commands(), ids=lambda value: value if isinstance(value, str) else "")
+def test_an_option_has_the_same_short_form_in_every_command(name: str, info: typer.models.CommandInfo) -> None:
+    command = typer.main.get_command_from_info(info, pretty_exceptions_short=False, rich_markup_mode=None)
+    for parameter in command.params:
+        long = [option for option in parameter.opts if option.startswith("--")]
+        for option in long:
+            short = [other for other in parameter.opts if not other.startswith("--")]
+            assert short == ([SHORT_FORMS[option]] if option in SHORT_FORMS else []), f"{name} {option}"
+    assert any("--json" in parameter.opts for parameter in command.params), f"{name} has no --json"
