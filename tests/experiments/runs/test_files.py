@@ -77,7 +77,7 @@ def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="cannot be read"):
         read_json(tmp_path / "run.json")
     (tmp_path / "run.json").write_text(json.dumps([1]))
-    with pytest.raises(UserError, match="does not hold a JSON object"):
+    with pytest.raises(UserError, match="is not a JSON object"):
         read_json(tmp_path / "run.json")
     (tmp_path / "run.json").unlink()
     write(tmp_path, "a")
