@@ -1,0 +1,53 @@
+"""`verihop data`: data sets listed, converted, pooled, sampled."""
+
+import json
+
+
+def test_data_sets_are_listed_converted_and_pooled(verihop, tmp_path):
+    listed = verihop("data", "list")[1]
+    assert "hotpotqa: https://hotpotqa.github.io (CC BY-SA 4.0)" in listed
+    assert "subset halluqa-knowledge: " in listed
+    assert "NQ-open.dev.jsonl" in json.loads(verihop("data", "list", "--json")[1])["nq_open"]["files"]
+    record = {
+        "_id": "1",
+        "question": "Who keeps the gate?",
+        "answer": "Ansa",
+        "type": "bridge",
+        "level": "easy",
+        "supporting_facts": [["Gate", 0]],
+        "context": [["Gate", ["Ansa keeps the gate."]], ["Wall", ["The wall is old."]]],
+    }
+    (tmp_path / "in.json").write_text(json.dumps([record]))
+    code, out, _ = verihop("data", "convert", "hotpotqa", tmp_path / "in.json", "--out", tmp_path / "a", "--quiet")
+    assert (code, "1 questions" in out) == (0, True)
+    code, out, _ = verihop("data", "pool", tmp_path / "a" / "passages.jsonl", "--out", tmp_path / "p.jsonl", "--json")
+    assert json.loads(out)["counts"]["written"] == 2
+    code, _, err = verihop("data", "convert", "hotpotqa", tmp_path / "in.json", "--out", tmp_path / "a", "--quiet")
+    assert (code, "--overwrite" in err) == (2, True)
+    code, out, _ = verihop(
+        "data", "convert", "own", tmp_path / "in.json", "--out", tmp_path / "own", "--quiet", "--json"
+    )
+    assert (code, json.loads(out)["passages"]) == (0, None)
+
+
+def test_a_subset_is_written_with_the_hash_of_its_ids(verihop, tmp_path):
+    rows = [{"id": f"h{n}", "question": "?", "type": kind} for n, kind in enumerate(("Knowledge", "Misleading"))]
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ["data", "subset", "halluqa-knowledge", tmp_path / "q.jsonl", "--out", tmp_path / "s.jsonl"]
+    code, out, _ = verihop(*command, "--json")
+    assert (code, json.loads(out)["count"]) == (0, 1)
+    assert (tmp_path / "s.jsonl").read_text().count("\n") == 1
+    code, _, err = verihop(*command)
+    assert (code, "exists already" in err) == (2, True)
+
+
+def test_a_set_without_an_address_is_not_fetched(verihop, tmp_path):
+    code, _, err = verihop("data", "fetch", "musique", "--out", tmp_path)
+    assert (code, "no address to fetch from" in err) == (2, True)
+    assert verihop("data", "fetch", "magic", "--out", tmp_path)[0] == 2
+
+
+def test_an_index_stands_beside_its_corpus_unless_told_otherwise(verihop, tmp_path):
+    (tmp_path / "p.jsonl").write_text('{"id": "1", "text": "a river"}\n')
+    assert verihop("index", tmp_path / "p.jsonl", "--retriever", "bm25", "--quiet")[0] == 0
+    assert (tmp_path / "index" / "index.json").exists()

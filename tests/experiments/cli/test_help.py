@@ -1,0 +1,37 @@
+"""Help and listings of the command line."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+DATA_COMMANDS = ["list", "fetch", "convert", "subset", "pool", "world"]
+
+
+def test_help_is_light():
+    """No heavy library is loaded for help: that is what keeps it under half a second."""
+    code = (
+        "import sys; import experiments.cli.main; "
+        "sys.exit(str([m for m in ('dspy', 'torch', 'faiss', 'numpy', 'datasets', 'scipy') if m in sys.modules] or ''))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
+COMMANDS = ["demo", "ask", "index", "compile", "eval", "compare", "judge", "keyfacts", "programs", "data", "review"]
+
+
+@pytest.mark.parametrize(
+    "command", [[], *([name] for name in COMMANDS), *(["data", n] for n in DATA_COMMANDS)], ids=str
+)
+def test_every_command_has_help(command, verihop):
+    code, out, err = verihop(*command, "--help")
+    assert (code, err) == (0, "")
+    assert "Usage: verihop" in out
+
+
+def test_programs_are_listed_for_people_and_machines(verihop):
+    assert "genground" in verihop("programs")[1]
+    listed = json.loads(verihop("programs", "--json")[1])
+    assert listed["genground"]["knobs"]["k"] == {"default": 10, "space": "1..20"}

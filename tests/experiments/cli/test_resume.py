@@ -1,0 +1,76 @@
+"""Commands that are interrupted or run out of budget, and are resumed."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+ROAD = ("--lm", "simulated", "--quiet", "--index")
+
+
+@pytest.mark.parametrize(("command", "work"), [("compile", "compile.compile_program"), ("eval", "evaluate.evaluate")])
+def test_ctrl_c_is_code_130_and_says_how_to_resume(command, work, verihop, world, tmp_path, monkeypatch):
+    def interrupted(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(f"experiments.pipeline.{work}", interrupted)
+    code, _, err = verihop(
+        command, world / "questions.jsonl", "--program", "rag", "--out", tmp_path / "a", *ROAD, world / "index"
+    )
+    assert (code, "with the same command and --resume" in err) == (130, True)
+    assert "Traceback" not in err
+
+
+def test_a_spent_budget_is_code_3_and_keeps_what_is_done(verihop, world, tmp_path):
+    command = ("eval", world / "questions.jsonl", "--limit", 10, "--program", "rag", "--out", tmp_path / "run",
+               "--threads", 1, *ROAD, world / "index", "--json")  # fmt: skip
+    code, out, err = verihop(*command, "--budget-calls", 4)
+    assert (code, json.loads(out)["answered"]) == (3, 4)
+    assert "Resume with the same command, --resume" in err
+    code, out, _ = verihop(*command, "--resume")
+    assert (code, json.loads(out)["answered"]) == (0, 10)
+
+
+def test_a_compilation_stopped_by_its_budget_goes_on(verihop, world, tmp_path):
+    command = ("compile", world / "questions.jsonl", "--program", "genground", "--out", tmp_path / "artifact",
+               "--threads", 1, "--limit", 12, *ROAD, world / "index", "--json")  # fmt: skip
+    code, _, err = verihop(*command, "--budget-calls", 6)
+    assert code == 3, err
+    assert not (tmp_path / "artifact").exists()
+    code, _, err = verihop(*command)
+    assert (code, "was stopped: resume it" in err) == (2, True)
+    code, _, err = verihop(*command, "--resume", "--max-demos", 1)
+    assert (code, "had another optimizer" in err) == (2, True)
+    code, out, _ = verihop(*command, "--resume")
+    assert (code, json.loads(out)["optimizer"]["cost"]["cached_calls"] >= 6) == (0, True)
+    assert not list(tmp_path.glob(".artifact*"))
+
+
+def test_after_kill_9_a_compilation_goes_on_and_makes_the_same_artifact(verihop, world, tmp_path):
+    arguments = ["compile", world / "questions.jsonl", "--program", "genground", "--split", "train", "--threads", "1",
+                 "--accept", "1", "--max-demos", "64", "--lm", "simulated", "--index", world / "index"]  # fmt: skip
+    killed = [*map(str, arguments), "--out", str(tmp_path / "killed")]
+    note = tmp_path / ".killed.compiling" / "request.json"
+    slow = (
+        "import os, signal, sys; from experiments.world.simulated import SimulatedEngine as E\n"
+        "real = E.complete; n = [0]\n"
+        "def complete(self, request):\n"
+        "    n[0] += 1\n"
+        "    if n[0] > 40: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "    return real(self, request)\n"
+        "E.complete = complete; from experiments.cli.main import main; main()"
+    )
+    process = subprocess.run(
+        [sys.executable, "-c", slow, *killed], env=dict(os.environ), capture_output=True, check=False
+    )
+    assert process.returncode == -signal.SIGKILL
+    assert note.exists()
+    assert not (tmp_path / "killed").exists()
+    assert verihop(*killed, "--resume", "--quiet")[0] == 0
+    assert verihop(*map(str, arguments), "--out", tmp_path / "whole", "--quiet")[0] == 0
+    for name in ("killed", "whole"):
+        assert (tmp_path / name / "program.json").exists()
+    assert (tmp_path / "killed" / "program.json").read_bytes() == (tmp_path / "whole" / "program.json").read_bytes()

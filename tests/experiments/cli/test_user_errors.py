@@ -1,0 +1,126 @@
+"""User errors: one line that says what is wrong, code 2, and nothing is written."""
+
+import pytest
+
+ROAD = ("--lm", "simulated", "--quiet", "--index")
+
+
+MISTAKES = {
+    "unknown program": (["--program", "magic"], "Unknown program 'magic'. Choose from: cot, "),
+    "unknown knob": (["--program", "rag", "--set", "kk=3"], "Unknown knob of RAG 'kk'"),
+    "bad knob": (["--program", "rag", "--set", "k=99"], "Knob k must be a number from 1 to 20, got 99"),
+    "no equals sign": (["--program", "rag", "--set", "k"], "--set takes name=value, got 'k'"),
+    "unknown preset": (["--program", "rag", "--preset", "x"], "Unknown preset of rag 'x'"),
+    "unknown metric": (["--program", "rag", "--metrics", "magic"], "Unknown metric 'magic'"),
+    "unknown lm": (["--program", "rag", "--lm", "magic"], "Unknown LM 'magic'"),
+    "unknown retriever": (["--program", "rag", "--retriever", "magic"], "Unknown retriever 'magic'"),
+    "two programs": (["--program", "rag", "--artifact", "x"], "holds no artifact"),
+    "no program": ([], "Name either a program or an artifact"),
+    "empty split": (["--program", "rag", "--split", "test"], "No question has the split 'test'"),
+    "no metric": (["--program", "rag", "--metrics", ","], "No metric is named"),
+    "empty lm": (["--program", "rag", "--lm", ""], "Or: simulated"),
+    "no weights": (["--program", "rag", "--lm", "gguf:missing.gguf"], "missing.gguf"),
+    "key not set": (
+        ["--program", "rag", "--lm", "m", "--api-base", "http://127.0.0.1:9", "--api-key-env", "NO_SUCH_KEY"],
+        "NO_SUCH_KEY",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(MISTAKES))
+def test_a_mistake_is_one_line_and_code_2_and_writes_nothing(name, verihop, world, tmp_path):
+    arguments, message = MISTAKES[name]
+    arguments = arguments if "--lm" in arguments else [*arguments, "--lm", "simulated"]
+    out = tmp_path / "run"
+    code, shown, err = verihop(
+        "eval", world / "questions.jsonl", "--out", out, "--index", world / "index", "--quiet", *arguments
+    )
+    assert (code, shown) == (2, "")
+    assert message in err
+    assert len(err.strip().splitlines()) == 1
+    assert not out.exists()
+
+
+def test_a_program_that_retrieves_needs_an_index(verihop, world, tmp_path):
+    code, _, err = verihop("eval", world / "questions.jsonl", "--out", tmp_path / "r", "--program", "rag", *ROAD[:-1])
+    assert (code, "name the folder of an index (index)" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "1", "question": "Who?"', "questions.jsonl"),
+        ('{"id": "1", "question": "  "}', "questions.jsonl"),
+        ('{"id": "1"}', "questions.jsonl"),
+        ("", "no question"),
+        ('{"id": "1", "question": "x \\ud800 ?"}', "half a character"),
+    ],
+)
+def test_a_broken_question_file_is_told_with_file_and_line(line, message, verihop, world, tmp_path):
+    path = tmp_path / "questions.jsonl"
+    path.write_text(line + "\n")
+    code, _, err = verihop("eval", path, "--out", tmp_path / "run", "--program", "rag", *ROAD, world / "index")
+    assert (code, len(err.strip().splitlines())) == (2, 1)
+    assert message in err
+
+
+def test_a_corpus_with_duplicate_ids_is_refused_and_leaves_no_index(verihop, tmp_path):
+    (tmp_path / "p.jsonl").write_text('{"id": "1", "text": "a"}\n{"id": "1", "text": "b"}\n')
+    code, _, err = verihop("index", tmp_path / "p.jsonl", "--out", tmp_path / "index", "--retriever", "bm25", "--quiet")
+    assert (code, "'1'" in err) == (2, True)
+    assert not (tmp_path / "index" / "index.json").exists()
+
+
+def test_a_full_disk_is_one_line(verihop, world, tmp_path, monkeypatch):
+    import errno
+
+    def full(*arguments, **keywords):
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "artifact"))
+
+    monkeypatch.setattr("programs.artifact._dump", full)
+    code, _, err = verihop("compile", world / "questions.jsonl", "--program", "rag", "--limit", 2, "--out",
+                           tmp_path / "artifact", *ROAD, world / "index")  # fmt: skip
+    assert (code, "No space left on device" in err, "Free some space" in err) == (2, True, True)
+    assert not (tmp_path / "artifact").exists()
+
+
+def test_a_run_never_stands_among_other_files(verihop, world, tmp_path):
+    (tmp_path / "precious.txt").write_text("mine")
+    code, _, err = verihop(
+        "eval", world / "questions.jsonl", "--program", "rag", "--out", tmp_path, *ROAD, world / "index"
+    )
+    assert (code, "contains other files" in err) == (2, True)
+    assert (tmp_path / "precious.txt").read_text() == "mine"
+
+
+def test_a_file_where_a_folder_is_needed_is_one_line(verihop, tmp_path):
+    (tmp_path / "taken").write_text("x")
+    code, _, err = verihop("data", "world", "--questions", 5, "--out", tmp_path / "taken")
+    assert (code, len(err.strip().splitlines())) == (2, 1)
+    assert "There is a file where a folder is needed" in err
+
+
+def test_a_row_that_is_no_row_is_told_with_file_and_line(verihop, world, tmp_path):
+    run = tmp_path / "run"
+    assert (
+        verihop("eval", world / "questions.jsonl", "--limit", 2, "--program", "standard", "--out", run, *ROAD[:-1])[0]
+        == 0
+    )
+    (run / "rows.jsonl").write_text('{"id": "x"}\n')
+    code, _, err = verihop("compare", run, tmp_path)
+    assert (code, "rows.jsonl:1 is not a row of a run" in err) == (2, True)
+
+
+def test_an_edited_index_is_refused(verihop, world, tmp_path):
+    import shutil
+
+    shutil.copytree(world / "index", tmp_path / "index")
+    path = tmp_path / "index" / "index.json"
+    path.write_text(path.read_text().replace('"files": {', '"files": {}, "old": {'))
+    code, _, err = verihop("ask", "Who?", "--program", "rag", *ROAD[:2], "--index", tmp_path / "index")
+    assert (code, "not as it was written" in err) == (2, True)
+
+
+def test_a_question_of_broken_bytes_is_one_line(verihop, world):
+    code, _, err = verihop("ask", "who \udcff?", "--program", "rag", *ROAD[:2], "--index", world / "index")
+    assert (code, "not valid UTF-8" in err) == (2, True)
