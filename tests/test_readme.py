@@ -9,19 +9,21 @@ from pathlib import Path
 import pytest
 
 README = Path(__file__).parents[1] / "README.md"
+COMMANDS = README.parent / "experiments" / "cli" / "README.md"
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README.read_text(), flags=re.DOTALL)
+def blocks(language: str, page: Path = README) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
 def commands() -> list[list[str]]:
-    lines = [line for block in blocks("console") for line in block.replace("\\\n", " ").splitlines()]
+    pages = [block for page in (README, COMMANDS) for block in blocks("console", page)]
+    lines = [line for block in pages for line in block.replace("\\\n", " ").splitlines()]
     return [shlex.split(line[2:], comments=True) for line in lines if line.startswith("$ verihop")]
 
 
 @pytest.mark.parametrize("command", commands(), ids=lambda command: " ".join(command[1:3]))
-def test_every_command_and_option_of_the_readme_exists(command):
+def test_every_command_and_option_of_the_readmes_exists(command):
     words = command[1:3] if command[1] in ("data", "keyfacts", "review") else command[1:2]
     shown = subprocess.run(
         [sys.executable, "-m", "experiments.cli.main", *words, "--help"],
@@ -75,3 +77,19 @@ def test_every_file_the_readmes_point_to_exists():
                 assert (page.parent / target).exists(), f"{page}: {target}"
         for result in re.findall(r"`((?:experiments/)?results/[\w.]+\.json)`", page.read_text()):
             assert (root / "experiments" / result.removeprefix("experiments/")).exists(), f"{page}: {result}"
+
+
+def test_the_table_of_strategies_is_the_catalog_with_its_call_bounds():
+    from programs.catalog import PROGRAMS, build
+
+    rows = dict(re.findall(r"^\| `(\w+)` \|.*\((\d+)\) \|$", README.read_text(), flags=re.MULTILINE))
+    assert rows == {name: str(build(name).max_calls()) for name in PROGRAMS}
+
+
+def test_the_table_of_strategies_states_the_measured_calls():
+    import json
+
+    measured = json.loads((README.parent / "experiments" / "results" / "question_cost.json").read_text())["programs"]
+    rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([\d.]+) \(\d+\) \|$", README.read_text(), flags=re.MULTILINE))
+    for name, program in measured.items():
+        assert float(rows[name]) == pytest.approx(program["calls"]["mean"], rel=0.02), name

@@ -105,7 +105,7 @@ class Comparison:
         return Group(scores, self._cost_table(), *notices)
 
     def _cost_table(self) -> "Table":
-        table = _table("Mean cost per question, and what went wrong in all", ("", *(run.label for run in self.runs)))
+        table = _table("Mean cost per question, and failures in total", ("", *(run.label for run in self.runs)))
         for name, lines in self.costs.items():
             table.add_row(name.replace("_", " "), *(number(line.mean.mean) for line in lines))
         table.add_section()

@@ -84,4 +84,5 @@ def _verdict(hop: "Hop") -> str:
     """Return the draft that a hop's answer was compared with, and the verdict."""
     if hop.draft is None:
         return f"  ({hop.verdict})" if hop.verdict else ""
-    return f"  ({'second answer' if hop.candidates else 'from memory'}: {hop.draft}; {hop.verdict})"
+    source = "second answer" if hop.candidates else "from memory"
+    return f"  ({source}: {hop.draft or 'nothing'}; {hop.verdict})"

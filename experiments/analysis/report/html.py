@@ -93,11 +93,14 @@ def _page(folders: Sequence[Path], title: str | None) -> Json:
         labels = [run.label for run in comparison.runs]
         tables = _several(comparison)
     metric = next(iter(descriptions[0]["metrics"]), "")
+    lines = [line for _, several in tables["scores"] for line in several]
     return {
         "title": title or " against ".join(labels),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "runs": list(zip(labels, descriptions, strict=True)),
         "metric": metric,
+        "any_undefined": any(line["undefined"] for line in lines),
+        "any_unparsed": any(line["unparsed"] for line in lines),
         "definitions": descriptions[0]["metrics"],
         "cost_names": [name.replace("_", " ") for name in COSTS],
         "fault_names": [name.replace("_", " ") for name in FAULTS],

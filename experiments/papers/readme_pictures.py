@@ -1,0 +1,109 @@
+"""The pictures of the README: an answered question as the terminal shows it, and the report of two runs.
+
+Both come from real commands on the simulated world, so that anyone can repeat them without a key:
+
+    python -m experiments.papers.readme_pictures
+
+The report is photographed with Chromium, which has to be installed.
+"""
+
+import io
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from signatures.common.errors import UserError
+
+RESULTS = Path(__file__).parents[1] / "results"
+QUESTIONS, DEV = 120, 30  # questions generated, and dev questions evaluated
+WIDTH, HEIGHT = 1200, 1230  # pixels of the report's picture
+CHROMIUM = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars")
+
+app = typer.Typer(add_completion=False)
+
+
+@app.command()
+def main(results: Annotated[Path, typer.Option(help="Folder for the pictures.")] = RESULTS) -> None:
+    """Draw the README's pictures."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder)
+        _verihop(work, "data", "world", "--questions", str(QUESTIONS), "--out", "world", "--quiet")
+        _verihop(work, "index", "world/passages.jsonl", "--retriever", "bm25", "--out", "world/index", "--quiet")
+        asked = ("--index", "world/index", "--lm", "simulated")
+        for program in ("rag", "genground"):
+            arguments = ("--split", "dev", "--limit", str(DEV), "--program", program, *asked, "--quiet")
+            _verihop(work, "eval", "world/questions.jsonl", *arguments, "--out", program)
+        _verihop(work, "compare", "rag", "genground", "--html", "report.html")
+        question = _shown_question(work / "genground")
+        command = ("ask", "--program", "genground", *asked, question["question"])
+        _draw_terminal(command, _verihop(work, *command), results / "readme_answer.svg")
+        _photograph(work / "report.html", question["id"], results / "readme_report.png")
+
+
+def _verihop(folder: Path, *arguments: str) -> str:
+    """Run a command in `folder` and return its standard output."""
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.cli.main", *arguments], cwd=folder, capture_output=True, text=True
+    )
+    if done.returncode:
+        raise UserError(f"verihop {' '.join(arguments)} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _shown_question(run: Path) -> dict[str, Any]:
+    """Return the first row answered correctly in three hops, of which passages corrected one at least."""
+    rows = [json.loads(line) for line in (run / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
+    for row in sorted(rows, key=lambda row: row["id"]):
+        corrected = any(hop["verdict"] == "corrected" for hop in row["hops"])
+        if row["scores"]["em"] == 1 and len(row["hops"]) == 3 and corrected and all(h["draft"] for h in row["hops"]):
+            return row
+    raise UserError("No question is answered correctly in three hops with a corrected draft: nothing to show.")
+
+
+def _draw_terminal(command: tuple[str, ...], output: str, path: Path) -> None:
+    """Write the command and its output as an SVG of a terminal."""
+    from rich._export_format import CONSOLE_SVG_FORMAT
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(record=True, width=110, file=io.StringIO())
+    *options, question = command
+    console.print(Text(f'$ verihop {" ".join(options)} \\\n    "{question}"', style="bold"))
+    for line in output.splitlines():
+        style = "bold green" if line.startswith("Answer:") else "bold" if line.startswith(("Hop", "Cited")) else ""
+        console.print(Text(line, style=style))
+    # Rich's template loads a font from the web; the picture must need nothing.
+    template = re.sub(r"@font-face {{.*?}}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace("Fira Code,", "")
+    console.save_svg(str(path), title="verihop", code_format=template)
+
+
+def _photograph(page: Path, question: str, path: Path) -> None:
+    """Write a picture of the report with one question opened."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if chromium is None:
+        raise UserError("The report's picture needs Chromium: install it (Debian: apt-get install chromium).")
+    html = page.read_text(encoding="utf-8")
+    start = html.rindex('<details class="q', 0, html.index(f">{question}</span>"))
+    page.write_text(f"{html[:start]}<details open{html[start + len('<details') :]}", encoding="utf-8")
+    size = f"--window-size={WIDTH},{HEIGHT}"
+    profile = f"--user-data-dir={page.parent / 'chromium'}"
+    subprocess.run(
+        [chromium, *CHROMIUM, size, profile, f"--screenshot={path.resolve()}", page.resolve().as_uri()],
+        check=True,
+        capture_output=True,
+    )
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except UserError as error:
+        typer.echo(f"readme_pictures: {error}", err=True)
+        sys.exit(2)
