@@ -48,15 +48,11 @@ class Validation:
         return open_questions(self.val, split=self.val_split, limit=self.val_limit) if self.val else []
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, kw_only=True)
+class Result(options.Replacing):
     """Where the artifact is written, and what is printed."""
 
-    PANEL: ClassVar[str] = "Output"
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the artifact.")]
-    overwrite: options.Overwrite = False
-    quiet: options.Quiet = False
-    as_json: options.Json = False
 
 
 @with_option_groups

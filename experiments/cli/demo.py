@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
@@ -11,13 +11,11 @@ from experiments.cli.console import emit, next_step, note, say, show
 from experiments.cli.option_groups import with_option_groups
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, kw_only=True)
+class Result(options.Output):
     """Where the demo writes, and what is printed."""
 
-    PANEL: ClassVar[str] = "Output"
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the demo's files.")] = Path("runs/demo")
-    as_json: options.Json = False
 
 
 @with_option_groups

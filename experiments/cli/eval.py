@@ -88,15 +88,12 @@ class Contexts:
         return chosen.questions, chosen.contexts
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, kw_only=True)
+class Result(options.Output):
     """What is written and printed."""
 
-    PANEL: ClassVar[str] = "Output"
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the run.")]
     report: Annotated[bool, typer.Option("--report", help="Also write report.html into the run's folder.")] = False
-    quiet: options.Quiet = False
-    as_json: options.Json = False
 
 
 @with_option_groups

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,13 +18,11 @@ if TYPE_CHECKING:
     from experiments.annotation.judge_runs import Judgement
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, kw_only=True)
+class Result(options.Output):
     """Where the judgements are written, and what is printed."""
 
-    PANEL: ClassVar[str] = "Output"
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the judgements.")]
-    as_json: options.Json = False
 
 
 @with_option_groups

@@ -30,13 +30,11 @@ class Checks:
     drop: Annotated[bool, typer.Option("--drop", help="Omit facts that fail a check.")] = False
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, kw_only=True)
+class Result(options.Output):
     """Where the questions with key facts are written, and what is printed."""
 
-    PANEL: ClassVar[str] = "Output"
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the rows and the new questions.jsonl.")]
-    as_json: options.Json = False
 
 
 @keyfacts.callback(help=HELP)

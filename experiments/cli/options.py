@@ -38,14 +38,11 @@ class Output:
     as_json: Json = False
 
 
-@dataclass(frozen=True)
-class Replacing:
+@dataclass(frozen=True, kw_only=True)
+class Replacing(Output):
     """What is printed, and whether existing output is replaced."""
 
-    PANEL: ClassVar[str] = "Output"
     overwrite: Overwrite = False
-    quiet: Quiet = False
-    as_json: Json = False
 
 
 @dataclass(frozen=True)
@@ -139,59 +136,51 @@ class Limits:
         return Budget(**limits) if any(value is not None for value in limits.values()) else None
 
 
-Program = Annotated[
-    str | None, typer.Option(help="Program by name; `verihop programs` lists them.", show_default=False)
-]
-Preset = Annotated[str, typer.Option(help="Named set of knobs; `verihop programs` lists those of each program.")]
-Knobs = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="A knob as name=value, repeatable, e.g. --set k=4.", show_default=False),
-]
-Index = Annotated[Path | None, typer.Option(help="Index folder built by `verihop index`.", show_default=False)]
-Retriever = Annotated[
-    str | None, typer.Option(help="Use another retriever of the index than it was built for.", show_default=False)
-]
-
-
-@dataclass(frozen=True)
-class UncompiledProgram:
-    """Which program of the catalog is compiled."""
+@dataclass(frozen=True, kw_only=True)
+class _Program:
+    """Options of every program; subclasses add its name."""
 
     PANEL: ClassVar[str] = "Program"
-    program: Annotated[str, typer.Option(help="Program by name; `verihop programs` lists them.")]
-    preset: Preset = "paper"
-    settings: Knobs = None
-    index: Index = None
-    retriever: Retriever = None
+    preset: Annotated[str, typer.Option(help="Named set of knobs; `verihop programs` lists those of each program.")] = (
+        "paper"
+    )
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="A knob as name=value, repeatable, e.g. --set k=4.", show_default=False),
+    ] = None
+    index: Annotated[Path | None, typer.Option(help="Index folder built by `verihop index`.", show_default=False)] = (
+        None
+    )
+    retriever: Annotated[
+        str | None,
+        typer.Option(help="Use another retriever of the index than it was built for.", show_default=False),
+    ] = None
 
     def config(self) -> "ProgramConfig":
         """Return the options as a configuration."""
         from experiments.pipeline.setup import ProgramConfig
 
-        knobs = parse_knobs(self.settings)
-        return ProgramConfig(self.program, None, self.preset, knobs, self.index, self.retriever)
+        named = {name: value for name, value in vars(self).items() if name != "settings"}
+        return ProgramConfig(**named, knobs=parse_knobs(self.settings))
 
 
-@dataclass(frozen=True)
-class AnyProgram:
-    """Which program runs: compiled or not."""
+@dataclass(frozen=True, kw_only=True)
+class UncompiledProgram(_Program):
+    """A program of the catalog."""
 
-    PANEL: ClassVar[str] = "Program"
-    program: Program = None
+    program: Annotated[str, typer.Option(help="Program by name; `verihop programs` lists them.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnyProgram(_Program):
+    """A program of the catalog, or a compiled one."""
+
+    program: Annotated[
+        str | None, typer.Option(help="Program by name; `verihop programs` lists them.", show_default=False)
+    ] = None
     artifact: Annotated[
         Path | None, typer.Option(help="A program compiled by `verihop compile`.", show_default=False)
     ] = None
-    preset: Preset = "paper"
-    settings: Knobs = None
-    index: Index = None
-    retriever: Retriever = None
-
-    def config(self) -> "ProgramConfig":
-        """Return the options as a configuration."""
-        from experiments.pipeline.setup import ProgramConfig
-
-        knobs = parse_knobs(self.settings)
-        return ProgramConfig(self.program, self.artifact, self.preset, knobs, self.index, self.retriever)
 
 
 def parse_knobs(settings: Sequence[str] | None) -> dict[str, Any]:

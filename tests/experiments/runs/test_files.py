@@ -81,5 +81,5 @@ def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
         read_json(tmp_path / "run.json")
     (tmp_path / "run.json").unlink()
     write(tmp_path, "a")
-    with pytest.raises(UserError, match=r"holds rows.jsonl but no run.json"):
+    with pytest.raises(UserError, match=r"contains rows.jsonl but no run.json"):
         open_run(tmp_path, {}, resume=True)
