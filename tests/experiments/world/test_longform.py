@@ -3,10 +3,10 @@
 import dspy
 import pytest
 
-from experiments.world.composing import answer_of
 from experiments.world.dials import read_dials
 from experiments.world.generate import records
-from experiments.world.grammar import Pair, parse_question
+from experiments.world.grammar import Comparison, parse_question
+from experiments.world.question_generator import true_answer
 from programs.parts.longform import cited_passages, short_answer
 from signatures.reading import CiteAnswer, ReadAnswer
 from signatures.self_completion import AnswerOrAbstain, SearchMissing
@@ -71,7 +71,7 @@ def test_the_short_reader_finds_the_answer_in_the_response_alone(running, faultl
 
 def test_the_short_reader_adds_no_mistake_of_its_own(running, faultless, asked):
     """Facts that stand side by side in one text need not be composed, and a conclusion is taken as it stands."""
-    dials = read_dials().turned(form_malformed=0.0)
+    dials = read_dials().with_values(form_malformed=0.0)
     writing, reading = dspy.Predict(CiteAnswer), dspy.Predict(ReadAnswer)
     with running(faultless()):
         responses = [writing(question=question, passages=gold).response for question, _, gold in asked]
@@ -101,7 +101,7 @@ def test_marks_point_elsewhere_as_often_as_the_dial_says(running, faultless, ask
 
 def test_with_the_committed_dials_long_answers_are_mostly_right_and_cited(running, asked):
     right = []
-    with running(read_dials().turned(form_malformed=0.0)):
+    with running(read_dials().with_values(form_malformed=0.0)):
         for question, answer, gold in asked:
             response = dspy.Predict(CiteAnswer)(question=question, passages=gold).response
             short = short_answer(dspy.Predict(ReadAnswer), question, response)
@@ -147,5 +147,5 @@ def test_the_search_for_what_is_missing_names_the_bridge_found_in_the_passages(r
 
 def test_questions_of_every_kind_were_asked(asked, world):
     plans = [parse_question(question) for question, _, _ in asked]
-    assert {plan.kind for plan in plans if isinstance(plan, Pair)} == {"earlier", "same"}
-    assert [answer_of(world, plan) for plan in plans] == [answer for _, answer, _ in asked]
+    assert {plan.kind for plan in plans if isinstance(plan, Comparison)} == {"earlier", "same"}
+    assert [true_answer(world, plan) for plan in plans] == [answer for _, answer, _ in asked]

@@ -17,7 +17,7 @@ from experiments.analysis.statistics import paired
 from experiments.world.facts import World
 from experiments.world.generate import generate
 from experiments.world.grammar import Fact, compare, facts_of, key, parse_question, value_of
-from experiments.world.prose import read_passage, read_sentences
+from experiments.world.passage_text import parse_passage, parse_sentences
 from experiments.world.relations import BY_NAME
 from programs.genground import GenGround
 from programs.lms.adapter import ChatForm
@@ -132,7 +132,7 @@ def claimed(prediction: dspy.Prediction) -> list[tuple[str, str, str]]:
         for hop in prediction.hops
         for candidate in hop.candidates
         if candidate.kept and candidate.passage_id is None
-        for said, _ in read_sentences(candidate.text)
+        for said, _ in parse_sentences(candidate.text)
     ]
 
 
@@ -234,7 +234,7 @@ def rumoured(folder, questions: int, world: World) -> tuple[Retriever, set[str],
         (key(fact.head), fact.relation): fact.value
         for passage in read_passages(passages)
         if passage.title.startswith("Rumours about ")
-        for fact in read_passage(f"[1] {passage.title}: {passage.text}")
+        for fact in parse_passage(f"[1] {passage.title}: {passage.text}")
     }
     touched = []
     for question in read_questions(asked):

@@ -57,13 +57,13 @@ def test_the_fingerprint_changes_with_seed_and_dials():
     prints = {
         SimulatedEngine(0).fingerprint,
         SimulatedEngine(1).fingerprint,
-        SimulatedEngine(0, read_dials().turned(form_malformed=0.5)).fingerprint,
+        SimulatedEngine(0, read_dials().with_values(form_malformed=0.5)).fingerprint,
     }
     assert len(prints) == 3
 
 
 def test_the_state_brings_back_the_same_engine(films):
-    engine = SimulatedEngine(5, read_dials().turned(memory_wrong=0.6))
+    engine = SimulatedEngine(5, read_dials().with_values(memory_wrong=0.6))
     again = SimulatedEngine.load_state(engine.dump_state())
     assert again.fingerprint == engine.fingerprint
     assert texts(again, requests(films)) == texts(engine, requests(films))
@@ -138,7 +138,7 @@ def test_yes_no_comes_as_one_word_with_log_probabilities_that_agree_with_it(worl
             messages=(Message.user(f"{task}\n\nAnswer with one word, yes or no."),),
             config=Config(logprobs=5),
         )
-        response = SimulatedEngine(0, read_dials().turned(judging_error=0.0)).complete(request)
+        response = SimulatedEngine(0, read_dials().with_values(judging_error=0.0)).complete(request)
         chances = {item.token: math.exp(item.logprob) for item in response.logprobs[0].top}
         seen[name] = chances["yes"]
         assert response.message.text == name

@@ -7,7 +7,7 @@ import dspy
 import pytest
 
 from experiments.world.dials import read_dials
-from experiments.world.grammar import ask, key, parse_question
+from experiments.world.grammar import key, parse_question, render_question
 from experiments.world.relations import BY_NAME
 from experiments.world.skills.memory import Memory
 from programs.lms.adapter import ChatForm
@@ -36,7 +36,7 @@ def directed(films) -> list[str]:
 def test_questions_are_understood_and_put_back_into_words():
     question = "Who is the mayor of the town where the founder of Zopreth Foundry was born?"
     plan = parse_question(question)
-    assert ask(plan, lambda options: options[-1]) == (
+    assert render_question(plan, lambda options: options[-1]) == (
         "Who governs the town where the person who founded Zopreth Foundry was born as mayor?"
     )
     assert parse_question("Is there a house in New Orleans?") is None
@@ -45,10 +45,10 @@ def test_questions_are_understood_and_put_back_into_words():
 def test_memory_is_right_wrong_and_empty_as_often_as_the_dials_say_and_always_the_same(world):
     dials = read_dials()
     memory = Memory(world, dials)
-    beliefs = {fact: memory.belief(*fact) for fact in world.facts}
-    assert beliefs == {fact: Memory(world, dials).belief(*fact) for fact in reversed(list(world.facts))}
-    unknown = share(belief is None for belief in beliefs.values())
-    wrong = share(belief not in {None, world.facts[fact]} for fact, belief in beliefs.items())
+    beliefs = {fact: memory.remembered(*fact) for fact in world.facts}
+    assert beliefs == {fact: Memory(world, dials).remembered(*fact) for fact in reversed(list(world.facts))}
+    unknown = share(remembered is None for remembered in beliefs.values())
+    wrong = share(remembered not in {None, world.facts[fact]} for fact, remembered in beliefs.items())
     assert unknown == pytest.approx(dials.memory_unknown, abs=0.03)
     assert wrong == pytest.approx(dials.memory_wrong, abs=0.03)
 

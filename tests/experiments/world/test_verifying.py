@@ -125,7 +125,7 @@ def test_scores_in_writing_make_the_judgement_better(running, faultless, asked):
 
 
 def test_with_the_committed_dials_judgements_are_good_but_not_perfect(running, asked):
-    dials = read_dials().turned(form_malformed=0.0)
+    dials = read_dials().with_values(form_malformed=0.0)
     assert 0.8 < judged_right(running, dials, VerifyAnswer, asked) < 1
     assert 0.6 < judged_right(running, dials, ReviseQuestion, asked) < 0.85
 
