@@ -1,4 +1,4 @@
-"""The study of knowledge conditions, small, from the command to the files."""
+"""The knowledge study on few questions, from the command to its files."""
 
 import json
 import sys
@@ -49,7 +49,7 @@ def test_sizes_must_be_numbers(text):
         knowledge.parse_sizes(text)
 
 
-def test_curves_need_something_to_draw(tmp_path):
+def test_curves_need_at_least_one_mean(tmp_path):
     with pytest.raises(UserError, match="no means"):
         curves({"a": {2: mean_of([None])}}, tmp_path / "x.png", title="t", x_label="x", y_label="y")
     assert curves({"a": {2: mean_of([1.0])}}, tmp_path / "x.png", title="t", x_label="x", y_label="y").exists()

@@ -72,7 +72,7 @@ def test_a_listed_fact_is_found_among_distractors_more_safely(running, faultless
         assert misread(listed=True) == pytest.approx(1 - 0.97**6, abs=0.1)
 
 
-def test_unknown_is_answered_where_the_prompt_allows_it_and_nothing_decides(running, faultless, films, about):
+def test_unknown_is_answered_if_the_prompt_allows_it_and_nothing_decides(running, faultless, films, about):
     def answers(dials) -> list[str]:
         with running(dials):
             return [
@@ -87,7 +87,7 @@ def test_unknown_is_answered_where_the_prompt_allows_it_and_nothing_decides(runn
     assert heedless == pytest.approx(0.3, abs=0.12)
 
 
-def test_samples_differ_where_the_reading_was_shaky_and_agree_where_it_was_not(running, films, about):
+def test_samples_differ_among_distractors_and_agree_without(running, films, about):
     def distinct(told) -> int:
         asked = dspy.Predict(prompts.AnswerFromEvidence)
         return len(
@@ -146,7 +146,7 @@ def search(question: str, passages=(), inferences=(), reasoning: str = "") -> st
     ).query
 
 
-def test_the_search_goes_on_with_the_first_fact_that_neither_passages_nor_inferences_give(
+def test_the_search_is_for_the_first_fact_that_neither_passages_nor_inferences_state(
     running, faultless, films, about, question
 ):
     with running(faultless()):
@@ -155,7 +155,7 @@ def test_the_search_goes_on_with_the_first_fact_that_neither_passages_nor_infere
         assert "Ansa Merrow" in search(question, inferences=[fact(films[0], "director", "Ansa Merrow")])
 
 
-def test_where_nothing_is_missing_the_search_is_for_what_is_in_doubt(running, faultless, films, about, question):
+def test_the_search_is_for_a_fact_in_doubt_if_none_is_missing(running, faultless, films, about, question):
     told = [about(films[0], "director", "Ansa Merrow"), about("Ansa Merrow", "birthplace", "Quillon")]
     first, second = fact(films[0], "director", "Ansa Merrow"), fact("Ansa Merrow", "birthplace", "Quillon")
     wrong = fact("Ansa Merrow", "birthplace", "Zadel")
@@ -169,7 +169,7 @@ def test_where_nothing_is_missing_the_search_is_for_what_is_in_doubt(running, fa
         assert "Ansa Merrow" not in unsure
 
 
-def test_a_rumour_is_believed_alone_and_given_up_beside_the_article_itself(running, faultless, films, about):
+def test_a_rumour_is_accepted_alone_and_rejected_next_to_the_article(running, faultless, films, about):
     article = about(films[0], "director", "Ansa Merrow")
     rumour = about(films[0], "director", "Bela Torrin", title=f"Rumours about {films[0]}")
     second = about(films[0], "director", "Bela Torrin", title="Talk of the town")

@@ -47,7 +47,7 @@ def test_two_answers_agree_only_when_both_say_the_same(running, faultless, quest
     ("reply", "answered"),
     [("Quillon", True), ("no", True), ("1899", True), ("unknown", False), ("", False), ("It cannot be told.", False)],
 )
-def test_a_reply_either_commits_itself_or_does_not(running, faultless, question, reply, answered):
+def test_a_reply_is_definite_or_not(running, faultless, question, reply, answered):
     with running(faultless()):
         assert yes(prompts.JudgeAnswer, question=question, reply=reply) == answered
 
@@ -111,7 +111,7 @@ def test_judgements_on_evidence_come_as_probabilities_in_all_modes(running, faul
     assert right.value > 0.5 > wrong.value
 
 
-def test_with_the_committed_dials_gates_err_as_often_as_judgements_do(running, world, films, about):
+def test_with_the_committed_dials_gates_err_as_often_as_the_dial_says(running, world, films, about):
     def wrong() -> list[bool]:
         flags = []
         for film, other in itertools.pairwise(films):

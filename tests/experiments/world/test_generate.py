@@ -1,4 +1,4 @@
-"""The generated benchmark: deterministic, whole, and answerable from its own gold passages."""
+"""The generated benchmark: deterministic, complete, and answerable from its own gold passages."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_a_thousand_questions_are_all_different(benchmark):
     }  # fmt: skip
 
 
-def test_every_question_is_understood_as_it_was_meant(benchmark):
+def test_every_question_is_parsed_into_its_plan(benchmark):
     world = make_world(0)
     for question in benchmark[1]:
         plan = parse_question(question["question"])
@@ -88,6 +88,6 @@ def test_the_files_are_those_of_the_project(tmp_path):
 
 
 @pytest.mark.parametrize(("questions", "dev_share"), [(0, 0.5), (10, 1.5), (10**6, 0.5)])
-def test_an_impossible_wish_is_refused_in_one_line(questions, dev_share):
+def test_numbers_out_of_range_are_refused(questions, dev_share):
     with pytest.raises(UserError, match="questions="):
         records(questions, seed=0, dev_share=dev_share)

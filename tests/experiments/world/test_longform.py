@@ -33,7 +33,7 @@ def test_each_sentence_ends_with_the_number_of_the_passage_it_was_read_from(runn
     assert response == f"{films[0]} was directed by {director} [3]. {director} was born in the town of {town} [2]."
 
 
-def test_a_comparison_ends_with_what_it_comes_to(running, faultless, films, about):
+def test_a_comparison_ends_with_its_result(running, faultless, films, about):
     told = [about(films[0], "release_year", "1960"), about(films[1], "release_year", "1950")]
     with running(faultless()):
         response = dspy.Predict(CiteAnswer)(
@@ -51,7 +51,7 @@ def test_what_comes_from_memory_carries_no_mark(running, faultless, world, films
     assert response.endswith(f"[1]. {director} was born in the town of {world.value(director, 'birthplace')}.")
 
 
-def test_where_nothing_is_known_the_response_says_so(running, faultless, films):
+def test_the_response_says_unknown_if_nothing_is_known(running, faultless, films):
     noise = [Passage(id="n", title="Fog", text="Fog lay on the water.")]
     question = f"Who directed {films[0]}?"
     with running(faultless(memory_unknown=1.0)):
@@ -61,7 +61,7 @@ def test_where_nothing_is_known_the_response_says_so(running, faultless, films):
 
 
 def test_the_short_reader_finds_the_answer_in_the_response_alone(running, faultless, asked):
-    """Its memory is empty here, so that nothing but the response can tell it."""
+    """Its memory is empty, so that the response is the only source."""
     with running(faultless(memory_unknown=1.0)):
         for question, answer, gold in asked:
             response = dspy.Predict(CiteAnswer)(question=question, passages=gold).response
@@ -70,7 +70,7 @@ def test_the_short_reader_finds_the_answer_in_the_response_alone(running, faultl
 
 
 def test_the_short_reader_adds_no_mistake_of_its_own(running, faultless, asked):
-    """Facts that stand side by side in one text need not be composed, and a conclusion is taken as it stands."""
+    """Facts stated in one text need not be composed, and a stated conclusion is accepted."""
     dials = read_dials().with_values(form_malformed=0.0)
     writing, reading = dspy.Predict(CiteAnswer), dspy.Predict(ReadAnswer)
     with running(faultless()):
@@ -109,7 +109,7 @@ def test_with_the_committed_dials_long_answers_are_mostly_right_and_cited(runnin
     assert 0.65 < sum(right) / len(right) < 0.97
 
 
-def test_only_passages_that_hold_every_fact_suffice(running, faultless, asked):
+def test_only_passages_that_state_every_fact_suffice(running, faultless, asked):
     decide = dspy.Predict(AnswerOrAbstain)
     with running(faultless()):
         for question, answer, gold in asked[:60]:

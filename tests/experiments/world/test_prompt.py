@@ -1,4 +1,4 @@
-"""What the simulated LM takes from a prompt, in the project's layouts and in DSPy's own."""
+"""Parsing of prompts, in the project's layouts and in DSPy's own."""
 
 import dspy
 import pytest
@@ -36,7 +36,7 @@ GROUNDING = {"question": "Who?", "draft": "Ansa", "passages": PASSAGES}
     ("adapter", "form"),
     [(ChatForm(), "chat"), (JsonForm(), "json"), (dspy.ChatAdapter(), "chat"), (dspy.JSONAdapter(), "json")],
 )
-def test_fields_and_their_kinds_are_told_from_the_words(adapter, form):
+def test_fields_and_their_types_are_parsed(adapter, form):
     prompt = prompt_of(adapter, DeduceAnswer, {"question": "Who?", "hops": [Hop(question="a?", answer="b")]})
     assert prompt.form == form
     assert [(field.name, field.kind) for field in prompt.requested] == [
@@ -61,7 +61,7 @@ def test_demonstrations_are_counted_and_never_taken_for_the_task(adapter):
     assert prompt.blocks["question"] == "Who?"
 
 
-def test_passage_ids_never_reach_it():
+def test_passage_ids_are_not_in_the_prompt():
     assert "secret-id" not in prompt_of(ChatForm(), GroundAnswer, GROUNDING).text
 
 
