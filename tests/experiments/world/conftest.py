@@ -55,6 +55,12 @@ def films(world: World) -> list[str]:
 
 
 @pytest.fixture(scope="session")
+def question(films: list[str]) -> str:
+    """A bridge question of two hops."""
+    return f"Where was the director of {films[0]} born?"
+
+
+@pytest.fixture(scope="session")
 def about(world: World) -> Callable[..., Passage]:
     """Return a function that returns a passage stating one fact, by default the true one."""
 

@@ -16,11 +16,6 @@ from signatures.common.errors import UserError
 from signatures.reading import ReadAnswer
 
 
-@pytest.fixture(scope="module")
-def question(films) -> str:
-    return f"Where was the director of {films[0]} born?"
-
-
 def fact(name: str, relation: str, value: str) -> str:
     return BY_NAME[relation].statements[0].format(x=name, y=value)
 

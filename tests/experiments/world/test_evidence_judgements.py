@@ -13,18 +13,8 @@ from signatures import retro_rag as prompts
 from signatures.types import Passage
 
 
-@pytest.fixture(scope="module")
-def question(films) -> str:
-    return f"Where was the director of {films[0]} born?"
-
-
 def fact(name: str, relation: str, value: str) -> str:
     return BY_NAME[relation].statements[0].format(x=name, y=value)
-
-
-def share(flags) -> float:
-    flags = list(flags)
-    return sum(flags) / len(flags)
 
 
 def yes(signature, **inputs) -> bool:
@@ -122,4 +112,5 @@ def test_with_the_committed_dials_gates_err_as_often_as_the_dial_says(running, w
 
     dials = read_dials().with_values(form_malformed=0.0)
     with running(dials):
-        assert share(wrong()) == pytest.approx(dials.judging_error, abs=0.07)
+        flags = wrong()
+    assert sum(flags) / len(flags) == pytest.approx(dials.judging_error, abs=0.07)
