@@ -1,1 +1,1 @@
-"""Speed, measured as ratios inside one run."""
+"""Measurements of speed, recall and agreement as commands; speed is measured as ratios within one run."""

@@ -1,13 +1,13 @@
-"""How far entailment oracles agree with people, on the half of the pairs that the offline oracles were not fitted on.
+"""Agreement of entailment oracles with people, on the half of the pairs that the offline oracles were not fitted on.
 
     python -m experiments.benchmarks.entailment_agreement --data ../shared/data
     python -m experiments.benchmarks.entailment_agreement --data ../shared/data --oracle likelihood --oracle lm
     python -m experiments.benchmarks.entailment_agreement --data ../shared/data --oracle seq2seq:FOLDER
 
-Without `--oracle` the offline ones are measured (`entailment_offline.py`). Of slow oracles (`SLOW`) a seeded sample is
-judged; the calibrated oracle is measured on the same sample. Writes the table to `--out`, keeping the lines of other
-oracles, and what oracles say of themselves to `optimizers/metrics/entailment/agreement.json`. Intervals are 95 %
-percentile bootstraps over items, so that pairs of one item are not taken for independent.
+Without `--oracle` the offline oracles are measured (`entailment_offline.py`). Slow oracles (`SLOW`) judge a seeded
+sample; the calibrated oracle is measured on the same sample. Writes the table to `--out`, keeping the lines of other
+oracles, and the figures that oracles report of themselves to `optimizers/metrics/entailment/agreement.json`. Intervals
+are 95 % percentile bootstraps over items, because pairs of one item are not independent.
 """
 
 import argparse
@@ -20,7 +20,7 @@ import numpy as np
 
 from experiments.benchmarks.entailment_figures import SETS, by_set
 from experiments.benchmarks.entailment_offline import OFFLINE, measure_offline
-from experiments.benchmarks.entailment_pairs import Judged, read_judged, some
+from experiments.benchmarks.entailment_pairs import JudgedPair, read_judged_pairs, sample
 from experiments.runs.provenance import portable, provenance
 from optimizers.metrics.entailment.agreement import RECORD
 from optimizers.metrics.entailment.catalog import open_oracle
@@ -31,19 +31,19 @@ OUT = Path("experiments/results/entailment_agreement.json")
 SLOW: Mapping[str, int] = {"likelihood": 300, "lm": 300}  # pairs judged
 
 
-def line(oracle: EntailmentOracle, pairs: Sequence[Judged]) -> dict[str, Any]:
-    """Return an oracle's line of the table, by asking it."""
-    scores = np.array(oracle([one.pair for one in pairs]))
-    faults = {name: getattr(oracle, name) for name in ("cut", "unread") if hasattr(oracle, name)}
-    told = by_set(scores, oracle.threshold, pairs)
-    return {"fingerprint": oracle.fingerprint, "threshold": oracle.threshold, **faults, **told}
+def measure_oracle(oracle: EntailmentOracle, pairs: Sequence[JudgedPair]) -> dict[str, Any]:
+    """Return an oracle's line of the table from its scores of the pairs."""
+    scores = np.array(oracle([pair.texts for pair in pairs]))
+    counts = {name: getattr(oracle, name) for name in ("cut", "unread") if hasattr(oracle, name)}
+    line = by_set(scores, oracle.threshold, pairs)
+    return {"fingerprint": oracle.fingerprint, "threshold": oracle.threshold, **counts, **line}
 
 
-def agreement(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an oracle says of itself: the pooled measures, and AUC on each data set."""
-    pooled = told["pooled"]
+def agreement(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the agreement that an oracle reports of itself: the pooled measures, and AUC on each data set."""
+    pooled = line["pooled"]
     sets = " and ".join(
-        f"{name} (AUC {told[data]['auc']['value']:.2f})" for data, name in (("wice", "WiCE"), ("expertqa", "ExpertQA"))
+        f"{name} (AUC {line[data]['auc']['value']:.2f})" for data, name in (("wice", "WiCE"), ("expertqa", "ExpertQA"))
     )
     return {
         "auc": pooled["auc"]["value"],
@@ -59,13 +59,13 @@ def agreement(told: Mapping[str, Any]) -> dict[str, Any]:
 def table(lines: Mapping[str, Any]) -> str:
     """Return the lines as a Markdown table."""
     rows = ["| oracle | set (pairs) | AUC | balanced accuracy | kappa |", "|---|---|---|---|---|"]
-    for name, told in lines.items():
+    for oracle, line in lines.items():
         for data in (*SETS, "pooled"):
             cells = [
-                f"{told[data][one]['value']:.2f} [{told[data][one]['low']:.2f}, {told[data][one]['high']:.2f}]"
-                for one in ("auc", "balanced_accuracy", "kappa")
+                f"{line[data][name]['value']:.2f} [{line[data][name]['low']:.2f}, {line[data][name]['high']:.2f}]"
+                for name in ("auc", "balanced_accuracy", "kappa")
             ]
-            rows.append(f"| {name} | {data} ({told[data]['pairs']}) | " + " | ".join(cells) + " |")
+            rows.append(f"| {oracle} | {data} ({line[data]['pairs']}) | " + " | ".join(cells) + " |")
     return "\n".join(rows)
 
 
@@ -82,28 +82,29 @@ def main() -> None:
     """Measure, write and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with the judged pairs")
-    parser.add_argument("--oracle", action="append", help="measure this one, by asking it; repeatable")
-    parser.add_argument("--n", type=int, help="pairs judged, drawn by a seeded hash; all, but of slow oracles some")
+    parser.add_argument("--oracle", action="append", help="id of an oracle to measure; repeatable")
+    parser.add_argument("--n", type=int, help="number of sampled pairs; by default all, for slow oracles SLOW")
     parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()
     head = provenance("experiments.benchmarks.entailment_agreement")
-    pairs, about = read_judged(arguments.data)
-    fitted_on, held_out = ([one for one in pairs if one.half() == half] for half in (0, 1))
+    pairs, about = read_judged_pairs(arguments.data)
+    fitted_on, held_out = ([pair for pair in pairs if pair.half() == half] for half in (0, 1))
     result = _read(arguments.out)
-    before = result.get("lines", {})
+    old_lines = result.get("lines", {})
     measured: dict[str, Any] = {}
     if arguments.oracle:
         for name in arguments.oracle:
             n = arguments.n or SLOW.get(name)
-            measured[name] = {**line(open_oracle(name, cache=False), some(held_out, n)), "command": head["command"]}
-        result["lines"] = {**before, **measured}
+            line = measure_oracle(open_oracle(name, cache=False), sample(held_out, n))
+            measured[name] = {**line, "command": head["command"]}
+        result["lines"] = {**old_lines, **measured}
     else:
         offline = measure_offline(fitted_on, held_out, SLOW)
         measured = {name: offline["lines"][name] for name in OFFLINE}
-        result = {**head, "data": about, **offline, "lines": {**before, **offline["lines"]}}
-    outdated = {before.get(name, {}).get("fingerprint") for name in measured}
-    record = {key: told for key, told in _read(RECORD).items() if key not in outdated}
-    record |= {told["fingerprint"]: agreement(told) for told in measured.values()}
+        result = {**head, "data": about, **offline, "lines": {**old_lines, **offline["lines"]}}
+    outdated = {old_lines.get(name, {}).get("fingerprint") for name in measured}
+    record = {key: line for key, line in _read(RECORD).items() if key not in outdated}
+    record |= {line["fingerprint"]: agreement(line) for line in measured.values()}
     _write(arguments.out, result)
     _write(RECORD, dict(sorted(record.items())))
     print(table(result["lines"]))

@@ -1,4 +1,4 @@
-"""What the offline entailment oracles are worth: on the held-out half, on other halves, and across data sets."""
+"""Agreement of the offline entailment oracles with people: on the held-out half, other splits and other data sets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,133 +11,135 @@ from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 from experiments.benchmarks.entailment_figures import SETS, Values, auc_difference, by_set, measures, parts
 from experiments.benchmarks.entailment_fit import SHARED as OFFLINE
 from experiments.benchmarks.entailment_fit import features_of, fit_on
-from experiments.benchmarks.entailment_pairs import Judged, some
+from experiments.benchmarks.entailment_pairs import JudgedPair, sample
 from optimizers.metrics.entailment.calibrated import WeighedOracle
 
-PLAIN = "token containment"
+CONTAINMENT = "token containment"
 SEEDS = range(1, 21)
 
 
 @dataclass(frozen=True)
 class Half:
-    """Pairs with the features of the offline oracles, each model having run over them once.
+    """Pairs with the features of the offline oracles.
 
     Args:
-        pairs: What people judged.
+        pairs: The judged pairs.
         features: For each of `OFFLINE` an array of shape (pairs, features).
     """
 
-    pairs: Sequence[Judged]
+    pairs: Sequence[JudgedPair]
     features: Mapping[str, Values]
 
     @property
-    def said(self) -> NDArray[np.bool_]:
+    def entailed(self) -> NDArray[np.bool_]:
         """People's verdicts."""
-        return np.array([one.entailed for one in self.pairs])
+        return np.array([pair.entailed for pair in self.pairs])
 
     def of(self, data: str) -> "Half":
         """Return the pairs of one data set."""
-        return self.rows([one.data == data for one in self.pairs])
+        return self.rows([pair.data == data for pair in self.pairs])
 
     def rows(self, kept: Sequence[bool]) -> "Half":
-        """Return the pairs that are kept."""
-        pairs = [one for one, stays in zip(self.pairs, kept, strict=True) if stays]
+        """Return the pairs whose flag in `kept` is true."""
+        pairs = [pair for pair, is_kept in zip(self.pairs, kept, strict=True) if is_kept]
         return Half(pairs, {name: rows[np.array(kept)] for name, rows in self.features.items()})
 
 
-def measured(pairs: Sequence[Judged]) -> Half:
+def with_features(pairs: Sequence[JudgedPair]) -> Half:
     """Return pairs with their features."""
     return Half(pairs, features_of(pairs))
 
 
 def token_containment(fitted_on: Half, held_out: Half) -> dict[str, Any]:
-    """Return the measures of the plainest oracle: the share of the statement's content words in the text.
+    """Return the measures of the simplest oracle: the share of the statement's content words in the text.
 
-    Its threshold is the one of the best mean balanced accuracy on the other half.
+    Its threshold maximises the sum of the balanced accuracies of the data sets on the other half.
     """
     halves = [fitted_on.of(data) for data in SETS]
 
-    def worth(threshold: float) -> float:
-        return sum(balanced_accuracy_score(half.said, half.features["lexical"][:, 0] >= threshold) for half in halves)
+    def summed_accuracy(threshold: float) -> float:
+        return sum(
+            balanced_accuracy_score(half.entailed, half.features["lexical"][:, 0] >= threshold) for half in halves
+        )
 
-    threshold = float(max(np.unique(fitted_on.features["lexical"][:, 0]), key=worth))
+    threshold = float(max(np.unique(fitted_on.features["lexical"][:, 0]), key=summed_accuracy))
     return {"threshold": threshold, **by_set(held_out.features["lexical"][:, 0], threshold, held_out.pairs)}
 
 
 def transfer(fitted_on: Half, held_out: Half) -> dict[str, Any]:
-    """Return what oracles fitted on one data set alone are worth on the other."""
-    found: dict[str, Any] = {}
+    """Return the measures of oracles fitted on one data set and tested on the other."""
+    result: dict[str, Any] = {}
     for data, other in (SETS, SETS[::-1]):
-        here, there = fitted_on.of(data), held_out.of(other)
+        fitted, tested = fitted_on.of(data), held_out.of(other)
         for name in OFFLINE:
-            weights = fit_on(name, here.features[name], here.pairs)
-            found[f"{name}, {data} -> {other}"] = measures(weights(there.features[name]), 0.5, there.pairs)
-    return found
+            weights = fit_on(name, fitted.features[name], fitted.pairs)
+            result[f"{name}, {data} -> {other}"] = measures(weights(tested.features[name]), 0.5, tested.pairs)
+    return result
 
 
 def offline_line(name: str, half: Half) -> dict[str, Any]:
-    """Return the line of one of `OFFLINE`, from features already measured."""
+    """Return the line of one of `OFFLINE` from its features."""
     oracle = WeighedOracle(name)
     scores = oracle.weights(half.features[name])
-    told = by_set(scores, oracle.threshold, half.pairs)
-    return {"fingerprint": oracle.fingerprint, "threshold": oracle.threshold, **told}
+    line = by_set(scores, oracle.threshold, half.pairs)
+    return {"fingerprint": oracle.fingerprint, "threshold": oracle.threshold, **line}
 
 
-def above_plain(half: Half) -> dict[str, Any]:
-    """Return how far the calibrated oracle's AUC lies above plain containment's, on each data set and pooled."""
+def auc_above_containment(half: Half) -> dict[str, Any]:
+    """Return the calibrated oracle's AUC minus that of token containment, on each data set and pooled."""
     scores = WeighedOracle("calibrated").weights(half.features["calibrated"])
-    plain = half.features["lexical"][:, 0]
-    return {name: auc_difference(scores[rows], plain[rows], chosen) for name, rows, chosen in parts(half.pairs)}
+    containment = half.features["lexical"][:, 0]
+    return {name: auc_difference(scores[rows], containment[rows], chosen) for name, rows, chosen in parts(half.pairs)}
 
 
 def other_splits(both: Half) -> dict[str, Any]:
-    """Return mean held-out AUCs over other splits by item, each half fitted on once: one split is a matter of luck."""
-    found: dict[str, dict[str, list[float]]] = {name: {data: [] for data in SETS} for name in (PLAIN, *OFFLINE)}
+    """Return mean and standard deviation of held-out AUCs over other splits by item; each half is fitted on once."""
+    result: dict[str, dict[str, list[float]]] = {name: {data: [] for data in SETS} for name in (CONTAINMENT, *OFFLINE)}
     for seed in SEEDS:
-        halves = np.array([one.half(seed) for one in both.pairs])
+        halves = np.array([pair.half(seed) for pair in both.pairs])
         for kept in (0, 1):
             fitted, held = both.rows(list(halves == kept)), both.rows(list(halves != kept))
-            for name in found:
+            for name in result:
                 for data in SETS:
-                    there = held.of(data)
-                    plain = there.features["lexical"][:, 0]
-                    rows = there.features.get(name)
-                    scores = plain if rows is None else fit_on(name, fitted.features[name], fitted.pairs)(rows)
-                    found[name][data].append(float(roc_auc_score(there.said, scores)))
+                    tested = held.of(data)
+                    containment = tested.features["lexical"][:, 0]
+                    rows = tested.features.get(name)
+                    scores = containment if rows is None else fit_on(name, fitted.features[name], fitted.pairs)(rows)
+                    result[name][data].append(float(roc_auc_score(tested.entailed, scores)))
     return {
         "splits": len(SEEDS),
         **{
             name: {
-                data: {"auc": round(float(np.mean(one)), 4), "sd": round(float(np.std(one)), 4)}
-                for data, one in by.items()
+                data: {"auc": round(float(np.mean(aucs)), 4), "sd": round(float(np.std(aucs)), 4)}
+                for data, aucs in by_data.items()
             }
-            for name, by in found.items()
+            for name, by_data in result.items()
         },
     }
 
 
 def measure_offline(
-    fitted_on: Sequence[Judged], held_out: Sequence[Judged], samples: Mapping[str, int]
+    fitted_on: Sequence[JudgedPair], held_out: Sequence[JudgedPair], samples: Mapping[str, int]
 ) -> dict[str, Any]:
-    """Return the lines of the offline oracles and of plain containment, their difference, other splits, and transfer.
+    """Return the lines of the offline oracles and of token containment, their difference, other splits, and transfer.
 
     Args:
-        fitted_on: What the stored weights were fitted on.
+        fitted_on: The pairs that the stored weights were fitted on.
         held_out: The other half.
-        samples: Slow oracles and how many pairs they judge; the calibrated oracle is measured on the same ones.
+        samples: Slow oracle -> number of pairs it judges; the calibrated oracle is also measured on these samples.
     """
-    fitted, held = measured(fitted_on), measured(held_out)
-    lines = {PLAIN: token_containment(fitted, held)}
+    fitted, held = with_features(fitted_on), with_features(held_out)
+    lines = {CONTAINMENT: token_containment(fitted, held)}
     lines |= {name: offline_line(name, held) for name in OFFLINE}
     for n in sorted(set(samples.values())):
-        chosen = {one.pair for one in some(held_out, n)}
+        chosen = {pair.texts for pair in sample(held_out, n)}
         lines[f"calibrated, sample of {n}"] = offline_line(
-            "calibrated", held.rows([o.pair in chosen for o in held_out])
+            "calibrated", held.rows([pair.texts in chosen for pair in held_out])
         )
     rows = {name: np.concatenate([fitted.features[name], held.features[name]]) for name in OFFLINE}
     return {
         "lines": lines,
-        "calibrated_minus_token_containment": above_plain(held),
+        "calibrated_minus_token_containment": auc_above_containment(held),
         "other_splits": other_splits(Half([*fitted_on, *held_out], rows)),
         "transfer": transfer(fitted, held),
     }

@@ -1,11 +1,11 @@
-"""Pairs of a text and a statement that people judged: does the text support the whole statement?
+"""Pairs of a text and a statement, judged by people: does the text support the whole statement?
 
 - WiCE (Kamoi et al., EMNLP 2023, https://arxiv.org/abs/2303.01432), claims of Wikipedia against chunks of the page
   cited: "supported" counts as entailed, "partially_supported" and "not_supported" do not. An item is the claim's
   article.
 - ExpertQA (Malaviya et al., NAACL 2024, https://arxiv.org/abs/2309.07852), sentences of LM answers against the passages
-  they cite: "Complete" counts as entailed, "Partial" and "Incomplete" do not. An item is the question. Left out and
-  counted: statements without a verdict, and those whose evidence is an address without text.
+  they cite: "Complete" counts as entailed, "Partial" and "Incomplete" do not. An item is the question. Statements
+  without a verdict, and those whose evidence is a URL without text, are skipped and counted.
 """
 
 import json
@@ -21,20 +21,20 @@ from signatures.text import strip_citations
 
 WICE, EXPERTQA = "entailment/wice_claim_oracle_chunks_dev.jsonl", "citations/expertqa_rand_val.jsonl"
 SEED = 0
-_HEAD = re.compile(r"^\[\d+\]\s*\S*\s*")  # the mark and the address before a piece of evidence
-_FEWEST_WORDS = 4  # evidence with fewer is no text
+_HEAD = re.compile(r"^\[\d+\]\s*\S*\s*")  # the mark and the URL before a piece of evidence
+_FEWEST_WORDS = 4  # evidence with fewer words is skipped
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One pair and what people said.
+class JudgedPair:
+    """One pair and the verdict of people.
 
     Args:
         premise: The evidence, one sentence or passage per line.
         hypothesis: The statement, without citation marks.
         entailed: Whether the evidence supports all of it.
         data: "wice" or "expertqa".
-        item: What the pair was made from; pairs of one item stay together.
+        item: Article or question of the pair; all pairs of an item are in the same half.
     """
 
     premise: str
@@ -44,12 +44,12 @@ class Judged:
     item: str
 
     @property
-    def pair(self) -> tuple[str, str]:
-        """Return what an oracle takes."""
+    def texts(self) -> tuple[str, str]:
+        """Premise and hypothesis, the input of an oracle."""
         return self.premise, self.hypothesis
 
     def half(self, seed: int = SEED) -> int:
-        """Return 0, fitted on, or 1, measured on; the same for all pairs of an item."""
+        """Return 0 (fitted on) or 1 (measured on); the same for all pairs of an item."""
         return int(sha256_text(f"{seed}:{self.data}:{self.item}"), 16) % 2
 
 
@@ -59,46 +59,46 @@ def _lines(path: Path) -> Iterator[Any]:
             yield json.loads(line)
 
 
-def _wice(path: Path) -> Iterator[Judged]:
+def _wice(path: Path) -> Iterator[JudgedPair]:
     for row in _lines(path):
         entailed = row["label"] == "supported"
-        yield Judged("\n".join(row["evidence"]), row["claim"], entailed, "wice", row["meta"]["claim_title"])
+        yield JudgedPair("\n".join(row["evidence"]), row["claim"], entailed, "wice", row["meta"]["claim_title"])
 
 
-def _expertqa(path: Path, left_out: Counter[str]) -> Iterator[Judged]:
+def _expertqa(path: Path, skipped: Counter[str]) -> Iterator[JudgedPair]:
     for row in _lines(path):
         for answer in row["answers"].values():
             for claim in answer["claims"]:
                 if claim["support"] not in ("Complete", "Partial", "Incomplete"):
-                    left_out[f"expertqa: support {claim['support']}"] += 1
+                    skipped[f"expertqa: support {claim['support']}"] += 1
                     continue
-                told = dict.fromkeys(_HEAD.sub("", evidence).strip() for evidence in claim["evidence"])
-                premise = "\n".join(text for text in told if text)
+                texts = dict.fromkeys(_HEAD.sub("", evidence).strip() for evidence in claim["evidence"])
+                premise = "\n".join(text for text in texts if text)
                 if len(premise.split()) < _FEWEST_WORDS:
-                    left_out["expertqa: address without text"] += 1
+                    skipped["expertqa: address without text"] += 1
                     continue
-                said = strip_citations(claim["claim_string"])
-                yield Judged(premise, said, claim["support"] == "Complete", "expertqa", row["question"])
+                hypothesis = strip_citations(claim["claim_string"])
+                yield JudgedPair(premise, hypothesis, claim["support"] == "Complete", "expertqa", row["question"])
 
 
-def read_judged(data: Path) -> tuple[list[Judged], dict[str, Any]]:
-    """Return all pairs of the files under `data`, and what they are: files with hashes, counts, what was left out."""
-    left_out: Counter[str] = Counter()
-    pairs = [*_wice(data / WICE), *_expertqa(data / EXPERTQA, left_out)]
-    counts = Counter(f"{one.data}, half {one.half()}, {'entailed' if one.entailed else 'not'}" for one in pairs)
+def read_judged_pairs(data: Path) -> tuple[list[JudgedPair], dict[str, Any]]:
+    """Return all pairs of the files under `data`, and a description: file hashes, counts, skipped statements."""
+    skipped: Counter[str] = Counter()
+    pairs = [*_wice(data / WICE), *_expertqa(data / EXPERTQA, skipped)]
+    counts = Counter(f"{pair.data}, half {pair.half()}, {'entailed' if pair.entailed else 'not'}" for pair in pairs)
     return pairs, {
         "files": {name: sha256_file(data / name) for name in (WICE, EXPERTQA)},
         "pairs": dict(sorted(counts.items())),
-        "items": dict(Counter(data for data, _ in {(one.data, one.item) for one in pairs})),
-        "left_out": dict(left_out),
+        "items": dict(Counter(data for data, _ in {(pair.data, pair.item) for pair in pairs})),
+        "left_out": dict(skipped),
         "split": f"by item, parity of SHA-256 of '{SEED}:data:item'",
     }
 
 
-def some(pairs: Sequence[Judged], n: int | None, seed: int = SEED) -> list[Judged]:
-    """Return `n` of the pairs, drawn by a seeded hash of their text, in their order; all of them without `n`."""
+def sample(pairs: Sequence[JudgedPair], n: int | None, seed: int = SEED) -> list[JudgedPair]:
+    """Return `n` of the pairs in their order, sampled by a seeded hash of their text; all pairs if `n` is None."""
     if n is None or n >= len(pairs):
         return list(pairs)
-    drawn = sorted(pairs, key=lambda one: sha256_text(f"{seed}:{one.premise}:{one.hypothesis}"))[:n]
-    chosen = {id(one) for one in drawn}
-    return [one for one in pairs if id(one) in chosen]
+    sampled = sorted(pairs, key=lambda pair: sha256_text(f"{seed}:{pair.premise}:{pair.hypothesis}"))[:n]
+    chosen = {id(pair) for pair in sampled}
+    return [pair for pair in pairs if id(pair) in chosen]

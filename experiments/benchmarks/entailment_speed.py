@@ -1,8 +1,8 @@
-"""What the offline entailment oracles cost: pairs per second, and the embedding one against encoding alone.
+"""Speed of the offline entailment oracles: pairs per second, and the embedding features relative to encoding alone.
 
     python -m experiments.benchmarks.entailment_speed --data ../shared/data
 
-The pairs are those people judged, a batch at a time. "Encoding alone" is sentence-transformers encoding each distinct
+The pairs are those that people judged, in batches. "Encoding alone" is sentence-transformers encoding each distinct
 sentence and statement of the batch once, to sentence vectors. Both sides take turns in one process, in alternating
 order; the median of the paired ratios is printed. Bars: 2,000 pairs/s for `lexical`, a ratio of 1.2 for `calibrated`.
 """
@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from experiments.benchmarks.entailment_pairs import read_judged, some
+from experiments.benchmarks.entailment_pairs import read_judged_pairs, sample
 from experiments.runs.provenance import portable, provenance
 from optimizers.metrics.entailment import lexical_features
 from optimizers.metrics.entailment.calibrated import Containment
@@ -25,14 +25,14 @@ from signatures.common.files import atomic_write
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Return how long `work` takes."""
+    """Return the seconds that `work` takes."""
     start = time.perf_counter()
     work()
     return time.perf_counter() - start
 
 
 def lexical_rate(pairs: Sequence[Pair], rounds: int) -> list[float]:
-    """Return pairs per second of the lexical oracle in each round, nothing remembered from the one before."""
+    """Return pairs per second of the lexical oracle in each round, with empty caches."""
     oracle = Oracle("lexical")
     rates = []
     for _ in range(rounds):
@@ -42,9 +42,9 @@ def lexical_rate(pairs: Sequence[Pair], rounds: int) -> list[float]:
 
 
 def embedding_ratios(batches: Sequence[Sequence[Pair]]) -> tuple[list[float], int]:
-    """Return for each batch but the first the time of the features over that of encoding alone; and how many texts.
+    """Return the ratio of feature time to encoding time for each batch but the first, and the number of texts.
 
-    The first batch loads and warms up both sides.
+    The first batch loads the models of both sides.
     """
     from sentence_transformers import SentenceTransformer
 
@@ -54,15 +54,15 @@ def embedding_ratios(batches: Sequence[Sequence[Pair]]) -> tuple[list[float], in
     words, closeness = Containment(), Closeness()
     ratios, texts = [], 0
     for number, batch in enumerate(batches):
-        distinct = list(dict.fromkeys(text for premise, said in batch for text in (*pieces(premise), said)))
+        distinct = list(dict.fromkeys(text for premise, hypothesis in batch for text in (*pieces(premise), hypothesis)))
         sides: list[Callable[[], object]] = [
             lambda distinct=distinct: model.encode(distinct, batch_size=BATCH, show_progress_bar=False),  # type: ignore[misc]
             lambda batch=batch: (words(batch), closeness(batch)),  # type: ignore[misc]
         ]
         order = (0, 1) if number % 2 == 0 else (1, 0)
-        taken = {side: seconds(sides[side]) for side in order}
+        times = {side: seconds(sides[side]) for side in order}
         if number:
-            ratios.append(taken[1] / taken[0])
+            ratios.append(times[1] / times[0])
             texts += len(distinct)
     return ratios, texts
 
@@ -72,15 +72,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with the judged pairs")
     parser.add_argument("--batch", type=int, default=60, help="pairs per batch")
-    parser.add_argument("--batches", type=int, default=8, help="batches, the first of which is not counted")
+    parser.add_argument("--batches", type=int, default=8, help="number of batches; the first is not counted")
     parser.add_argument("--out", type=Path, default=Path("experiments/results/entailment_speed.json"))
     arguments = parser.parse_args()
     head = provenance("experiments.benchmarks.entailment_speed")
-    judged, _ = read_judged(arguments.data)
-    pairs = [one.pair for one in judged]
+    judged, _ = read_judged_pairs(arguments.data)
+    pairs = [pair.texts for pair in judged]
     rates = lexical_rate(pairs, rounds=5)
-    drawn = [one.pair for one in some(judged, arguments.batch * arguments.batches)]
-    batches = [drawn[start : start + arguments.batch] for start in range(0, len(drawn), arguments.batch)]
+    sampled = [pair.texts for pair in sample(judged, arguments.batch * arguments.batches)]
+    batches = [sampled[start : start + arguments.batch] for start in range(0, len(sampled), arguments.batch)]
     ratios, texts = embedding_ratios(batches)
     result = {
         **head,

@@ -1,9 +1,9 @@
-"""How fast answers are scored: pairs per second of each answer metric on real golds.
+"""Speed of the answer metrics: pairs per second on real gold answers.
 
     python -m experiments.benchmarks.metrics_speed --data ../shared/data [--out FILE]
 
-Predictions are the golds of other questions, alone and inside sentences, so that both short answers and long responses
-are scored. The bar is 20,000 pairs a second on two cores for the answer metrics together with their definitions.
+Predictions are gold answers of other questions, as they are and inside sentences, so that both short answers and long
+responses are scored. The bar is 20,000 pairs per second on two cores for each metric.
 """
 
 import argparse
@@ -34,17 +34,17 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def pairs(data: Path, count: int) -> list[Pair]:
-    """Return `count` pairs of a prediction and all golds: every third right, every fourth a sentence."""
+    """Return `count` pairs of a prediction and all gold answers: every third is right, every fourth a sentence."""
     from optimizers.metrics.aliases import record_golds
 
     golds = [record_golds(name, record) for name, path in _FILES.items() for record in _records(data / path)]
-    made = []
+    result = []
     for number in range(count):
         own = golds[number % len(golds)]
         other = golds[(number if number % 3 == 0 else number + 1) % len(golds)][0]
         sentence = f"From what the passages say [1], it was {other}, and nobody else has claimed it since [2][3]."
-        made.append((sentence if number % 4 == 0 else other, own))
-    return made
+        result.append((sentence if number % 4 == 0 else other, own))
+    return result
 
 
 def metrics() -> dict[str, Callable[[str, Sequence[str]], Any]]:
@@ -53,8 +53,8 @@ def metrics() -> dict[str, Callable[[str, Sequence[str]], Any]]:
 
     return {
         "em": answer.exact_match,
-        "f1[hotpot]": lambda said, golds: answer.token_overlap(said, golds, answer.HOTPOT),
-        "f1[musique]": lambda said, golds: answer.token_overlap(said, golds, answer.MUSIQUE),
+        "f1[hotpot]": lambda prediction, golds: answer.token_overlap(prediction, golds, answer.HOTPOT),
+        "f1[musique]": lambda prediction, golds: answer.token_overlap(prediction, golds, answer.MUSIQUE),
         "acc[substring]": answer.cover_substring,
         "acc[token]": answer.cover_tokens,
         "acc[labels]": answer.cover_labels,
@@ -66,16 +66,16 @@ def metrics() -> dict[str, Callable[[str, Sequence[str]], Any]]:
 def _score(job: tuple[str, list[Pair]]) -> int:
     name, chunk = job
     metric = metrics()[name]
-    for said, golds in chunk:
-        metric(said, golds)
+    for prediction, golds in chunk:
+        metric(prediction, golds)
     return len(chunk)
 
 
 def measure(chosen: Sequence[Pair], *, cores: int, rounds: int) -> dict[str, dict[str, int]]:
-    """Return pairs per second of each metric: the median of `rounds` rounds, on one core and on `cores`."""
-    found = {}
+    """Return pairs per second of each metric, the median of `rounds` rounds, on one core and on `cores`."""
+    speeds = {}
     with ProcessPoolExecutor(cores) as pool:
-        list(pool.map(_score, [("em", list(chosen[:10]))] * cores))  # the processes start and import
+        list(pool.map(_score, [("em", list(chosen[:10]))] * cores))  # starts the processes and their imports
         for name in metrics():
             parts = [list(chosen[start::cores]) for start in range(cores)]
             alone, together = [], []
@@ -86,14 +86,14 @@ def measure(chosen: Sequence[Pair], *, cores: int, rounds: int) -> dict[str, dic
                 start = time.perf_counter()
                 list(pool.map(_score, [(name, part) for part in parts]))
                 together.append(len(chosen) / (time.perf_counter() - start))
-            found[name] = {"one_core": round(median(alone)), "all_cores": round(median(together))}
-    return found
+            speeds[name] = {"one_core": round(median(alone)), "all_cores": round(median(together))}
+    return speeds
 
 
 def main() -> None:
-    """Measure, print, and write what was found."""
+    """Measure, print, and write the result file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the folder with the development data")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
     parser.add_argument("--pairs", type=int, default=20_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
@@ -108,7 +108,7 @@ def main() -> None:
         from experiments.runs.files import write_json
         from experiments.runs.provenance import provenance
 
-        found = {
+        record = {
             **provenance("experiments.benchmarks.metrics_speed"),
             "what": "answer metrics, pairs per second (median of rounds)",
             "pairs": len(chosen),
@@ -119,7 +119,7 @@ def main() -> None:
             "bar": BAR,
             "pairs_per_second": speeds,
         }
-        write_json(arguments.out, found)
+        write_json(arguments.out, record)
 
 
 if __name__ == "__main__":

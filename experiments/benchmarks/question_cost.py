@@ -1,10 +1,10 @@
-"""What one question costs with each of the four papers' programs: tokens, LM calls, sequential rounds.
+"""Cost of one question with each of the four papers' programs: tokens, LM calls, sequential rounds.
 
     python -m experiments.benchmarks.question_cost
 
 All programs, with the knobs of their papers, answer the same questions of the simulated world over one BM25 index. The
-picture is a histogram of tokens per question as in GenGround's Figure 6; for RetroRAG, questions for which inferential
-evidence was made stand apart, as its own Figure 6 groups them. Costs count every LM call; the reply cache is off.
+picture is a histogram of tokens per question as in GenGround's Figure 6; for RetroRAG, questions with inferential
+evidence are a separate group, as in its own Figure 6. Costs count every LM call; the reply cache is off.
 """
 
 import argparse
@@ -28,28 +28,28 @@ from signatures.types import Retriever
 
 PROGRAMS = ("genground", "cov_rag", "self_completion", "retro_rag")
 COSTS = ("tokens", "calls", "rounds")
-MADE = "inferential_evidence"
+INFERENTIAL = "inferential_evidence"
 RESULTS = Path("experiments/results")
 
 
-def spend(name: str, retrieve: Retriever, questions: list[Question], connection: Connection) -> list[dict[str, Any]]:
-    """Return the costs of each question with one program, with the groups it falls into."""
+def costs_of(name: str, retrieve: Retriever, questions: list[Question], connection: Connection) -> list[dict[str, Any]]:
+    """Return the costs of each question with one program, and its group."""
     program, rows = build(name, retrieve), []
     with connection.use():
         for question in questions:
             with metered() as meter:
                 prediction = program(question=question.question)
             tokens = meter.prompt_tokens + meter.completion_tokens
-            made = prediction.details.get(MADE)
-            rows.append({"tokens": tokens, "calls": meter.calls, "rounds": meter.rounds, MADE: made})
+            inferential = prediction.details.get(INFERENTIAL)
+            rows.append({"tokens": tokens, "calls": meter.calls, "rounds": meter.rounds, INFERENTIAL: inferential})
         bound = program.max_calls()
     if max(row["calls"] for row in rows) > bound:
-        raise AssertionError(f"{name} made more LM calls than the {bound} it promises.")
+        raise AssertionError(f"{name} made more LM calls than its bound of {bound}.")
     return rows
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return mean, interval, least and most of each cost."""
+    """Return mean, interval, minimum and maximum of each cost."""
     return {
         cost: {
             **mean_of([float(row[cost]) for row in rows]).as_dict(),
@@ -61,13 +61,13 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def groups(rows: dict[str, list[dict[str, Any]]]) -> dict[str, list[int]]:
-    """Return the tokens of the histogram's groups: each program, RetroRAG's questions in two."""
-    found: dict[str, list[int]] = {}
+    """Return the tokens per question of each group of the histogram: one per program, two for RetroRAG."""
+    tokens: dict[str, list[int]] = {}
     for name, costs in rows.items():
         for row in costs:
-            kind = "" if row[MADE] is None else ", inferences made" if row[MADE] else ", none made"
-            found.setdefault(name + kind, []).append(int(row["tokens"]))
-    return found
+            kind = "" if row[INFERENTIAL] is None else ", inferences made" if row[INFERENTIAL] else ", none made"
+            tokens.setdefault(name + kind, []).append(int(row["tokens"]))
+    return tokens
 
 
 def main() -> None:
@@ -84,7 +84,7 @@ def main() -> None:
         build_index(passages, Path(folder) / "index", retriever="bm25")
         retrieve, questions = open_index(Path(folder) / "index"), read_questions(path)
         connection = connect_any(f"simulated:{arguments.seed}", cache=False)
-        rows = {name: spend(name, retrieve, questions, connection) for name in PROGRAMS}
+        rows = {name: costs_of(name, retrieve, questions, connection) for name in PROGRAMS}
     record = {
         **provenance("experiments.benchmarks.question_cost", connection),
         "questions": len(questions),
@@ -93,9 +93,10 @@ def main() -> None:
     write_json(arguments.out, portable(record))
     picture = token_histogram(groups(rows), arguments.out.with_suffix(".png"), title="Tokens per question")
     for name in PROGRAMS:
-        told = record["programs"][name]
+        program = record["programs"][name]
         costs = ", ".join(
-            f"{cost} {told[cost]['mean']:.0f} ({told[cost]['least']} to {told[cost]['most']})" for cost in COSTS
+            f"{cost} {program[cost]['mean']:.0f} ({program[cost]['least']} to {program[cost]['most']})"
+            for cost in COSTS
         )
         print(f"{name:16} {costs}")
     print(f"Written: {arguments.out} and {picture}", file=sys.stderr)

@@ -1,22 +1,22 @@
-"""What our layer costs: `many` against the engines called directly, on the same index.
+"""Overhead of our retrieval layer: `many` relative to the engines called directly, on the same index.
 
     python -m experiments.benchmarks.retrieval_overhead INDEX QUESTIONS [QUESTIONS ...]
 
 INDEX is a hybrid index of at least 10,000 passages, each QUESTIONS a `questions.jsonl`. Runs are paired and interleaved
-in one process: direct, ours, ours, direct, direct, ours, ... Every pair asks a batch of questions that no other pair
-asks, so no answer is served from an earlier round. Printed is the median of the paired ratios ours / direct;
-1.3 is the bar. "Directly" means:
+in one process: direct, ours, ours, direct, direct, ours, ... Every pair uses its own batch of questions, so that no
+result comes from an earlier round. The median of the paired ratios ours / direct is printed; the bar is 1.3. "Direct"
+means:
 
 - `bm25`: tantivy searched with queries made of the same words, and id, title and text read back from tantivy's own
-  stored fields. The bar is held to this one, since both sides hand over the same thing. The index with stored fields is
-  built in a temporary folder, with the same analyzer and the same searched fields as ours.
-- `bm25, rows`: the same search on our index, hits read back as row numbers. Ours still delivers whole passages, so this
-  shows what searching and delivering cost together; it is reported, not held to the bar.
-- `dense`, `hybrid`: sentence-transformers and a FAISS `IndexFlatIP` (and tantivy) giving row numbers, query encoding
-  included on both sides.
+  stored fields. The bar applies to this one, because both sides return the same. The index with stored fields is built
+  in a temporary folder, with the same analyzer and the same searched fields as ours.
+- `bm25, rows`: the same search on our index, which returns row numbers. Ours returns complete passages, so this shows
+  the cost of searching and reading passages together; it is reported, but the bar does not apply.
+- `dense`, `hybrid`: sentence-transformers and a FAISS `IndexFlatIP` (and tantivy), which return row numbers; both sides
+  include query encoding.
 
-The direct sides make every clause anew, as the engine's users do; ours keeps the clauses of words it met in
-earlier batches of the same line.
+The direct sides build every clause again, as users of the engine do; ours caches the clauses of words from earlier
+batches of the same line.
 """
 
 import argparse
@@ -28,18 +28,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from tantivy import (
-    DocAddress,
-    Document,
-    Filter,
-    Index,
-    Occur,
-    Query,
-    SchemaBuilder,
-    Searcher,
-    TextAnalyzerBuilder,
-    Tokenizer,
-)
+import tantivy
+from tantivy import Filter, Query
 
 from corpora.index.open import open_index
 from corpora.questions import read_questions
@@ -53,56 +43,56 @@ Batch = Callable[[list[str]], object]
 
 def build_with_stored_fields(index: Path, folder: Path) -> None:
     """Write a tantivy index of the passages of `index` into `folder` (empty): ours, plus stored id, title and text."""
-    schema = SchemaBuilder()
-    for field in ("id", "text"):  # "raw": kept to be read back, not to be searched
+    schema = tantivy.SchemaBuilder()
+    for field in ("id", "text"):  # "raw": stored, not searched
         schema.add_text_field(field, stored=True, tokenizer_name="raw", index_option="basic")
     schema.add_text_field("title", stored=True, tokenizer_name=ANALYZER, index_option="freq")
     schema.add_text_field("all", tokenizer_name=ANALYZER, index_option="freq")
-    opened = Index(schema.build(), path=str(folder), reuse=False)
-    analyzer = TextAnalyzerBuilder(Tokenizer.simple()).filter(Filter.remove_long(40))
+    opened = tantivy.Index(schema.build(), path=str(folder), reuse=False)
+    analyzer = tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.simple()).filter(Filter.remove_long(40))
     opened.register_tokenizer(ANALYZER, analyzer.filter(Filter.lowercase()).filter(Filter.stemmer("english")).build())
     writer = opened.writer(heap_size=128_000_000, num_threads=1)
     store = PassageStore(index)
     for passage in store.passages(np.arange(len(store)), np.zeros(len(store))):
         both = f"{passage.title}\n{passage.text}"
         fields = {"id": passage.id, "title": passage.title, "text": passage.text, "all": both}
-        writer.add_document(Document(**{name: [value] for name, value in fields.items()}))
+        writer.add_document(tantivy.Document(**{name: [value] for name, value in fields.items()}))
     writer.commit()
     writer.wait_merging_threads()
 
 
-def _searching(folder: Path, k: int) -> tuple[Searcher, Callable[[str], list[DocAddress]]]:
-    """Return a searcher and a function that gives the addresses of the `k` best for one query."""
-    opened = Index.open(str(folder))
+def _searching(folder: Path, k: int) -> tuple[tantivy.Searcher, Callable[[str], list[tantivy.DocAddress]]]:
+    """Return a searcher and a function that returns the addresses of the `k` best documents for a query."""
+    opened = tantivy.Index.open(str(folder))
     searcher, schema = opened.searcher(), opened.schema
 
-    def search(query: str) -> list[DocAddress]:
+    def search(query: str) -> list[tantivy.DocAddress]:
         clauses = []
         for word in query_stems(query):
             title = Query.term_query(schema, "title", word, index_option="freq")
-            clauses.append((Occur.Should, Query.term_query(schema, "all", word, index_option="freq")))
-            clauses.append((Occur.Should, Query.boost_query(title, 0.5)))
+            clauses.append((tantivy.Occur.Should, Query.term_query(schema, "all", word, index_option="freq")))
+            clauses.append((tantivy.Occur.Should, Query.boost_query(title, 0.5)))
         return [address for _, address in searcher.search(Query.boolean_query(clauses), k, count=False).hits]
 
     return searcher, search
 
 
 def rows_directly(index: Path, k: int) -> Batch:
-    """Return a function that searches a batch with nothing but tantivy and gives row numbers."""
+    """Return a function that searches a batch with tantivy alone and returns row numbers."""
     searcher, search = _searching(index / "bm25", k)
     return lambda queries: [searcher.fast_field_values("row", search(query)) for query in queries]
 
 
 def passages_directly(folder: Path, k: int) -> Batch:
-    """Return a function that searches a batch with nothing but tantivy and gives (id, title, text).
+    """Return a function that searches a batch with tantivy alone and returns (id, title, text).
 
     Args:
-        folder: What `build_with_stored_fields` wrote.
+        folder: Index written by `build_with_stored_fields`.
         k: Passages per query.
     """
     searcher, search = _searching(folder, k)
 
-    def read(address: DocAddress) -> tuple[object, object, object]:
+    def read(address: tantivy.DocAddress) -> tuple[object, object, object]:
         document = searcher.doc(address)
         return document.get_first("id"), document.get_first("title"), document.get_first("text")
 
@@ -110,7 +100,7 @@ def passages_directly(folder: Path, k: int) -> Batch:
 
 
 def dense_directly(index: Path, k: int) -> Batch:
-    """Return a function that searches a batch with nothing but sentence-transformers and FAISS."""
+    """Return a function that searches a batch with sentence-transformers and FAISS alone."""
     import faiss
     from sentence_transformers import SentenceTransformer
 
@@ -126,13 +116,13 @@ def dense_directly(index: Path, k: int) -> Batch:
 
 
 def both_directly(index: Path, k: int) -> Batch:
-    """Return a function that runs the two engines one after the other, to the depth the hybrid needs."""
+    """Return a function that runs the two engines one after the other, to the depth that the hybrid uses."""
     words, vectors = rows_directly(index, k), dense_directly(index, k)
     return lambda queries: (words(queries), vectors(queries))
 
 
 def paired_ratios(direct: Batch, ours: Batch, batches: list[list[str]]) -> tuple[list[float], float, float]:
-    """Return the ratios ours / direct of each batch but the first, and the median seconds of both.
+    """Return the ratio ours / direct of each batch but the first, and the median seconds of both.
 
     The first batch loads models; after it the order alternates.
     """
@@ -156,7 +146,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=100, help="queries per batch")
     parser.add_argument("--only", choices=["bm25", "dense", "hybrid"])
     arguments = parser.parse_args()
-    queries = [one.question for path in arguments.questions for one in read_questions(path)]
+    queries = [question.question for path in arguments.questions for question in read_questions(path)]
     random.Random(0).shuffle(queries)
     size = arguments.batch
     batches = [queries[start : start + size] for start in range(0, len(queries) - size + 1, size)]
@@ -166,13 +156,13 @@ def main() -> None:
         for name in (arguments.only,) if arguments.only else ("bm25", "dense", "hybrid"):
             for label, make in _directly(name, arguments.index, Path(folder)).items():
                 for k in (5, 10, 20):
-                    # Opened anew: it keeps clauses of words it has met, and every line asks the same questions.
+                    # A new retriever has an empty cache of clauses; every line uses the same questions.
                     retrieve = open_index(arguments.index, retriever=name)
                     print(_line(label, k, batches, make(k), retrieve), flush=True)
 
 
 def _directly(name: str, index: Path, folder: Path) -> dict[str, Callable[[int], Batch]]:
-    """Return what a retriever is compared with: label of the line -> maker of the direct side for a depth."""
+    """Return the direct sides of a retriever: label of the line -> function from a depth to the direct side."""
     if name == "dense":
         return {name: lambda k: dense_directly(index, k)}
     if name == "hybrid":
@@ -182,10 +172,10 @@ def _directly(name: str, index: Path, folder: Path) -> dict[str, Callable[[int],
 
 
 def _line(name: str, k: int, batches: list[list[str]], direct: Batch, retrieve: IndexRetriever) -> str:
-    ratios, theirs, ours = paired_ratios(direct, lambda batch: retrieve.many(batch, k), batches)
-    each = 1000 / len(batches[0])
+    ratios, direct_seconds, our_seconds = paired_ratios(direct, lambda batch: retrieve.many(batch, k), batches)
+    direct_ms, our_ms = (1000 * seconds / len(batches[0]) for seconds in (direct_seconds, our_seconds))
     return (
-        f"| {name} | {k} | {len(ratios)} x {len(batches[0])} | {theirs * each:.2f} | {ours * each:.2f} | "
+        f"| {name} | {k} | {len(ratios)} x {len(batches[0])} | {direct_ms:.2f} | {our_ms:.2f} | "
         f"{statistics.median(ratios):.2f} | {min(ratios):.2f} | {max(ratios):.2f} |"
     )
 

@@ -2,10 +2,10 @@
 
     python -m experiments.benchmarks.retrieval_recall --data ../shared/data
 
-Converts the files of SOURCES under `--data`, pools all their passages, indexes them once (`--work`, taken up again when
-it stands there) and writes recall@2, recall@5 and all-gold@5 with 95 % bootstrap intervals to `--out`. All files of a
-set count towards its one line. Paragraphs that are equal up to white space in title and text are one passage, so gold
-is not split between twins; other revisions of an article stay passages of their own.
+Converts the files of SOURCES under `--data`, pools all their passages, indexes them once in `--work` (resumed if the
+index exists) and writes recall@2, recall@5 and all-gold@5 with 95 % bootstrap intervals to `--out`. All files of a set
+count towards its one line. Paragraphs that are equal up to white space in title and text are one passage, so that gold
+is not split between duplicates; other revisions of an article remain separate passages.
 """
 
 import argparse
@@ -43,7 +43,7 @@ METRICS = {"recall@2": (recall_at, 2), "recall@5": (recall_at, 5), "all_gold@5":
 
 
 def gather(data: Path, work: Path) -> tuple[Path, dict[str, list[Question]], dict[str, Any]]:
-    """Convert and pool; return the corpus, the questions of each set (each question once) and the counts."""
+    """Convert and pool; return the corpus, the distinct questions of each set, and the counts."""
     questions: dict[str, dict[str, Question]] = {name: {} for name in SOURCES}
     passages: list[Path] = []
     counts: dict[str, Any] = {}
@@ -58,21 +58,21 @@ def gather(data: Path, work: Path) -> tuple[Path, dict[str, list[Question]], dic
                     questions[name].setdefault(question.id, question)
     corpus = work / "passages.jsonl"
     counts["pool"] = pool(passages, corpus, overwrite=True)
-    return corpus, {name: list(found.values()) for name, found in questions.items()}, counts
+    return corpus, {name: list(by_id.values()) for name, by_id in questions.items()}, counts
 
 
 def score(index: Path, corpus: Path, questions: dict[str, list[Question]]) -> dict[str, Any]:
-    """Return for each set the means of each retriever, and the hybrid's paired differences to its parts."""
+    """Return for each set the means of each retriever, and the hybrid's paired differences from bm25 and dense."""
     per_question: dict[str, dict[str, dict[str, list[float | None]]]] = {name: {} for name in questions}
     fingerprints = {}
     for retriever in RETRIEVERS:
         retrieve = open_index(index, corpus, retriever=retriever)
         fingerprints[retriever] = retrieve.fingerprint
-        for name, asked in questions.items():
-            found = retrieve.many([question.question for question in asked], 5)
-            ids = [[passage.id for passage in passages] for passages in found]
+        for name, items in questions.items():
+            rankings = retrieve.many([item.question for item in items], 5)
+            ids = [[passage.id for passage in passages] for passages in rankings]
             per_question[name][retriever] = {
-                metric: [function(read, one.gold_ids, k) for read, one in zip(ids, asked, strict=True)]
+                metric: [function(ranking, item.gold_ids, k) for ranking, item in zip(ids, items, strict=True)]
                 for metric, (function, k) in METRICS.items()
             }
     sets: dict[str, Any] = {}
@@ -112,14 +112,14 @@ def table(result: dict[str, Any]) -> str:
 def main() -> None:
     """Run the experiment with the paths of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder that holds the files of SOURCES")
+    parser.add_argument("--data", type=Path, required=True, help="folder that contains the files of SOURCES")
     parser.add_argument("--work", type=Path, default=Path("indexes/retrieval_recall"))
     parser.add_argument("--out", type=Path, default=Path("experiments/results/retrieval_recall.json"))
     arguments = parser.parse_args()
     corpus, questions, counts = gather(arguments.data, arguments.work)
     folder = arguments.work / "index"
-    begun = (folder / "index.json").exists() or (folder / "build.json").exists()
-    info = build_index(corpus, folder, resume=begun, progress=True)
+    started = (folder / "index.json").exists() or (folder / "build.json").exists()
+    info = build_index(corpus, folder, resume=started, progress=True)
     result = {
         "command": shlex.join(["python", "-m", "experiments.benchmarks.retrieval_recall", *sys.argv[1:]]),
         "corpus_hash": corpus_hash(corpus),

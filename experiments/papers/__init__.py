@@ -1,1 +1,1 @@
-"""Experiments as commands: each file is one, and writes one small file under experiments/results."""
+"""Experiments after the papers, as commands that write their results to experiments/results."""

@@ -1,10 +1,10 @@
-"""What each part of the four papers' programs is worth on the simulated world: every ablation against the whole.
+"""The effect of each part of the four papers' programs on the simulated world: every ablation against the full program.
 
     python -m experiments.papers.mechanisms
 
-All variants answer the same questions over one BM25 index, with the committed dials; the simulated LM gives P(yes) by
-its log-probabilities. Differences are exact match of the variant minus that of the whole, with 95 % paired bootstrap
-intervals. The mechanism tests hold the claims; this prints the numbers behind them, whichever way they point.
+All variants answer the same questions over one BM25 index, with the committed dials; P(yes) comes from the simulated
+LM's log-probabilities. Differences are exact match of the variant minus that of the full program, with 95 % paired
+bootstrap intervals. The mechanism tests check the papers' claims; this prints the numbers behind them.
 """
 
 import sys
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
     from signatures.types import Retriever
 
-# Program -> name of a variant -> the knobs that make it. The whole, with the knobs of its paper, comes first.
+# Program -> name of a variant -> its knobs. The full program, with the knobs of its paper, is measured first.
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {
     "genground": {
         "w/o deduction": {"deduce": False},
@@ -54,10 +54,10 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__d
 
 @app.command()
 def mechanisms(
-    questions: Annotated[int, typer.Option(help="Questions of the world.", min=30)] = 600,
-    seed: Annotated[int, typer.Option(help="Seed of the world and of the LM.")] = 0,
+    questions: Annotated[int, typer.Option(help="Number of questions.", min=30)] = 600,
+    seed: Annotated[int, typer.Option(help="Seed of the world and the LM.")] = 0,
     out: Annotated[Path, typer.Option(help="The result file.")] = OUT,
-    threads: Annotated[int, typer.Option(help="Questions side by side.", min=1)] = 4,
+    threads: Annotated[int, typer.Option(help="Questions asked in parallel.", min=1)] = 4,
 ) -> None:
     """Measure all variants and write the result file."""
     import tempfile
@@ -73,9 +73,10 @@ def mechanisms(
     with tempfile.TemporaryDirectory() as folder:
         passages, path = generate(Path(folder) / "data", questions=questions, seed=seed)
         build_index(passages, Path(folder) / "index", retriever="bm25")
-        retrieve, asked = open_index(Path(folder) / "index"), read_questions(path)
+        retrieve, generated = open_index(Path(folder) / "index"), read_questions(path)
         programs = {
-            name: _study(name, variants, retrieve, asked, connection, threads) for name, variants in VARIANTS.items()
+            name: _measure_program(name, variants, retrieve, generated, connection, threads)
+            for name, variants in VARIANTS.items()
         }
     record = {
         **provenance("experiments.papers.mechanisms", connection),
@@ -86,55 +87,54 @@ def mechanisms(
     typer.echo(f"Written: {out}", err=True)
 
 
-def _study(
+def _measure_program(
     name: str,
     variants: Mapping[str, dict[str, Any]],
     retrieve: "Retriever",
-    asked: "list[Question]",
+    questions: "list[Question]",
     connection: "Connection",
     threads: int,
 ) -> dict[str, Any]:
-    """Return the whole's score and cost, and each variant's with its difference from the whole; print both."""
+    """Return score and cost of the full program and of each variant, with the paired difference; print them."""
     from experiments.analysis.statistics import mean_of, paired
     from experiments.analysis.summary import percent
 
-    scores, cost = _ask(name, {}, retrieve, asked, connection, threads)
+    scores, cost = _measure(name, {}, retrieve, questions, connection, threads)
     whole = mean_of(scores)
     typer.echo(f"{name:16} {'whole':27} {percent(whole.mean)}  {cost['calls']:.1f} calls a question")
-    told: dict[str, Any] = {"whole": {"em": whole.as_dict(), **cost}}
+    result: dict[str, Any] = {"whole": {"em": whole.as_dict(), **cost}}
     for variant, knobs in variants.items():
-        other, its_cost = _ask(name, knobs, retrieve, asked, connection, threads)
-        mean, difference = mean_of(other), paired(scores, other)
-        told[variant] = {"knobs": knobs, "em": mean.as_dict(), **its_cost, "minus_whole": difference.as_dict()}
-        ends = f"[{percent(difference.low)}, {percent(difference.high)}]"
+        variant_scores, variant_cost = _measure(name, knobs, retrieve, questions, connection, threads)
+        mean, difference = mean_of(variant_scores), paired(scores, variant_scores)
+        result[variant] = {"knobs": knobs, "em": mean.as_dict(), **variant_cost, "minus_whole": difference.as_dict()}
+        interval = f"[{percent(difference.low)}, {percent(difference.high)}]"
         typer.echo(
-            f"{'':16} {variant:27} {percent(mean.mean)}  {its_cost['calls']:.1f} calls a question  "
-            f"{percent(difference.difference)} {ends}"
+            f"{'':16} {variant:27} {percent(mean.mean)}  {variant_cost['calls']:.1f} calls a question  "
+            f"{percent(difference.difference)} {interval}"
         )
-    return told
+    return result
 
 
-def _ask(
+def _measure(
     name: str,
     knobs: Mapping[str, Any],
     retrieve: "Retriever",
-    asked: "list[Question]",
+    questions: "list[Question]",
     connection: "Connection",
     threads: int,
 ) -> tuple[list[float], dict[str, float]]:
-    """Return exact match per question, and the mean calls, rounds and tokens of a question."""
-    from experiments.pipeline.run_question import ask
+    """Return exact match per question, and the mean calls, rounds and tokens per question."""
+    from experiments.pipeline.run_question import run_question
+    from experiments.runs.config import RunConfig
     from optimizers.examples import to_examples
-    from optimizers.metrics.catalog import get_metric
     from programs.catalog import build
     from programs.parts.fanout import fanout
 
-    program, metric = build(name, retrieve, **knobs), get_metric("em")
-    asks = [partial(ask, program, example, connection=connection, metrics=[metric]) for example in to_examples(asked)]
+    ask = partial(run_question, build(name, retrieve, **knobs), config=RunConfig(metrics=["em"]), connection=connection)
     rows = []
-    for row, cause in fanout(asks, width=threads):
-        if cause is not None:
-            raise cause
+    for row, error in fanout([partial(ask, example) for example in to_examples(questions)], width=threads):
+        if error is not None:
+            raise error
         rows.append(row)
     cost = {name: sum(row[name] for row in rows) / len(rows) for name in ("calls", "rounds")}
     cost["tokens"] = sum(row["prompt_tokens"] + row["completion_tokens"] for row in rows) / len(rows)

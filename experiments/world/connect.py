@@ -1,5 +1,6 @@
-"""`connect` for every LM id, the simulated LM among them: programs cannot know it, experiments can."""
+"""`connect` for every LM id, including the simulated LM, which `programs` may not import."""
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from programs.lms.budget import Budget
@@ -16,11 +17,11 @@ def connect_any(lm_id: str = "embedded", **settings: Any) -> Connection:
 
     Args:
         lm_id: `simulated` (remembers the world of seed 0), `simulated:SEED`, or any id `connect` takes.
-        **settings: Those of `programs.lms.connect.connect`.
+        **settings: Keyword arguments of `programs.lms.connect.connect`.
 
     Raises:
-        UserError: The id has no known form, or a setting does not suit the LM.
-        TypeError: A setting has no known name.
+        UserError: The id is malformed, or the LM does not support a setting.
+        TypeError: A setting is unknown.
     """
     name, _, seed = lm_id.partition(":")
     if name != SIMULATED:
@@ -29,46 +30,48 @@ def connect_any(lm_id: str = "embedded", **settings: Any) -> Connection:
         except UnknownLM as error:
             raise UnknownLM(f"{error} Or: simulated, simulated:SEED.") from None
     if not (seed.isdecimal() or lm_id == SIMULATED):
-        raise UserError(f"Unknown LM {lm_id!r}: write simulated, or simulated:SEED with a whole number from 0.")
+        raise UserError(f"Unknown LM {lm_id!r}: use simulated, or simulated:SEED with a whole number from 0.")
     if settings.pop("api_base", None) is not None or settings.pop("api_key_env", None) is not None:
-        raise UserError("The simulated LM runs in this process: leave out --api-base and --api-key-env.")
-    return _simulated(lm_id, int(seed or 0), **settings)
+        raise UserError("The simulated LM runs in this process: omit --api-base and --api-key-env.")
+    return _simulated(lm_id, int(seed or 0), _Settings(**settings))
 
 
-def _simulated(
-    lm_id: str,
-    seed: int,
-    *,
-    temperature: float | None = 0.0,
-    max_tokens: int | Literal["auto"] | None = "auto",
-    cache: bool = True,
-    budget: Budget | None = None,
-    retries: int = 3,
-    context_size: int | None = None,
-    probability_mode: Literal["auto", "logprobs", "samples", "verbalised"] = "auto",
-    model_type: Literal["chat"] = "chat",
-) -> Connection:
-    """Connect the simulated LM; replies are cached under its name, which changes with seed, dials and rules."""
+@dataclass(frozen=True)
+class _Settings:
+    """The settings of `programs.lms.connect.connect` that the simulated LM supports."""
+
+    temperature: float | None = 0.0
+    max_tokens: int | Literal["auto"] | None = "auto"
+    cache: bool = True
+    budget: Budget | None = None
+    retries: int = 3
+    context_size: int | None = None
+    probability_mode: Literal["auto", "logprobs", "samples", "verbalised"] = "auto"
+    model_type: Literal["chat"] = "chat"
+
+
+def _simulated(lm_id: str, seed: int, settings: _Settings) -> Connection:
+    """Return a connection to the simulated LM; its name, under which replies are cached, contains its fingerprint."""
     from experiments.world.simulated import SimulatedEngine
     from programs.lms.adapter import ChatForm
     from programs.lms.caches import use_reply_cache
     from programs.lms.metered import metered_lm
 
-    if cache:
+    if settings.cache:
         use_reply_cache()
     engine = SimulatedEngine(seed)
-    max_tokens = MAX_TOKENS if max_tokens == "auto" else max_tokens
+    max_tokens = MAX_TOKENS if settings.max_tokens == "auto" else settings.max_tokens
     lm = metered_lm(
         f"{SIMULATED}/{engine.fingerprint}",
         engine=engine,
-        budget=budget,
-        temperature=temperature,
+        budget=settings.budget,
+        temperature=settings.temperature,
         max_tokens=max_tokens,
-        cache=cache,
-        num_retries=retries,
-        model_type=model_type,
+        cache=settings.cache,
+        num_retries=settings.retries,
+        model_type=settings.model_type,
     )
-    size = context_size or CONTEXT_SIZE
-    mode = "logprobs" if probability_mode == "auto" else probability_mode
+    size = settings.context_size or CONTEXT_SIZE
+    mode = "logprobs" if settings.probability_mode == "auto" else settings.probability_mode
     adapter = ChatForm(context_size=size, reply_tokens=max_tokens or MAX_TOKENS, probability_mode=mode)
     return Connection(lm_id, lm, adapter, size, mode, sha256_text(engine.fingerprint))

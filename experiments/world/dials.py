@@ -14,7 +14,7 @@ DIALS_FILE = Path(__file__).parent / "dials.toml"
 
 @dataclass(frozen=True)
 class Dials:
-    """All dials, named section_name; `dials.toml` says what each one means and why it stands where it does."""
+    """All dials, named section_name; `dials.toml` documents the meaning and the value of each."""
 
     memory_wrong: float
     memory_unknown: float
@@ -45,12 +45,12 @@ class Dials:
     demonstrations_composition: float
     sampling_spread: float
 
-    def turned(self, **values: float) -> "Dials":
-        """Return these dials with some of them set anew: for tests of single mechanisms."""
+    def with_values(self, **values: float) -> "Dials":
+        """Return a copy with some dials changed, for tests of single mechanisms."""
         return replace(self, **values)
 
     def fingerprint(self) -> str:
-        """Return twelve hexadecimal digits that change with any dial."""
+        """Return twelve hexadecimal digits of a hash of all dials."""
         return sha256_text(repr(sorted(asdict(self).items())))[:12]
 
 
@@ -59,7 +59,7 @@ def read_dials(path: Path = DIALS_FILE) -> Dials:
     """Return the dials of a file.
 
     Raises:
-        UserError: A dial is missing, unknown, or no number from 0 to 1 (weights: from 0).
+        UserError: A dial is missing or unknown, or its value is not a number from 0 to 1 (weights: from 0).
     """
     sections: dict[str, dict[str, Any]] = tomllib.loads(path.read_text(encoding="utf-8"))
     values = {f"{section}_{name}": value for section, dials in sections.items() for name, value in dials.items()}
@@ -70,4 +70,4 @@ def read_dials(path: Path = DIALS_FILE) -> Dials:
     try:
         return Dials(**values)
     except TypeError as error:
-        raise UserError(f"{path.name} does not hold exactly the known dials: {error}.") from error
+        raise UserError(f"{path.name} must contain exactly the known dials: {error}.") from error

@@ -1,8 +1,7 @@
-"""The language of the world's questions: from plan to words and from words back to plan.
+"""The grammar of the world's questions: rendering a plan as a question and parsing a question into a plan.
 
-A plan is what a question asks for, as a tree: `Name` is an entity, `Fact` the value of a relation of what another
-node stands for, and `Pair` compares two nodes. The simulated LM understands questions by parsing them like this; no
-list of questions is kept anywhere.
+A plan is a tree: `Name` is an entity, `Fact` the value that a relation has for another node, and `Comparison` compares
+two facts. The simulated LM understands questions by parsing them; there is no list of questions.
 """
 
 import functools
@@ -17,22 +16,22 @@ from signatures.text import normalize_answer
 
 @dataclass(frozen=True)
 class Name:
-    """An entity as the question names it."""
+    """An entity, by the name in the question."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Fact:
-    """The value that relation `relation` has for what `of` stands for."""
+    """The value of relation `relation` for the entity of the node `of`."""
 
     relation: str
     of: "Name | Fact"
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Two nodes compared: which of them came earlier, or whether they share a value."""
+class Comparison:
+    """A comparison of two facts: which of them is earlier, or whether they have the same value."""
 
     kind: Literal["earlier", "same"]
     left: Fact
@@ -40,22 +39,22 @@ class Pair:
 
 
 Node = Name | Fact
-Plan = Fact | Pair
+Plan = Fact | Comparison
 Lookup = Callable[[str, str], str | None]
-"""(entity, relation name) -> value, or None where it is not known."""
+"""(entity, relation name) -> value, or None if it is unknown."""
 
 _SLOT = re.compile(r"\\\{[xyab]\\\}")
-_FOLLOWING = re.compile(r"\? .*$")
+_LATER_QUESTIONS = re.compile(r"\? .*$")
 _MAX_DEPTH = 6
 
 
 def key(name: str) -> str:
-    """Return what two spellings of one name share."""
+    """Return the normalised form of a name, equal for all its spellings."""
     return normalize_answer(name)
 
 
 def pattern(template: str) -> re.Pattern[str]:
-    """Return the expression that finds what stands in the slots of a template, case of the first letter aside."""
+    """Return the expression that matches a template and captures its slots; the case of the first letter is ignored."""
     escaped = re.escape(template)
     body = _SLOT.sub(lambda slot: f"(?P<{slot[0][2]}>.+?)", escaped)
     if body[0].isalpha():
@@ -65,7 +64,7 @@ def pattern(template: str) -> re.Pattern[str]:
 
 _QUESTIONS = [(relation.name, pattern(text)) for relation in RELATIONS for text in relation.questions]
 _PHRASES = [(relation.name, pattern(text)) for relation in RELATIONS for text in relation.phrases]
-_PAIRS = [
+_COMPARISONS = [
     (kind, relation.name, pattern(text))
     for relation in RELATIONS
     for kind, text in (("earlier", relation.earlier), ("same", relation.same))
@@ -75,16 +74,16 @@ _PAIRS = [
 
 @functools.lru_cache(maxsize=50_000)
 def parse_question(text: str) -> Plan | None:
-    """Return the plan of a question, or None when it is not a question about this world.
+    """Return the plan of a question, or None if it is not a question about this world.
 
-    Of several questions in a row the first is meant; the others only say what it comes down to.
+    Of several questions in a row only the first is parsed; the others are queries for what it lacks.
     """
-    text = _FOLLOWING.sub("?", " ".join(text.split()))
-    for kind, relation, expression in _PAIRS:
+    text = _LATER_QUESTIONS.sub("?", " ".join(text.split()))
+    for kind, relation, expression in _COMPARISONS:
         if match := expression.fullmatch(text):
             left, right = _parse_node(match["a"]), _parse_node(match["b"])
             if left and right:
-                return Pair(kind, Fact(relation, left), Fact(relation, right))  # type: ignore[arg-type]
+                return Comparison(kind, Fact(relation, left), Fact(relation, right))  # type: ignore[arg-type]
     for relation, expression in _QUESTIONS:
         if (match := expression.fullmatch(text)) and (inner := _parse_node(match["x"])):
             return Fact(relation, inner)
@@ -92,7 +91,7 @@ def parse_question(text: str) -> Plan | None:
 
 
 def _parse_node(text: str, depth: int = 0) -> Node | None:
-    """Return the node of a noun phrase or a name; names start with a capital letter or a digit."""
+    """Return the node of a noun phrase or a name; names start with a capital letter or a digit. None otherwise."""
     for relation, expression in _PHRASES:
         if (match := expression.fullmatch(text)) and depth < _MAX_DEPTH:
             inner = _parse_node(match["x"], depth + 1)
@@ -101,25 +100,25 @@ def _parse_node(text: str, depth: int = 0) -> Node | None:
     return Name(text) if text[:1].isupper() or text[:1].isdigit() else None
 
 
-def phrase(node: Node, choose: Callable[[tuple[str, ...]], str]) -> str:
+def render_phrase(node: Node, choose: Callable[[tuple[str, ...]], str]) -> str:
     """Return the words for a node; `choose` picks one of several phrasings."""
     if isinstance(node, Name):
         return node.text
-    return choose(BY_NAME[node.relation].phrases).format(x=phrase(node.of, choose))
+    return choose(BY_NAME[node.relation].phrases).format(x=render_phrase(node.of, choose))
 
 
-def ask(plan: Plan, choose: Callable[[tuple[str, ...]], str]) -> str:
+def render_question(plan: Plan, choose: Callable[[tuple[str, ...]], str]) -> str:
     """Return the question for a plan; `choose` picks one of several phrasings."""
-    if isinstance(plan, Pair):
+    if isinstance(plan, Comparison):
         relation = BY_NAME[plan.left.relation]
         template = relation.earlier if plan.kind == "earlier" else relation.same
-        return template.format(a=phrase(plan.left.of, choose), b=phrase(plan.right.of, choose))
-    return choose(BY_NAME[plan.relation].questions).format(x=phrase(plan.of, choose))
+        return template.format(a=render_phrase(plan.left.of, choose), b=render_phrase(plan.right.of, choose))
+    return choose(BY_NAME[plan.relation].questions).format(x=render_phrase(plan.of, choose))
 
 
 def facts_of(plan: Plan | Name) -> Iterator[Fact]:
     """Yield every fact a plan needs, inner ones first, left before right."""
-    if isinstance(plan, Pair):
+    if isinstance(plan, Comparison):
         yield from facts_of(plan.left)
         yield from facts_of(plan.right)
     elif isinstance(plan, Fact):
@@ -128,15 +127,15 @@ def facts_of(plan: Plan | Name) -> Iterator[Fact]:
 
 
 def value_of(node: Node, lookup: Lookup) -> str | None:
-    """Return what a node stands for when every fact is looked up; None as soon as one is not known."""
+    """Return the entity or value of a node by looking up every fact; None if one is unknown."""
     if isinstance(node, Name):
         return node.text
     entity = value_of(node.of, lookup)
     return None if entity is None else lookup(entity, node.relation)
 
 
-def next_fact(plan: Plan, lookup: Lookup) -> tuple[str, str] | None:
-    """Return the first (entity, relation) a plan needs and `lookup` does not know; None when all are known."""
+def next_missing_fact(plan: Plan, lookup: Lookup) -> tuple[str, str] | None:
+    """Return the first (entity, relation) of a plan that `lookup` does not know; None if all are known."""
     for fact in facts_of(plan):
         entity = value_of(fact.of, lookup)
         if entity is not None and lookup(entity, fact.relation) is None:
@@ -144,8 +143,8 @@ def next_fact(plan: Plan, lookup: Lookup) -> tuple[str, str] | None:
     return None
 
 
-def compare(plan: Pair, left: str, right: str, lookup: Lookup) -> str | None:
-    """Return a pair's answer from the two values: the name that is earlier, or yes or no."""
+def compare(plan: Comparison, left: str, right: str, lookup: Lookup) -> str | None:
+    """Return the answer of a comparison from its two values: the name of the earlier one, or yes or no."""
     if plan.kind == "same":
         return "yes" if key(left) == key(right) else "no"
     if not (left.isdigit() and right.isdigit()):

@@ -1,4 +1,4 @@
-"""Invented names, made of syllables; many share a part, so that passages about namesakes distract."""
+"""Invented names made of syllables; many share a word, so that passages about namesakes distract."""
 
 import random
 
@@ -11,8 +11,8 @@ _TRADES = "Works Mills Press Pictures Foundry Trading Instruments Optics Glass R
 _SCHOOLS = ("University", "Polytechnic", "Academy", "College")
 
 
-class Namer:
-    """Gives names no other entity has.
+class NameGenerator:
+    """Generates names, each of them once.
 
     Args:
         seed: Seed of the world.
@@ -26,7 +26,7 @@ class Namer:
         self._last = [self._word(2, coda=True) for _ in range(60)]
 
     def name(self, kind: str) -> str:
-        """Return a new name for an entity of a type."""
+        """Return an unused name for an entity of a type."""
         for _ in range(10_000):
             name = self._draw(kind)
             if name not in self._used:

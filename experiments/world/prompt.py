@@ -1,7 +1,7 @@
-"""What the simulated LM sees of a request: nothing but its text.
+"""Parsing the text of a request, the only thing that the simulated LM sees of it.
 
-Read are the instruction, the input blocks of the last user message, the fields asked for with their kinds, the form of
-the reply, and how many demonstrations stand before the task. Nothing else reaches the skills.
+Parsed are the instruction, the input blocks of the last user message, the requested fields with their types, the form
+of the reply, and the number of demonstrations. Nothing else reaches the skills.
 """
 
 import re
@@ -16,8 +16,8 @@ from programs.lms.requests import system_text
 Kind = Literal["text", "bool", "number", "list", "option"]
 
 _HEADER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*$", re.MULTILINE)
-_ASKED_MARKER = re.compile(r"\[\[ ## (\w+) ## \]\]")
-_ASKED_JSON = re.compile(r"JSON object\b.*", re.DOTALL)
+_REQUESTED_MARKER = re.compile(r"\[\[ ## (\w+) ## \]\]")
+_REQUESTED_JSON = re.compile(r"JSON object\b.*", re.DOTALL)
 _BACKTICKED = re.compile(r"`(\w+)`")
 _DESCRIBED = re.compile(r"^(?:- |\d+\. `)(\w+)`? \(([^)]*)\)", re.MULTILINE)
 _ONE_WORD = re.compile(r"one word, yes or no", re.IGNORECASE)
@@ -25,8 +25,8 @@ _LAST_LINE = re.compile(r"\n\n(?=[^\n]*(?:`\[\[ ## |JSON object|one word, yes or
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One field the reply shall hold; `options` are those of a field of kind "option"."""
+class RequestedField:
+    """One field that the reply must contain; `options` are those of a field of kind "option"."""
 
     name: str
     kind: Kind = "text"
@@ -35,45 +35,45 @@ class Asked:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt, understood.
+    """A parsed prompt.
 
     Args:
         instruction: The system text.
-        inputs: Text of every input block by name.
-        asked: The fields to reply with, in order; empty in the one-word form and for a prompt without fields.
+        blocks: Text of every input block by name.
+        requested: The fields to reply with, in order; empty in the one-word form and for a prompt without fields.
         form: How to reply: headers, a JSON object, one word, or plain text.
         demos: Demonstrations before the task.
-        text: Everything shown, which chance depends on.
+        text: The whole text, on which the random draws depend.
     """
 
     instruction: str
-    inputs: dict[str, str]
-    asked: tuple[Asked, ...]
+    blocks: dict[str, str]
+    requested: tuple[RequestedField, ...]
     form: Literal["chat", "json", "word", "plain"]
     demos: int
     text: str
 
 
-def understand(request: Request) -> Prompt:
-    """Return what the text of a request says."""
-    spoken = [(message.role, message.text or "") for message in request.messages]
-    system = system_text(request) + "\n".join(text for role, text in spoken if role in {"system", "developer"})
-    task = next((text for role, text in reversed(spoken) if role == "user"), "")
-    demos = sum(role == "assistant" for role, _ in spoken)
+def parse_request(request: Request) -> Prompt:
+    """Return the parsed text of a request."""
+    messages = [(message.role, message.text or "") for message in request.messages]
+    system = system_text(request) + "\n".join(text for role, text in messages if role in {"system", "developer"})
+    task = next((text for role, text in reversed(messages) if role == "user"), "")
+    demos = sum(role == "assistant" for role, _ in messages)
     task, _, reminder = _split_reminder(task)
-    asked, form = _asked(reminder, system)
-    text = "\n\x1e".join([system, *(f"{role}\x1f{said}" for role, said in spoken)])
-    return Prompt(system, _blocks(task), asked, form, demos, text)
+    requested, form = _requested(reminder, system)
+    text = "\n\x1e".join([system, *(f"{role}\x1f{content}" for role, content in messages)])
+    return Prompt(system, _blocks(task), requested, form, demos, text)
 
 
 def _split_reminder(task: str) -> tuple[str, str, str]:
-    """Return the task, a separator and the closing words that say how to reply."""
+    """Return the task, a separator and the closing instruction on how to reply."""
     cuts = [match.start() for match in _LAST_LINE.finditer(task)]
     return (task[: cuts[-1]], "\n\n", task[cuts[-1] :]) if cuts else (task, "", "")
 
 
 def _blocks(task: str) -> dict[str, str]:
-    """Return the text below each header that has a line of its own; the first of a name counts."""
+    """Return the text below each header line by the header's name; of equal names the first counts."""
     headers = list(_HEADER.finditer(task))
     blocks: dict[str, str] = {}
     for header, following in zip_longest(headers, headers[1:]):
@@ -82,26 +82,28 @@ def _blocks(task: str) -> dict[str, str]:
     return blocks
 
 
-def _asked(reminder: str, system: str) -> tuple[tuple[Asked, ...], Literal["chat", "json", "word", "plain"]]:
+def _requested(
+    reminder: str, system: str
+) -> tuple[tuple[RequestedField, ...], Literal["chat", "json", "word", "plain"]]:
     if _ONE_WORD.search(reminder):
         return (), "word"
     kinds: dict[str, str] = dict(_DESCRIBED.findall(system))
-    names = [name for name in _ASKED_MARKER.findall(reminder) if name != "completed"]
+    names = [name for name in _REQUESTED_MARKER.findall(reminder) if name != "completed"]
     if names:
         return tuple(_field(name, kinds.get(name, "")) for name in dict.fromkeys(names)), "chat"
-    if tail := _ASKED_JSON.search(reminder):
+    if tail := _REQUESTED_JSON.search(reminder):
         names = list(dict.fromkeys(_BACKTICKED.findall(tail[0])))
         return tuple(_field(name, kinds.get(name, "")) for name in names), "json"
     return (), "plain"
 
 
-def _field(name: str, note: str) -> Asked:
+def _field(name: str, note: str) -> RequestedField:
     """Return a field from the words that describe its type, in the project's or in DSPy's own layout."""
     note = note.lower()
     if note.startswith("one of "):
-        return Asked(name, "option", tuple(note.removeprefix("one of ").split(", ")))
+        return RequestedField(name, "option", tuple(note.removeprefix("one of ").split(", ")))
     if note in {"true or false", "bool"}:
-        return Asked(name, "bool")
+        return RequestedField(name, "bool")
     if note in {"whole number", "number", "int", "float"}:
-        return Asked(name, "number")
-    return Asked(name, "list" if "list" in note else "text")
+        return RequestedField(name, "number")
+    return RequestedField(name, "list" if "list" in note else "text")

@@ -1,7 +1,7 @@
-"""The kinds of facts in the simulated world, and the words for them.
+"""The relations of the simulated world, with templates for sentences and questions.
 
-A fact is (head, relation, value); every relation has one value for a head. `{x}` stands for the head, `{y}` for the
-value. The words serve three ends: rendering passages, rendering questions, and understanding both again.
+A fact is (head, relation, value); every relation has one value for a head. `{x}` is the head, `{y}` the value. The
+templates render passages and questions, and parse both.
 """
 
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ YEAR = "year"
 
 @dataclass(frozen=True)
 class Relation:
-    """One kind of fact.
+    """A relation between an entity and a value.
 
     Args:
         name: Unique among the relations.
         heads: Types of entities that have it.
         value: Type of the value: a type of entities, a type of plain names, or `YEAR`.
         statements: Sentences that state it; the first is the canonical one.
-        questions: Questions that ask for it.
-        phrases: Noun phrases that stand for its value inside a longer question; none for years.
-        earlier: For years: the question which of two heads came first, with `{a}` and `{b}`.
-        same: The yes/no question whether two heads share the value; empty where nobody would ask.
+        questions: Questions for its value.
+        phrases: Noun phrases for its value inside a longer question; none for years.
+        earlier: For years: the question which of two heads is earlier, with `{a}` and `{b}`.
+        same: The yes/no question whether two heads share the value; empty for relations without such questions.
     """
 
     name: str
@@ -208,8 +208,8 @@ RELATIONS: tuple[Relation, ...] = (
 
 BY_NAME: dict[str, Relation] = {relation.name: relation for relation in RELATIONS}
 
-# How a passage may speak of its subject after it was named once.
-STAND_INS: dict[str, tuple[str, ...]] = {
+# Words by which a passage refers to its subject after naming it once.
+REFERRING_WORDS: dict[str, tuple[str, ...]] = {
     "person": ("She", "He"),
     "film": ("The film",),
     "book": ("The book",),

@@ -1,16 +1,16 @@
-"""Writing the reply: in the form that was asked for, or now and then in one that cannot be parsed."""
+"""The text of a reply, well-formed or malformed, and its log-probabilities."""
 
 import json
 import math
 
 from dspy.lm15 import TokenLogprob, TopLogprob
 
-from experiments.world.chance import Dice
-from experiments.world.prompt import Asked, Prompt
+from experiments.world.draws import Draws
+from experiments.world.prompt import Prompt, RequestedField
 
 Value = str | bool | float | list[str]
 _TOKENS_PER_WORD = 1.3
-_CERTAINTY = 1e-6  # log-probabilities stay finite
+_LEAST_PROBABILITY = 1e-6  # keeps log-probabilities finite
 
 
 def count_tokens(text: str) -> int:
@@ -18,12 +18,12 @@ def count_tokens(text: str) -> int:
     return max(1, math.ceil(len(text.split()) * _TOKENS_PER_WORD))
 
 
-def write(prompt: Prompt, values: dict[str, Value]) -> str:
-    """Return the reply that holds the asked fields' values in the asked form."""
+def render(prompt: Prompt, values: dict[str, Value]) -> str:
+    """Return the reply with the values of the requested fields, in the form that the prompt asks for."""
     if prompt.form == "json":
-        return json.dumps({field.name: values[field.name] for field in prompt.asked}, ensure_ascii=False)
+        return json.dumps({field.name: values[field.name] for field in prompt.requested}, ensure_ascii=False)
     if prompt.form == "chat":
-        blocks = [f"[[ ## {field.name} ## ]]\n{_plain(values[field.name])}" for field in prompt.asked]
+        blocks = [f"[[ ## {field.name} ## ]]\n{_plain(values[field.name])}" for field in prompt.requested]
         return "\n\n".join([*blocks, "[[ ## completed ## ]]"])
     return "unknown"
 
@@ -36,25 +36,27 @@ def _plain(value: Value) -> str:
     return str(value)
 
 
-def spoil(prompt: Prompt, values: dict[str, Value], dice: Dice) -> str:
-    """Return a reply that its parser must refuse: a lost field, prose, or a choice that was not offered.
+def render_malformed(prompt: Prompt, values: dict[str, Value], draws: Draws) -> str:
+    """Return a reply that cannot be parsed: a field is missing, or the value of a choice is not one of its options.
 
-    With one text field under a header nothing is left to lose, and the parser takes a bare reply for the field; the
-    reply then is small talk, which parses and is simply not an answer.
+    If one text field is requested under a header, the adapter takes any reply for that field; the reply then is small
+    talk, which parses and answers nothing.
     """
     if prompt.form == "json":
-        # Cut before the last field: repairing the brackets cannot bring it back.
-        return write(prompt, values).rpartition(f'"{prompt.asked[-1].name}"')[0] if len(prompt.asked) > 1 else _CHAT
-    broken = [field for field in prompt.asked if field.kind in {"bool", "number", "option"}]
-    if broken and dice.happens(0.5, "spoiled choice"):
-        return write(prompt, {**values, broken[0].name: "that depends"})
-    if len(prompt.asked) > 1:
-        lost: Asked = dice.choose(prompt.asked, "lost field")
-        return write(prompt, values).replace(f"[[ ## {lost.name} ## ]]", f"**{lost.name}**")
-    return _CHAT
+        if len(prompt.requested) == 1:
+            return _SMALL_TALK
+        # Cut before the last field, so that repairing the brackets cannot restore it.
+        return render(prompt, values).rpartition(f'"{prompt.requested[-1].name}"')[0]
+    constrained = [field for field in prompt.requested if field.kind in {"bool", "number", "option"}]
+    if constrained and draws.happens(0.5, "spoiled choice"):
+        return render(prompt, {**values, constrained[0].name: "that depends"})
+    if len(prompt.requested) > 1:
+        lost: RequestedField = draws.choose(prompt.requested, "lost field")
+        return render(prompt, values).replace(f"[[ ## {lost.name} ## ]]", f"**{lost.name}**")
+    return _SMALL_TALK
 
 
-_CHAT = "Certainly! This is an interesting matter, and there are several ways to look at it."
+_SMALL_TALK = "Certainly! This is an interesting matter, and there are several ways to look at it."
 
 
 def word_logprobs(p_yes: float, word: str, top: int) -> tuple[TokenLogprob, ...]:
@@ -62,18 +64,18 @@ def word_logprobs(p_yes: float, word: str, top: int) -> tuple[TokenLogprob, ...]
 
     Args:
         p_yes: Probability of yes in [0, 1].
-        word: The word replied.
-        top: Alternatives shown, at least 0.
+        word: The reply.
+        top: Number of alternatives to return, at least 0.
     """
-    p_yes = min(max(p_yes, _CERTAINTY), 1 - _CERTAINTY)
-    chances = {"yes": math.log(p_yes), "no": math.log(1 - p_yes)}
-    ranked = sorted(chances, key=chances.__getitem__, reverse=True)[:top]
-    shown = tuple(TopLogprob(token=token, logprob=chances[token]) for token in ranked)
-    return (TokenLogprob(token=word, logprob=chances[word], top=shown),)
+    p_yes = min(max(p_yes, _LEAST_PROBABILITY), 1 - _LEAST_PROBABILITY)
+    logprobs = {"yes": math.log(p_yes), "no": math.log(1 - p_yes)}
+    ranked = sorted(logprobs, key=logprobs.__getitem__, reverse=True)[:top]
+    shown = tuple(TopLogprob(token=token, logprob=logprobs[token]) for token in ranked)
+    return (TokenLogprob(token=word, logprob=logprobs[word], top=shown),)
 
 
 def text_logprobs(text: str) -> tuple[TokenLogprob, ...]:
-    """Return flat log-probabilities for a longer reply: this LM measures its doubt in yes/no replies only."""
+    """Return constant log-probabilities for a longer reply; only yes/no replies carry a measured probability."""
     pieces = text.split(" ")
     words = [piece if number == 0 else f" {piece}" for number, piece in enumerate(pieces)]
     return tuple(TokenLogprob(token=word, logprob=-0.1, top=()) for word in words if word)

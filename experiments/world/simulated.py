@@ -1,8 +1,8 @@
-"""The simulated LM: an engine that answers prompts about the simulated world, with the faults its dials give it.
+"""The simulated LM: an engine that answers prompts about the simulated world, with the error rates of its dials.
 
-It sees the prompt's text and nothing else, and what it does follows from the fields asked for and the inputs given:
-a sub-question asked for means taking the next step; passages mean reading; a quote asked for means grounding; and so
-on, whichever program asks. At temperature 0 a reply is a pure function of seed, dials and prompt.
+It sees only the prompt's text. The requested fields and the inputs determine what it does, whichever program asks: a
+requested sub-question means decomposition, passages mean reading, requested evidence means grounding, and so on. At
+temperature 0 a reply is a pure function of seed, dials and prompt.
 """
 
 import functools
@@ -12,32 +12,34 @@ from typing import Any
 
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
-from experiments.world.chance import Dice
 from experiments.world.dials import Dials, read_dials
+from experiments.world.draws import Draws
 from experiments.world.facts import make_world
-from experiments.world.fields import fill
-from experiments.world.prompt import Prompt, understand
-from experiments.world.reply import count_tokens, spoil, text_logprobs, word_logprobs, write
+from experiments.world.output_fields import compute_values
+from experiments.world.prompt import Prompt, parse_request
+from experiments.world.reply import count_tokens, render, render_malformed, text_logprobs, word_logprobs
 from experiments.world.skills.memory import Memory
 from signatures.common.files import sha256_text
 
 
 @functools.cache
-def rules() -> str:
-    """Return eight hexadecimal digits that change with the program text of the simulated LM.
+def code_hash() -> str:
+    """Return eight hexadecimal digits that change with the source of the simulated LM.
 
-    Replies are cached under the model's name; without this, a mended skill would go on giving its old replies.
+    Replies are cached under the model's name, which contains these digits, so that no cached reply outlives a change.
+    No reply depends on them.
     """
-    files = sorted(Path(__file__).parent.rglob("*.py"))
+    folder = Path(__file__).parent
+    files = [file for file in sorted(folder.rglob("*.py")) if file != folder / "connect.py"]
     return sha256_text("\n".join(file.read_text(encoding="utf-8") for file in files))[:8]
 
 
 class SimulatedEngine:
-    """An LM for `dspy.LM(engine=...)`; safe under threads, for nothing in it changes.
+    """An LM for `dspy.LM(engine=...)`; immutable, and so safe under threads.
 
     Args:
-        seed: Of the world it remembers, of its faults and of its chance.
-        dials: Its faults; those of the committed file by default.
+        seed: Seed of the world it remembers and of its random draws.
+        dials: Its error rates; those of the committed file by default.
     """
 
     free = True
@@ -51,55 +53,59 @@ class SimulatedEngine:
 
     @property
     def fingerprint(self) -> str:
-        """Return what tells two simulated LMs apart: seed, dials and rules."""
-        return f"seed{self.seed}-{self.dials.fingerprint()}-{rules()}"
+        """Return the seed and hashes of dials and source, which identify a simulated LM."""
+        return f"seed{self.seed}-{self.dials.fingerprint()}-{code_hash()}"
 
     def complete(self, request: Request) -> Response:
         """Return the reply to one request."""
-        prompt = understand(request)
-        dice = self._dice(request, prompt)
+        prompt = parse_request(request)
+        draws = self._draws(request, prompt)
         logprobs = None
         if prompt.form == "word":
-            p_yes = float(fill(prompt, self._memory, self.dials, dice)["yes"])  # type: ignore[arg-type]
-            text = "yes" if self._threshold(request, dice) < p_yes else "no"
+            p_yes = float(compute_values(prompt, self._memory, self.dials, draws)["yes"])  # type: ignore[arg-type]
+            text = "yes" if self._threshold(request, draws) < p_yes else "no"
             if request.config.logprobs is not None:
                 logprobs = word_logprobs(p_yes, text, request.config.logprobs)
         else:
-            text = self._fields(prompt, dice)
+            text = self._fields(prompt, draws)
             if request.config.logprobs is not None:
                 logprobs = text_logprobs(text)
-        sent, said = count_tokens(prompt.text), count_tokens(text)
+        prompt_tokens, reply_tokens = count_tokens(prompt.text), count_tokens(text)
         return Response(
             id=None,
             model=request.model,
             message=Message.assistant([TextPart(text)]),
             finish_reason="stop",
-            usage=Usage(input_tokens=sent, output_tokens=said, total_tokens=sent + said),
+            usage=Usage(
+                input_tokens=prompt_tokens,
+                output_tokens=reply_tokens,
+                total_tokens=prompt_tokens + reply_tokens,
+            ),
             logprobs=logprobs,
         )
 
-    def _fields(self, prompt: Prompt, dice: Dice) -> str:
-        values = fill(prompt, self._memory, self.dials, dice)
+    def _fields(self, prompt: Prompt, draws: Draws) -> str:
+        values = compute_values(prompt, self._memory, self.dials, draws)
         relief = self.dials.demonstrations_malformed * (1 - 0.5**prompt.demos)
-        if prompt.asked and dice.happens(self.dials.form_malformed * (1 - relief), "malformed"):
-            return spoil(prompt, values, dice)
-        return write(prompt, values)
+        if prompt.requested and draws.happens(self.dials.form_malformed * (1 - relief), "malformed"):
+            return render_malformed(prompt, values, draws)
+        return render(prompt, values)
 
-    def _dice(self, request: Request, prompt: Prompt) -> Dice:
+    def _draws(self, request: Request, prompt: Prompt) -> Draws:
         temperature = request.config.temperature or 0.0
         if temperature <= 0:
-            return Dice(self.seed, prompt.text)
+            return Draws(self.seed, prompt.text)
         spread = min(1.0, temperature) * self.dials.sampling_spread
-        return Dice(self.seed, prompt.text, sample=request.config.seed or 0, spread=spread)
+        return Draws(self.seed, prompt.text, sample=request.config.seed or 0, spread=spread)
 
-    def _threshold(self, request: Request, dice: Dice) -> float:
-        """Return what P(yes) must exceed: a half at temperature 0, else a fresh number for each sampling seed."""
+    def _threshold(self, request: Request, draws: Draws) -> float:
+        """Return the P(yes) above which the reply is yes: 0.5 at temperature 0, else a draw for each sampling seed."""
         if not request.config.temperature:
             return 0.5
-        return dice.roll("sampled word", request.config.seed or 0)
+        return draws.uniform("sampled word", request.config.seed or 0)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "SimulatedEngine":
-        return self  # nothing changes, and optimizers copy whole programs
+        return self  # immutable, and optimizers copy whole programs
 
     def close(self) -> None:
         """Nothing to close."""

@@ -1,1 +1,1 @@
-"""What the simulated LM can do: remember, read, take steps, judge."""
+"""The skills of the simulated LM: recall, reading, decomposition, long answers, judging, verification."""

@@ -1,13 +1,19 @@
-"""Evidence piece by piece: what follows from passages, what contributes, and which claims bear on a question."""
+"""Single pieces of evidence: what follows from passages, what contributes, and which claims concern a question."""
 
 import re
 from collections.abc import Iterator
 
 from experiments.world.grammar import Fact, Name, Plan, facts_of, key, parse_question, value_of
-from experiments.world.inputs import Given
-from experiments.world.prose import Statement, read_sentences
-from experiments.world.skills.mind import UNKNOWN, Mind, Step
-from experiments.world.skills.sources import Source, believed, rivals, sources_of, stating
+from experiments.world.passage_text import Statement, parse_sentences
+from experiments.world.prompt_inputs import PromptInputs
+from experiments.world.skills.prompt_state import UNKNOWN, PromptState, SolvedHop
+from experiments.world.skills.statements import (
+    Source,
+    best_supported,
+    parse_sources,
+    statements_about,
+    statements_of_relation,
+)
 
 _REFUSAL = re.compile(
     r"\b(?:unknown|unclear|undecided|no answer|not (?:known|clear|stated|mentioned|given))\b"
@@ -16,99 +22,102 @@ _REFUSAL = re.compile(
 )
 
 
-def names_in(plan: Plan | None) -> list[str]:
-    """Return the names that a question gives, in order."""
-    named = [fact.of.text for fact in facts_of(plan) if isinstance(fact.of, Name)] if plan else []
-    return list(dict.fromkeys(named))
+def named_entities(plan: Plan | None) -> list[str]:
+    """Return the names in a question, in order."""
+    names = [fact.of.text for fact in facts_of(plan) if isinstance(fact.of, Name)] if plan else []
+    return list(dict.fromkeys(names))
 
 
-def draw_inferences(mind: Mind, given: Given) -> list[str]:
-    """Return what passages say of the given entities, and of those reached from them, as far as the question needs it.
+def draw_inferences(state: PromptState, inputs: PromptInputs) -> list[str]:
+    """Return what passages state of the prompt's entities, and of those reached from them, as the question needs it.
 
-    Each is one sentence. Now and then one does not follow: another's fact is put on the entity, or memory speaks.
+    Each inference is one sentence. With the probability `inferring.wrong` one does not follow: it puts another
+    entity's value on the entity, or a remembered one.
     """
-    if given.plan is None:
+    if inputs.plan is None:
         return []
-    sources = sources_of(given.passages)
-    about = {key(entity) for entity in given.entities or names_in(given.plan)}
+    sources = parse_sources(inputs.passages)
+    entities = {key(entity) for entity in inputs.entities or named_entities(inputs.plan)}
     inferred: dict[tuple[str, str], str] = {}
     sentences: list[str] = []
-    for fact in facts_of(given.plan):
-        entity = value_of(fact.of, lambda *known: inferred.get(known))
-        if entity is None or (isinstance(fact.of, Name) and key(entity) not in about):
+    for fact in facts_of(inputs.plan):
+        entity = value_of(fact.of, lambda *names: inferred.get(names))
+        if entity is None or (isinstance(fact.of, Name) and key(entity) not in entities):
             continue
-        value = _inferred(mind, sources, entity, fact.relation)
+        value = _inferred(state, sources, entity, fact.relation)
         if value is not None:
             inferred[entity, fact.relation] = value
-            sentences.append(Step(entity, fact.relation, value).told())
+            sentences.append(SolvedHop(entity, fact.relation, value).as_sentence())
     return list(dict.fromkeys(sentences))
 
 
-def _inferred(mind: Mind, sources: list[Source], entity: str, relation: str) -> str | None:
-    cause = (entity, relation)
-    if not mind.dice.happens(mind.dials.inferring_wrong, "inference", *cause):
-        found = believed(sources, entity, relation)
-        return found.statement.value if found else None
-    others = rivals([source for source in sources if not stating([source], entity, relation)], relation)
-    if not others:
-        return mind.memory.belief(entity, relation)
-    return mind.dice.choose(others, "rival", *cause, weights=mind.pull(entity, others)).statement.value
+def _inferred(state: PromptState, sources: list[Source], entity: str, relation: str) -> str | None:
+    label = (entity, relation)
+    if not state.draws.happens(state.dials.inferring_wrong, "inference", *label):
+        accepted = best_supported(sources, entity, relation)
+        return accepted.statement.value if accepted else None
+    silent = [source for source in sources if not statements_about([source], entity, relation)]
+    rivals = statements_of_relation(silent, relation)
+    if not rivals:
+        return state.memory.remembered(entity, relation)
+    return state.draws.choose(rivals, "rival", *label, weights=state.rival_weights(entity, rivals)).statement.value
 
 
-def contributes(mind: Mind, given: Given) -> bool | None:
-    """Return whether the evidence on show states a fact that the question or the query needs; None without either.
+def evidence_contributes(state: PromptState, inputs: PromptInputs) -> bool | None:
+    """Return whether the prompt's evidence states a fact that the question or the query needs; None without either.
 
-    Which entity an inner hop leads to is read from the evidence itself, or remembered.
+    The entity that an inner hop leads to is read from the evidence itself, or remembered.
     """
-    plans = _plans(given)
-    sources = sources_of(given.texts["evidence"].splitlines())
+    plans = _plans(inputs)
+    sources = parse_sources(inputs.texts["evidence"].splitlines())
 
     def lookup(entity: str, relation: str) -> str | None:
-        found = believed(sources, entity, relation)
-        return found.statement.value if found else mind.memory.belief(entity, relation)
+        accepted = best_supported(sources, entity, relation)
+        return accepted.statement.value if accepted else state.memory.remembered(entity, relation)
 
     needed = [(value_of(fact.of, lookup), fact.relation) for plan in plans for fact in facts_of(plan)]
-    return any(entity and stating(sources, entity, relation) for entity, relation in needed) if plans else None
+    return any(entity and statements_about(sources, entity, relation) for entity, relation in needed) if plans else None
 
 
-def relevant(given: Given) -> bool | None:
-    """Return whether the claim on show is a fact that the question or the query needs; None without either.
+def claim_is_relevant(inputs: PromptInputs) -> bool | None:
+    """Return whether the prompt's claim is a fact that the question or the query needs; None without either.
 
-    An inner hop that no earlier inference settles may lead to anything, so that a claim about its like may be meant.
+    The entity of an inner hop that no earlier inference answers is open: a claim about any entity fits it.
     """
-    plans = _plans(given)
-    sources = sources_of([], given.listed)
+    plans = _plans(inputs)
+    sources = parse_sources([], inputs.listed_facts)
 
     def lookup(entity: str, relation: str) -> str | None:
-        found = believed(sources, entity, relation)
-        return found.statement.value if found else None
+        accepted = best_supported(sources, entity, relation)
+        return accepted.statement.value if accepted else None
 
-    def bears(claim: Statement, fact: Fact) -> bool:
+    def fits(claim: Statement, fact: Fact) -> bool:
         entity = value_of(fact.of, lookup)
         return fact.relation == claim.relation and (entity is None or key(entity) == key(claim.head))
 
-    claims = list(_claims(given))
-    return any(bears(claim, fact) for claim in claims for plan in plans for fact in facts_of(plan)) if plans else None
+    claims = list(_claims(inputs))
+    return any(fits(claim, fact) for claim in claims for plan in plans for fact in facts_of(plan)) if plans else None
 
 
-def stated(given: Given) -> bool:
-    """Return whether a passage on show states the claim, word for word or in other words."""
-    sources = sources_of(given.passages)
-    claims = list(_claims(given))
+def claim_is_stated(inputs: PromptInputs) -> bool:
+    """Return whether a passage of the prompt states the claim, in any wording."""
+    sources = parse_sources(inputs.passages)
+    claims = list(_claims(inputs))
     return bool(claims) and all(
-        key(claim.value) in {key(found.statement.value) for found in stating(sources, claim.head, claim.relation)}
+        key(claim.value)
+        in {key(item.statement.value) for item in statements_about(sources, claim.head, claim.relation)}
         for claim in claims
     )
 
 
-def commits(reply: str) -> bool:
-    """Return whether a reply gives an answer, right or wrong, and does not say that it has none."""
+def is_definite(reply: str) -> bool:
+    """Return whether a reply gives an answer, right or wrong, instead of saying that it has none."""
     return bool(reply.strip()) and not _REFUSAL.search(reply) and key(reply) != UNKNOWN
 
 
-def _claims(given: Given) -> Iterator[Statement]:
-    return (statement for statement, _ in read_sentences(given.texts["claim"]))
+def _claims(inputs: PromptInputs) -> Iterator[Statement]:
+    return (statement for statement, _ in parse_sentences(inputs.texts["claim"]))
 
 
-def _plans(given: Given) -> list[Plan]:
-    return [plan for plan in (given.plan, parse_question(given.texts.get("query", ""))) if plan]
+def _plans(inputs: PromptInputs) -> list[Plan]:
+    return [plan for plan in (inputs.plan, parse_question(inputs.texts.get("query", ""))) if plan]

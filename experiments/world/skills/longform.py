@@ -2,36 +2,36 @@
 
 import re
 
-from experiments.world.grammar import Pair, Plan
-from experiments.world.prose import CONCLUSION
-from experiments.world.skills.mind import UNKNOWN, Mind, Step
+from experiments.world.grammar import Comparison, Plan
+from experiments.world.passage_text import CONCLUSION
+from experiments.world.skills.prompt_state import UNKNOWN, PromptState, SolvedHop
 from experiments.world.skills.reading import Reader
-from experiments.world.skills.sources import LIST
+from experiments.world.skills.statements import LISTED
 
 _MARK = re.compile(r"^\[(\d+)\]\s")
 
 
-def write_response(mind: Mind, plan: Plan, passages: list[str]) -> tuple[str, list[Step]]:
-    """Return the answer of a plan in sentences, and the steps to it.
+def write_response(state: PromptState, plan: Plan, passages: list[str]) -> tuple[str, list[SolvedHop]]:
+    """Return the answer of a plan in sentences, and its hops.
 
-    Each step is a sentence; one from memory has no mark. A last sentence says what the steps do not: what a comparison
-    comes to, or that there is no answer.
+    Each hop is a sentence; one from memory has no mark. A final sentence states the result of a comparison, or that
+    the answer is unknown.
     """
-    answer, steps = mind.work_out(plan, Reader(mind, passages).find)
+    answer, hops = state.solve(plan, Reader(state, passages).find)
     numbers = [int(mark[1]) for mark in map(_MARK.match, passages) if mark]
-    sentences = [_marked(mind, step, numbers) for step in steps]
-    if isinstance(plan, Pair) or answer == UNKNOWN:
+    sentences = [_cited_sentence(state, hop, numbers) for hop in hops]
+    if isinstance(plan, Comparison) or answer == UNKNOWN:
         sentences.append(CONCLUSION.format(answer=answer))
-    return " ".join(dict.fromkeys(sentences)), steps
+    return " ".join(dict.fromkeys(sentences)), hops
 
 
-def _marked(mind: Mind, step: Step, numbers: list[int]) -> str:
-    """Return a step as a sentence with its mark; now and then the mark points elsewhere."""
-    if step.source in {None, LIST}:
-        return step.told()
-    number = step.source
+def _cited_sentence(state: PromptState, hop: SolvedHop, numbers: list[int]) -> str:
+    """Return a hop as a sentence with its mark, which may be wrong (`citing.wrong_mark`)."""
+    if hop.source in {None, LISTED}:
+        return hop.as_sentence()
+    number = hop.source
     others = [other for other in numbers if other != number]
-    cause = (step.entity, step.relation)
-    if others and mind.dice.happens(mind.dials.citing_wrong_mark, "wrong mark", *cause):
-        number = mind.dice.choose(others, "mark", *cause)
-    return f"{step.told().removesuffix('.')} [{number}]."
+    label = (hop.entity, hop.relation)
+    if others and state.draws.happens(state.dials.citing_wrong_mark, "wrong mark", *label):
+        number = state.draws.choose(others, "mark", *label)
+    return f"{hop.as_sentence().removesuffix('.')} [{number}]."

@@ -1,50 +1,50 @@
-"""Recall: what the simulated LM took from its pretraining, true or not."""
+"""Recall: the facts that the simulated LM has in memory, right or wrong."""
 
-from experiments.world.chance import fraction
 from experiments.world.dials import Dials
+from experiments.world.draws import hashed_uniform
 from experiments.world.facts import World
 from experiments.world.grammar import key
-from experiments.world.prose import share_word
+from experiments.world.passage_text import shares_word
 from experiments.world.relations import BY_NAME, YEAR
 
-_NEAR_YEARS = 9
+_MAX_YEARS_OFF = 9
 
 
 class Memory:
-    """A noisy copy of the world's facts: a belief depends on the seed and the fact alone, so it is always the same.
+    """A noisy copy of the world's facts; what is stored of a fact depends on the seed and the fact alone.
 
     Args:
-        world: What there was to learn.
-        dials: How much of it was learned wrongly or not at all.
+        world: The true facts.
+        dials: Which share of them is stored wrongly or not at all.
     """
 
     def __init__(self, world: World, dials: Dials):
         self._world = world
         self._dials = dials
 
-    def belief(self, entity: str, relation: str) -> str | None:
-        """Return what is believed to be the value of a relation; None where nothing is remembered."""
+    def remembered(self, entity: str, relation: str) -> str | None:
+        """Return the stored value of a relation, right or wrong; None if nothing is stored."""
         truth = self._world.value(entity, relation)
         if truth is None:
             return None
-        cause = (self._world.seed, "memory", key(entity), relation)
-        mark = fraction(*cause)
-        if mark < self._dials.memory_unknown:
+        causes = (self._world.seed, "memory", key(entity), relation)
+        draw = hashed_uniform(*causes)
+        if draw < self._dials.memory_unknown:
             return None
-        if mark < self._dials.memory_unknown + self._dials.memory_wrong:
-            return self._mistake(entity, relation, truth, cause)
+        if draw < self._dials.memory_unknown + self._dials.memory_wrong:
+            return self._wrong_value(entity, relation, truth, causes)
         return truth
 
-    def any_value(self, relation: str, mark: float) -> str:
-        """Return a value of the right kind for a guess; `mark` in [0, 1) chooses."""
+    def arbitrary_value(self, relation: str, draw: float) -> str:
+        """Return the value of the relation that `draw` in [0, 1) selects."""
         values = self._world.values[relation]
-        return values[int(mark * len(values))][1]
+        return values[int(draw * len(values))][1]
 
-    def _mistake(self, entity: str, relation: str, truth: str, cause: tuple[object, ...]) -> str:
+    def _wrong_value(self, entity: str, relation: str, truth: str, causes: tuple[object, ...]) -> str:
         values = [(head, value) for head, value in self._world.values[relation] if value != truth]
-        alike = [(head, value) for head, value in values if share_word(head, entity)]
-        if alike and fraction(*cause, "lookalike") < self._dials.memory_lookalike:
-            values = alike
+        namesakes = [(head, value) for head, value in values if shares_word(head, entity)]
+        if namesakes and hashed_uniform(*causes, "lookalike") < self._dials.memory_lookalike:
+            values = namesakes
         elif BY_NAME[relation].value == YEAR:
-            return str(int(truth) + (1 + int(fraction(*cause, "years") * _NEAR_YEARS)))
-        return values[int(fraction(*cause, "which") * len(values))][1]
+            return str(int(truth) + (1 + int(hashed_uniform(*causes, "years") * _MAX_YEARS_OFF)))
+        return values[int(hashed_uniform(*causes, "which") * len(values))][1]

@@ -1,122 +1,132 @@
-"""Reading: find in the passages of the prompt what is asked, or fall for what merely looks like it."""
+"""Reading: find a fact in the passages of the prompt, or mistake a rival statement for it."""
 
 from collections.abc import Sequence
 
-from experiments.world.grammar import Pair, Plan, key
-from experiments.world.prose import conclusion_of
-from experiments.world.skills.mind import UNKNOWN, Mind, Step
-from experiments.world.skills.sources import LIST, Found, believed, rivals, sources_of, stating
+from experiments.world.grammar import Comparison, Plan, key
+from experiments.world.passage_text import stated_conclusion
+from experiments.world.skills.prompt_state import UNKNOWN, PromptState, SolvedHop
+from experiments.world.skills.statements import (
+    LISTED,
+    SourcedStatement,
+    best_supported,
+    parse_sources,
+    statements_about,
+    statements_of_relation,
+)
 
 
 class Reader:
-    """Looks facts up in passages and lists of facts. What it knows of them it takes from their words.
+    """Looks facts up in passages and lists of facts, from their words alone.
 
     Args:
-        mind: The LM at work.
+        state: The LM's state.
         passages: The passages as the prompt shows them.
-        listed: Single facts that the prompt lists; they do not distract, and are found with more care.
+        listed_facts: Single facts that the prompt lists; they do not distract, and are read with more care.
         quoting: The deciding words have to be quoted, which is done with more care and may be declined.
-        recalls: Memory helps out where the passages are silent.
-        way_out: The prompt offers an answer for the case that nothing decides; mostly it is taken.
+        recalls: Memory supplies what the passages do not state.
+        offers_unknown: The prompt allows the answer "unknown", which is mostly given if no passage decides.
     """
 
     def __init__(
         self,
-        mind: Mind,
+        state: PromptState,
         passages: list[str],
-        listed: Sequence[str] = (),
+        listed_facts: Sequence[str] = (),
         *,
         quoting: bool = False,
         recalls: bool = True,
-        way_out: bool = False,
+        offers_unknown: bool = False,
     ):
-        self._mind = mind
-        self._sources = sources_of(passages, listed)
-        self._passages = [source for source in self._sources if source.number != LIST]
+        self._state = state
+        self._sources = parse_sources(passages, listed_facts)
+        self._passages = [source for source in self._sources if source.number != LISTED]
         self._quoting = quoting
         self._recalls = recalls
-        self._way_out = way_out
+        self._offers_unknown = offers_unknown
         self._used: set[int] = set()
 
-    def find(self, entity: str, relation: str) -> Step | None:
-        """Return the step for one fact: settled already, read, misread, remembered, or None."""
-        mind = self._mind
-        settled = mind.settled.get((key(entity), relation))
-        if settled is not None:
-            return Step(entity, relation, settled, settled=True)
-        deciding = believed(self._sources, entity, relation)
-        self._used |= {found.number for found in stating(self._passages, entity, relation)}
-        recalls = self._recalls and (deciding is not None or self._heedless(entity, relation))
-        found = self._misled(entity, relation, deciding, recalls=recalls) or deciding
-        if found:
-            return Step(entity, relation, found.statement.value, found.statement.sentence, source=found.number)
+    def find(self, entity: str, relation: str) -> SolvedHop | None:
+        """Return the hop for one fact: from the prompt's hops, read, misread or remembered; None if not found."""
+        state = self._state
+        hop_answer = state.hop_answers.get((key(entity), relation))
+        if hop_answer is not None:
+            return SolvedHop(entity, relation, hop_answer, in_prompt=True)
+        deciding = best_supported(self._sources, entity, relation)
+        self._used |= {item.number for item in statements_about(self._passages, entity, relation)}
+        recalls = self._recalls and (deciding is not None or self._ignores_unknown(entity, relation))
+        read = self._mistaken_rival(entity, relation, deciding, recalls=recalls) or deciding
+        if read:
+            return SolvedHop(entity, relation, read.statement.value, read.statement.sentence, source=read.number)
         if not recalls:
             return None
         if self._quoting:
-            belief = mind.memory.belief(entity, relation)
-            return None if belief is None else Step(entity, relation, belief)
-        return mind.recall(entity, relation)
+            value = state.memory.remembered(entity, relation)
+            return None if value is None else SolvedHop(entity, relation, value)
+        return state.recall(entity, relation)
 
-    def _heedless(self, entity: str, relation: str) -> bool:
-        """Return whether an answer will be given at any price."""
-        return not self._way_out or self._mind.dice.happens(
-            self._mind.dials.reading_heedless, "heedless", entity, relation
+    def _ignores_unknown(self, entity: str, relation: str) -> bool:
+        """Return whether an answer is given even if no passage decides."""
+        return not self._offers_unknown or self._state.draws.happens(
+            self._state.dials.reading_heedless, "heedless", entity, relation
         )
 
-    def _misled(self, entity: str, relation: str, deciding: Found | None, *, recalls: bool) -> Found | None:
-        """Return the rival statement that is taken for the deciding one, if it comes to that."""
-        mind, dials = self._mind, self._mind.dials
+    def _mistaken_rival(
+        self, entity: str, relation: str, deciding: SourcedStatement | None, *, recalls: bool
+    ) -> SourcedStatement | None:
+        """Return the rival statement that is mistaken for the deciding one; None if none is."""
+        state, dials = self._state, self._state.dials
         irrelevant = [source for source in self._passages if source.number not in self._used]
-        others = rivals(irrelevant, relation)
-        if not others:
+        rivals = statements_of_relation(irrelevant, relation)
+        if not rivals:
             return None
-        each = mind.relieved(dials.reading_distraction, dials.demonstrations_distraction)
-        each *= dials.reading_quoting_care if self._quoting else 1.0
-        each *= dials.reading_listed_care if deciding and deciding.number == LIST else 1.0
-        chance = 1 - (1 - each) ** len(irrelevant)
+        per_passage = state.lowered_by_demos(dials.reading_distraction, dials.demonstrations_distraction)
+        per_passage *= dials.reading_quoting_care if self._quoting else 1.0
+        per_passage *= dials.reading_listed_care if deciding and deciding.number == LISTED else 1.0
+        probability = 1 - (1 - per_passage) ** len(irrelevant)
         if deciding is None and recalls and not self._quoting:
-            chance = max(chance, dials.reading_tempted)
-        if not mind.dice.happens(chance, "misled", entity, relation):
+            probability = max(probability, dials.reading_tempted)
+        if not state.draws.happens(probability, "misled", entity, relation):
             return None
-        return mind.dice.choose(others, "rival", entity, relation, weights=mind.pull(entity, others))
+        return state.draws.choose(rivals, "rival", entity, relation, weights=state.rival_weights(entity, rivals))
 
 
 def read_answer(
-    mind: Mind, plan: Plan, passages: list[str], listed: Sequence[str] = (), *, way_out: bool = False
-) -> tuple[str, list[Step]]:
-    """Return the answer from passages and listed facts, memory helping out, and the steps to it.
+    state: PromptState,
+    plan: Plan,
+    passages: list[str],
+    listed_facts: Sequence[str] = (),
+    *,
+    offers_unknown: bool = False,
+) -> tuple[str, list[SolvedHop]]:
+    """Return the answer from passages and listed facts, supplemented from memory, and its hops.
 
-    Where the only text is one that draws a conclusion itself, as a long answer does, its conclusion is the answer.
+    If the only text states a conclusion itself, as a long answer does, that conclusion is the answer.
     """
-    concluded = conclusion_of(passages[0]) if len(passages) == 1 and not listed else None
+    concluded = stated_conclusion(passages[0]) if len(passages) == 1 and not listed_facts else None
     if concluded is not None:
         return concluded, []
-    return mind.work_out(plan, Reader(mind, passages, listed, way_out=way_out).find)
+    return state.solve(plan, Reader(state, passages, listed_facts, offers_unknown=offers_unknown).find)
 
 
-def ground(mind: Mind, plan: Plan, passages: list[str], draft: str | None) -> tuple[str, str, list[Step]]:
-    """Return the quoted evidence and the answer it gives, and the steps; without evidence, the draft stands.
+def ground(state: PromptState, plan: Plan, passages: list[str], draft: str | None) -> tuple[str, str, list[SolvedHop]]:
+    """Return the quoted evidence, the answer it supports, and the hops; without evidence, the draft is the answer.
 
-    A quote must bear on the last thing asked; inner hops may come from memory.
+    The quote must state the plan's last fact; earlier hops may come from memory.
     """
-    answer, steps = mind.work_out(plan, Reader(mind, passages, quoting=True).find)
-    last = _last_quote(plan, steps)
-    if last is None or answer == UNKNOWN:
-        return "", draft or _remembered(mind, plan), []
+    answer, hops = state.solve(plan, Reader(state, passages, quoting=True).find)
+    quote = _last_quote(plan, hops)
+    if quote is None or answer == UNKNOWN:
+        return "", draft or state.solve(plan, state.recall)[0], []
     differs = draft and key(draft) not in {key(answer), UNKNOWN}
-    if draft and differs and mind.dice.happens(mind.dials.reading_stubbornness, "stubborn"):
+    if draft and differs and state.draws.happens(state.dials.reading_stubbornness, "stubborn"):
         answer = draft
-    return last, answer, steps
+    return quote, answer, hops
 
 
-def _remembered(mind: Mind, plan: Plan) -> str:
-    return mind.work_out(plan, mind.recall)[0]
-
-
-def _last_quote(plan: Plan, steps: list[Step]) -> str | None:
-    """Return the sentence that decides the plan's last fact (of either side, for a pair)."""
-    if isinstance(plan, Pair):
-        wanted = {plan.left.relation, plan.right.relation}
-        quotes = [step.sentence for step in steps if step.relation in wanted and step.sentence]
+def _last_quote(plan: Plan, hops: list[SolvedHop]) -> str | None:
+    """Return the sentence that states the plan's last fact (of either side, for a comparison)."""
+    if isinstance(plan, Comparison):
+        relations = {plan.left.relation, plan.right.relation}
+        quotes = [hop.sentence for hop in hops if hop.relation in relations and hop.sentence]
         return quotes[-1] if quotes else None
-    return steps[-1].sentence if steps else None
+    return hops[-1].sentence if hops else None

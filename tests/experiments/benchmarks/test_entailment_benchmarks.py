@@ -8,16 +8,16 @@ import pytest
 from experiments.benchmarks.entailment_agreement import agreement, table
 from experiments.benchmarks.entailment_figures import auc_difference, by_set, measures
 from experiments.benchmarks.entailment_offline import Half, other_splits, token_containment, transfer
-from experiments.benchmarks.entailment_pairs import Judged, read_judged, some
+from experiments.benchmarks.entailment_pairs import JudgedPair, read_judged_pairs, sample
 from optimizers.metrics.entailment.agreement import RECORD
 from optimizers.metrics.entailment.calibrated import FEATURES, WeighedOracle
 
 RESULT = Path(__file__).parents[3] / "experiments" / "results" / "entailment_agreement.json"
 
 
-def judged(n: int = 40) -> list[Judged]:
+def judged(n: int = 40) -> list[JudgedPair]:
     return [
-        Judged(
+        JudgedPair(
             f"premise {number}", "statement", number % 4 < 2, ("wice", "expertqa")[number % 2], f"item {number // 4}"
         )
         for number in range(n)
@@ -26,80 +26,80 @@ def judged(n: int = 40) -> list[Judged]:
 
 def test_perfect_and_useless_scores_have_the_known_figures() -> None:
     pairs = judged()
-    said = np.array([one.entailed for one in pairs])
-    perfect = measures(said * 0.8 + 0.1, 0.5, pairs, resamples=50)
+    labels = np.array([pair.entailed for pair in pairs])
+    perfect = measures(labels * 0.8 + 0.1, 0.5, pairs, resamples=50)
     assert [perfect[name]["value"] for name in ("auc", "balanced_accuracy", "kappa")] == [1.0, 1.0, 1.0]
     assert (perfect["pairs"], perfect["entailed"], perfect["items"]) == (40, 20, 20)
     useless = measures(np.full(40, 0.7), 0.5, pairs, resamples=50)
     assert [useless[name]["value"] for name in ("auc", "balanced_accuracy", "kappa")] == [0.5, 0.5, 0.0]
 
 
-def test_intervals_are_wider_where_pairs_of_one_item_go_together() -> None:
+def test_intervals_are_wider_if_pairs_of_one_item_are_correlated() -> None:
     generator = np.random.default_rng(2)
-    apart = [Judged(str(number), "h", bool(number // 8 % 2), "wice", str(number)) for number in range(160)]
-    together = [Judged(one.premise, "h", one.entailed, "wice", str(int(one.premise) // 8)) for one in apart]
+    apart = [JudgedPair(str(number), "h", bool(number // 8 % 2), "wice", str(number)) for number in range(160)]
+    together = [JudgedPair(pair.premise, "h", pair.entailed, "wice", str(int(pair.premise) // 8)) for pair in apart]
     per_item = np.repeat(generator.normal(size=20), 8)
-    scores = np.array([one.entailed for one in apart]) * 0.5 + per_item
+    scores = np.array([pair.entailed for pair in apart]) * 0.5 + per_item
     width = {
-        name: told["auc"]["high"] - told["auc"]["low"]
-        for name, told in (("apart", measures(scores, 0.5, apart)), ("together", measures(scores, 0.5, together)))
+        name: figures["auc"]["high"] - figures["auc"]["low"]
+        for name, figures in (("apart", measures(scores, 0.5, apart)), ("together", measures(scores, 0.5, together)))
     }
     assert width["together"] > 1.5 * width["apart"]
 
 
 def test_a_difference_is_paired() -> None:
     pairs = judged()
-    said = np.array([one.entailed for one in pairs]).astype(float)
-    noisy = said + np.random.default_rng(1).normal(0, 1, 40)
+    labels = np.array([pair.entailed for pair in pairs]).astype(float)
+    noisy = labels + np.random.default_rng(1).normal(0, 1, 40)
     assert auc_difference(noisy, noisy, pairs, resamples=50) == {"value": 0.0, "low": 0.0, "high": 0.0}
-    assert auc_difference(said, noisy, pairs, resamples=50)["low"] > 0
+    assert auc_difference(labels, noisy, pairs, resamples=50)["low"] > 0
 
 
 def test_offline_figures_come_from_the_features_of_each_half() -> None:
     pairs = judged(400)
-    said = np.array([one.entailed for one in pairs]).astype(float)
+    labels = np.array([pair.entailed for pair in pairs]).astype(float)
     generator = np.random.default_rng(4)
-    rows = said[:, None] + generator.normal(0, 1, (400, 8))
+    rows = labels[:, None] + generator.normal(0, 1, (400, 8))
     rows[:, 0] = generator.random(400)  # plain containment tells nothing here
     half = Half(pairs, {"lexical": rows[:, :4], "semantic": rows[:, 4:], "calibrated": rows})
     assert half.of("wice").features["lexical"].shape == (200, 4)
     assert token_containment(half, half)["pooled"]["auc"]["value"] == pytest.approx(0.5, abs=0.1)
     assert transfer(half, half)["calibrated, wice -> expertqa"]["auc"]["value"] > 0.8
-    told = other_splits(half)
-    assert told["calibrated"]["wice"]["auc"] > told["token containment"]["wice"]["auc"] + 0.2
+    figures = other_splits(half)
+    assert figures["calibrated"]["wice"]["auc"] > figures["token containment"]["wice"]["auc"] + 0.2
 
 
 def test_a_line_gives_each_set_and_all_and_an_oracle_quotes_the_pooled_figures() -> None:
     pairs = judged()
     scores = np.linspace(0, 1, 40)
-    told = by_set(scores, 0.5, pairs)
-    assert {told[name]["pairs"] for name in ("wice", "expertqa")} == {20}
-    quoted = agreement(told)
-    assert (quoted["auc"], quoted["n"]) == (told["pooled"]["auc"]["value"], 40)
-    assert f"WiCE (AUC {told['wice']['auc']['value']:.2f})" in quoted["on"]
-    assert table({"mine": told}).count("| mine |") == 3
+    figures = by_set(scores, 0.5, pairs)
+    assert {figures[name]["pairs"] for name in ("wice", "expertqa")} == {20}
+    quoted = agreement(figures)
+    assert (quoted["auc"], quoted["n"]) == (figures["pooled"]["auc"]["value"], 40)
+    assert f"WiCE (AUC {figures['wice']['auc']['value']:.2f})" in quoted["on"]
+    assert table({"mine": figures}).count("| mine |") == 3
 
 
 def test_a_sample_is_the_same_whatever_the_order() -> None:
     pairs = judged()
-    assert len(some(pairs, 7)) == 7
-    assert {one.premise for one in some(pairs, 7)} == {one.premise for one in some(pairs[::-1], 7)}
-    assert some(pairs, None) == some(pairs, 99) == pairs
+    assert len(sample(pairs, 7)) == 7
+    assert {pair.premise for pair in sample(pairs, 7)} == {pair.premise for pair in sample(pairs[::-1], 7)}
+    assert sample(pairs, None) == sample(pairs, 99) == pairs
 
 
-def test_no_item_is_in_both_halves_and_what_is_left_out_is_counted(shared_data) -> None:
-    pairs, about = read_judged(shared_data)
+def test_no_item_is_in_both_halves_and_skipped_statements_are_counted(shared_data) -> None:
+    pairs, about = read_judged_pairs(shared_data)
     halves: dict[tuple[str, str], set[int]] = {}
-    for one in pairs:
-        halves.setdefault((one.data, one.item), set()).add(one.half())
+    for pair in pairs:
+        halves.setdefault((pair.data, pair.item), set()).add(pair.half())
     assert {len(half) for half in halves.values()} == {1}
-    assert Counter(one.data for one in pairs) == {"wice": 1043, "expertqa": 741}
+    assert Counter(pair.data for pair in pairs) == {"wice": 1043, "expertqa": 741}
     assert sum(about["left_out"].values()) + 741 == 1237
-    assert all("[1]" not in one.hypothesis and "http" not in one.premise[:4] for one in pairs)
+    assert all("[1]" not in pair.hypothesis and "http" not in pair.premise[:4] for pair in pairs)
 
 
 @pytest.mark.parametrize("name", FEATURES)
-def test_what_an_oracle_says_of_itself_is_what_was_measured(name: str) -> None:
+def test_an_oracle_reports_its_measured_agreement(name: str) -> None:
     line = json.loads(RESULT.read_text())["lines"][name]
     fingerprint = WeighedOracle(name).fingerprint
     assert line["fingerprint"] == fingerprint

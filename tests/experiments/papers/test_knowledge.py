@@ -1,4 +1,4 @@
-"""The study of knowledge conditions, small, from the command to the files."""
+"""The knowledge study on few questions, from the command to its files."""
 
 import json
 import sys
@@ -12,8 +12,6 @@ from signatures.common.errors import UserError
 
 
 def test_a_small_study_writes_numbers_and_a_picture(tmp_path, monkeypatch, capsys):
-    from typer.testing import CliRunner
-
     monkeypatch.setattr(sys, "argv", ["knowledge", "world", "--dev", "12"])
     (tmp_path / "results").mkdir()
     arguments = [
@@ -31,13 +29,14 @@ def test_a_small_study_writes_numbers_and_a_picture(tmp_path, monkeypatch, capsy
         "--results",
         str(tmp_path / "results"),
     ]
-    result = CliRunner().invoke(knowledge.app, arguments, catch_exceptions=False)
-    assert "Abstaining, partial against complete references: accuracy" in result.output
+    knowledge.main(arguments)
+    output = capsys.readouterr().out
+    assert "Abstaining, partial against complete references: accuracy" in output
     record = json.loads((tmp_path / "results" / "knowledge_world_simulated.json").read_text())
     assert set(record["conditions"]["rag"]) == {"closed", "partial", "complete"}
     assert record["sweep"]["rag"]["5"] == record["conditions"]["rag"]["complete"]
     assert list(record["sweep"]["rag"]["2"]) == ["keyfacts_recall", "keyfacts_precision", "acc[substring]"]
-    assert "Entailment: keyfacts_recall, keyfacts_precision by lexical (agreement" in result.output
+    assert "Entailment: keyfacts_recall, keyfacts_precision by lexical (agreement" in output
     reflection = record["reflection"]
     assert reflection["n"] == 12
     assert reflection["abstained_partial"] + reflection["answered_partial"] == 6
@@ -47,10 +46,10 @@ def test_a_small_study_writes_numbers_and_a_picture(tmp_path, monkeypatch, capsy
 @pytest.mark.parametrize("text", ["two", "2,,5", ""])
 def test_sizes_must_be_numbers(text):
     with pytest.raises(UserError, match="--sizes"):
-        knowledge._numbers(text)
+        knowledge.parse_sizes(text)
 
 
-def test_curves_need_something_to_draw(tmp_path):
+def test_curves_need_at_least_one_mean(tmp_path):
     with pytest.raises(UserError, match="no means"):
         curves({"a": {2: mean_of([None])}}, tmp_path / "x.png", title="t", x_label="x", y_label="y")
     assert curves({"a": {2: mean_of([1.0])}}, tmp_path / "x.png", title="t", x_label="x", y_label="y").exists()

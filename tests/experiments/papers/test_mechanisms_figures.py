@@ -14,14 +14,16 @@ def test_every_variant_is_built_by_knobs_of_its_program():
             build(name, **knobs)
 
 
-def test_variants_are_paired_with_the_whole(tmp_path, monkeypatch):
+def test_variants_are_paired_with_the_full_program(tmp_path, monkeypatch):
     monkeypatch.setattr(mechanisms, "VARIANTS", {"genground": {"w/o grounding": {"ground": False}}})
     result = CliRunner().invoke(
         mechanisms.app, ["--questions", "30", "--out", str(tmp_path / "out.json")], catch_exceptions=False
     )
-    told = json.loads((tmp_path / "out.json").read_text())["programs"]["genground"]
-    other = told["w/o grounding"]
+    measured = json.loads((tmp_path / "out.json").read_text())["programs"]["genground"]
+    other = measured["w/o grounding"]
     assert other["minus_whole"]["n"] == 30
-    assert round(other["em"]["mean"] - told["whole"]["em"]["mean"], 9) == round(other["minus_whole"]["difference"], 9)
-    assert told["whole"]["calls"] > 1
+    assert round(other["em"]["mean"] - measured["whole"]["em"]["mean"], 9) == round(
+        other["minus_whole"]["difference"], 9
+    )
+    assert measured["whole"]["calls"] > 1
     assert "w/o grounding" in result.output

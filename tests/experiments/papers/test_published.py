@@ -1,4 +1,4 @@
-"""What others published, recomputed: a table's coefficients, and the verdicts of real trajectories."""
+"""Published figures recomputed: the coefficients of a table, and the verdicts of real trajectories."""
 
 import re
 from collections import defaultdict

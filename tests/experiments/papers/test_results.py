@@ -9,17 +9,17 @@ RESULTS = Path(__file__).parents[3] / "experiments" / "results"
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.rglob("*.json")), ids=lambda path: path.name)
-def test_no_result_holds_a_path_of_somebodys_machine(path):
+def test_no_result_contains_an_absolute_path(path):
     assert not re.findall(r"(?<![\w:/.])/(?:tmp|home|root|work|Users|mnt|var)/[^\"]*", path.read_text())
 
 
-def test_absolute_paths_are_cut_down_to_their_last_part():
-    told = {
+def test_absolute_paths_are_reduced_to_their_last_part():
+    record = {
         "command": "road world --out /a/b/world --data=/c/d ../shared/data",
         "lm": ["gguf:/models/x/y.gguf", "http://host:80/v1/x"],
         "n": 1,
     }
-    assert portable(told) == {
+    assert portable(record) == {
         "command": "road world --out world --data=d ../shared/data",
         "lm": ["gguf:y.gguf", "http://host:80/v1/x"],
         "n": 1,

@@ -1,4 +1,4 @@
-"""A simulated LM to measure, and one without faults to take single mechanisms apart."""
+"""Fixtures: the simulated LM with any dials, its world, and passages about it."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -34,13 +34,13 @@ def _running(
 
 @pytest.fixture(scope="session")
 def faultless() -> Callable[..., Dials]:
-    """Return a function for dials at which nothing goes wrong, but for those given."""
+    """Return a function that returns dials without errors, except those passed to it."""
     return _faultless
 
 
 @pytest.fixture(scope="session")
 def running() -> Callable[..., Any]:
-    """Return a context manager that runs its block on a simulated LM; the committed dials unless others are given."""
+    """Return a context manager that runs its block on a simulated LM, by default with the committed dials."""
     return _running
 
 
@@ -55,8 +55,14 @@ def films(world: World) -> list[str]:
 
 
 @pytest.fixture(scope="session")
+def question(films: list[str]) -> str:
+    """A bridge question of two hops."""
+    return f"Where was the director of {films[0]} born?"
+
+
+@pytest.fixture(scope="session")
 def about(world: World) -> Callable[..., Passage]:
-    """Return a function for a passage that states one fact: the true one unless a value is given."""
+    """Return a function that returns a passage stating one fact, by default the true one."""
 
     def write(name: str, relation: str, value: str | None = None, title: str | None = None) -> Passage:
         stated = BY_NAME[relation].statements[0].format(x=name, y=value or world.value(name, relation))

@@ -1,4 +1,4 @@
-"""The simulated LM is connected like any other, and no wrong id gets through."""
+"""The simulated LM is connected like any other, and wrong ids are refused."""
 
 import dspy
 import pytest
@@ -36,6 +36,6 @@ def test_a_wrong_id_is_refused(lm_id):
         connect_any(lm_id)
 
 
-def test_an_address_does_not_suit_it():
+def test_a_server_address_is_refused():
     with pytest.raises(UserError, match="api-base"):
         connect_any("simulated", api_base="http://127.0.0.1:1/v1")

@@ -2,10 +2,10 @@
 
 The dials are the committed ones wherever whole programs are compared. Intervals are 95 % paired bootstrap intervals
 over the same questions. Two sets: the world's questions of several hops, where one search mostly misses some of the
-gold, and their sub-questions, single facts whose gold is always found at once.
+gold, and their sub-questions, single facts whose gold the first search always finds.
 
-Replies are JSON here: a malformed one is then unreadable whatever was asked. Below headers, a bare reply to a single
-field counts as that field, which would burden the ablation without the chain with searches for small talk.
+Replies are JSON here, so that every malformed one is unparseable. Below headers, any reply to a single field counts as
+that field, and the ablation without the chain would search for small talk.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ QUESTIONS, FACTS, MANY = 800, 500, 4000
 
 
 class Asked(NamedTuple):
-    """A question with its gold, and whether the first five passages found for it hold all of that."""
+    """A question with its gold, and whether the first five retrieved passages contain all of it."""
 
     question: str
     answer: str
@@ -81,7 +81,7 @@ def ask(benchmark, running) -> Callable[..., Run]:
 
 @pytest.fixture(scope="module")
 def run(benchmark, ask) -> Callable[..., Run]:
-    """Return a function that runs CoV-RAG over a whole set, remembered by set and knobs."""
+    """Return a function that runs CoV-RAG over a set, cached by set and knobs."""
     known: dict[str, Run] = {}
 
     def over(name: str = "questions", **knobs) -> Run:
@@ -108,7 +108,7 @@ def changed(first: Run, second: Run, chosen: list[bool], *, was_right: bool) -> 
 
 
 def test_an_lm_without_faults_revises_exactly_where_the_search_missed(benchmark, running, faultless):
-    """Nothing is remembered, so that references alone decide."""
+    """Memory is empty, so that references alone decide."""
     retrieve, sets = benchmark
     missed = [item for item in sets["questions"] if not item.found][:40]
     clear = [item for item in sets["questions"] if item.found][:40] + sets["facts"][:40]
@@ -135,7 +135,7 @@ def test_answers_whose_search_missed_are_repaired(benchmark, run):
     assert difference(run(revise="never"), run(), missed).low > 0
 
 
-def test_few_others_are_spoiled(benchmark, run):
+def test_few_other_answers_turn_wrong(benchmark, run):
     """Right answers to clear questions: one composed one in nine, one single fact in eighty turn wrong."""
     clear = [item.found for item in benchmark[1]["questions"]]
     repaired = changed(run(revise="never"), run(), [not found for found in clear], was_right=False)
@@ -146,8 +146,8 @@ def test_few_others_are_spoiled(benchmark, run):
     assert difference(run("facts", revise="never"), run("facts"), facts).low > -0.01  # others are mended in turn
 
 
-def test_what_was_right_without_its_references_is_spoiled_more_often(benchmark, run):
-    """Found, not claimed by the paper: such answers came from memory and luck, and are written anew from references."""
+def test_answers_that_were_right_without_their_references_turn_wrong_more_often(benchmark, run):
+    """Not a claim of the paper: such answers came from memory or chance, and are rewritten from references."""
     clear = [item.found for item in benchmark[1]["questions"]]
     lucky = changed(run(revise="never"), run(), [not found for found in clear], was_right=True)
     assert lucky.low > changed(run(revise="never"), run(), clear, was_right=True).high
@@ -167,14 +167,14 @@ def test_revising_at_the_start_fails_where_the_rewriting_loses_a_clear_question(
         assert difference(started, other, [True] * len(lost)).low > 0
 
 
-def test_revising_at_the_start_is_on_the_whole_as_good_as_not_revising(benchmark, run):
-    """Found, against table 5 of the paper, where it falls far behind: rewriting here drifts, but is never too long."""
+def test_revising_at_the_start_is_overall_as_good_as_not_revising(benchmark, run):
+    """Unlike table 5 of the paper, where it is far worse: rewriting here drifts, but is never too long."""
     result = difference(run(revise="never"), run(revise="start"), [True] * QUESTIONS)
     assert -0.05 < result.low < result.high < 0.05
 
 
 def judged_rightly(predictions: list[dspy.Prediction], right: list[float]) -> list[float | None]:
-    """Return whether each first answer was taken for what it was; None where the reply could not be read.
+    """Return whether each first answer was judged correctly; None if the reply could not be parsed.
 
     Without the chain there is no judgement: an empty revised question then says that the answer is right.
     """
@@ -209,11 +209,11 @@ def test_the_chain_judges_better_and_gains_more_gold_by_searching_again(benchmar
 
 @pytest.mark.slow
 def test_the_chain_answers_better(benchmark, run):
-    """Table 6 of the paper, too; without training the effect is small and takes many questions to tell."""
+    """Also table 6 of the paper; without training the effect is small and needs many questions."""
     assert difference(run("many", chain=False), run("many"), [True] * MANY).low > 0
 
 
-def test_a_recorded_run_tells_what_the_threshold_gate_would_decide(benchmark, run, ask):
+def test_the_threshold_gate_can_be_replayed_on_a_recorded_run(benchmark, run, ask):
     """The footnote's thresholds were found for a trained verifier; of this one's answers "all" lets hardly any pass."""
     recorded = [done.details for done in run().predictions]
     said = [Verification(**item["verifications"][0]) for item in recorded if item["verifications"]]

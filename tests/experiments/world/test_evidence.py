@@ -1,4 +1,4 @@
-"""Evidence: facts drawn from passages, facts read from a list, judgements on single pieces, and rumours."""
+"""Evidence: inferences from passages, listed facts, the search for missing facts, and rumours."""
 
 import itertools
 
@@ -8,19 +8,12 @@ import pytest
 from experiments.world.dials import read_dials
 from experiments.world.generate import records
 from experiments.world.grammar import key
-from experiments.world.prose import read_passage
+from experiments.world.passage_text import parse_passage
 from experiments.world.relations import BY_NAME
 from programs.lms.adapter import ChatForm, JsonForm
-from programs.parts.probability import probability
 from signatures import retro_rag as prompts
 from signatures.common.errors import UserError
 from signatures.reading import ReadAnswer
-from signatures.types import Passage
-
-
-@pytest.fixture(scope="module")
-def question(films) -> str:
-    return f"Where was the director of {films[0]} born?"
 
 
 def fact(name: str, relation: str, value: str) -> str:
@@ -30,11 +23,6 @@ def fact(name: str, relation: str, value: str) -> str:
 def share(flags) -> float:
     flags = list(flags)
     return sum(flags) / len(flags)
-
-
-def yes(signature, **inputs) -> bool:
-    (name,) = signature.output_fields
-    return dspy.Predict(signature)(**inputs)[name]
 
 
 def test_the_names_of_the_question_are_its_entities(running, faultless, films):
@@ -79,7 +67,7 @@ def test_a_listed_fact_is_found_among_distractors_more_safely(running, faultless
         assert misread(listed=True) == pytest.approx(1 - 0.97**6, abs=0.1)
 
 
-def test_unknown_is_answered_where_the_prompt_allows_it_and_nothing_decides(running, faultless, films, about):
+def test_unknown_is_answered_if_the_prompt_allows_it_and_nothing_decides(running, faultless, films, about):
     def answers(dials) -> list[str]:
         with running(dials):
             return [
@@ -94,7 +82,7 @@ def test_unknown_is_answered_where_the_prompt_allows_it_and_nothing_decides(runn
     assert heedless == pytest.approx(0.3, abs=0.12)
 
 
-def test_samples_differ_where_the_reading_was_shaky_and_agree_where_it_was_not(running, films, about):
+def test_samples_differ_among_distractors_and_agree_without(running, films, about):
     def distinct(told) -> int:
         asked = dspy.Predict(prompts.AnswerFromEvidence)
         return len(
@@ -109,7 +97,7 @@ def test_samples_differ_where_the_reading_was_shaky_and_agree_where_it_was_not(r
             }
         )
 
-    with running(read_dials().turned(form_malformed=0.0)):
+    with running(read_dials().with_values(form_malformed=0.0)):
         assert distinct([about(films[0], "director")]) == 1
         assert distinct([about(other, "director") for other in films[1:6]]) > 1
 
@@ -147,106 +135,13 @@ def test_inferences_are_wrong_as_often_as_the_dial_says(running, faultless, worl
     assert all(one != other for one, other in zip(remembered, right, strict=True))
 
 
-def test_two_answers_agree_only_when_both_say_the_same(running, faultless, question):
-    def agree(one: str, other: str) -> bool:
-        return yes(prompts.JudgeAgreement, question=question, answer=one, other_answer=other)
-
-    with running(faultless()):
-        assert agree("The Quillon", "quillon.")
-        assert not agree("Quillon", "Zadel")
-        assert not agree("Quillon", "")
-        assert not agree("", "")
-
-
-@pytest.mark.parametrize(
-    ("reply", "answered"),
-    [("Quillon", True), ("no", True), ("1899", True), ("unknown", False), ("", False), ("It cannot be told.", False)],
-)
-def test_a_reply_either_commits_itself_or_does_not(running, faultless, question, reply, answered):
-    with running(faultless()):
-        assert yes(prompts.JudgeAnswer, question=question, reply=reply) == answered
-
-
-def test_evidence_contributes_when_it_states_what_question_or_query_needs(
-    running, faultless, world, films, about, question
-):
-    director, stranger = world.value(films[0], "director"), world.value(films[1], "director")
-
-    def contributes(passage: Passage, query: str = "") -> bool:
-        evidence = f"{passage.title}: {passage.text}"
-        return yes(prompts.WeighEvidence, evidence=evidence, question=question, query=query)
-
-    with running(faultless()):
-        assert contributes(about(films[0], "director"))
-        assert contributes(about(director, "birthplace"))  # memory knows who that is
-        assert not contributes(about(films[1], "director"))
-        assert not contributes(about(films[0], "release_year"))
-        assert not contributes(about(stranger, "birthplace"))
-    with running(faultless(memory_unknown=1.0)):
-        assert not contributes(about(director, "birthplace"))
-        assert contributes(about(director, "birthplace"), query=f"Where was {director} born?")
-        evidence = fact(films[0], "director", "Ansa Merrow")
-        assert yes(prompts.WeighEvidence, evidence=evidence, question=question, query="")
-
-
-def test_a_claim_is_relevant_when_it_is_a_hop_of_the_question(running, faultless, films, question):
-    def relevant(claim: str, inferences=(), query: str = "") -> bool:
-        return yes(
-            prompts.JudgeRelevance, inferences=list(inferences), claim=claim, question=question, query=query
-        )  # fmt: skip
-
-    first = fact(films[0], "director", "Ansa Merrow")
-    with running(faultless()):
-        assert relevant(first)
-        assert not relevant(fact(films[1], "director", "Ansa Merrow"))
-        assert not relevant(fact(films[0], "release_year", "1950"))
-        assert relevant(fact("Ansa Merrow", "birthplace", "Quillon"), [first])
-        assert not relevant(fact("Bela Torrin", "birthplace", "Quillon"), [first])
-        assert relevant(fact("Quillon", "mayor", "Ansa Merrow"), query="Who is the mayor of Quillon?")
-        assert not relevant("Fog lay on the water.")
-
-
-def test_a_claim_is_stated_when_a_passage_says_so_in_any_words(running, faultless, films):
-    told = [Passage(id="a", title=films[0], text="It rained. Ansa Merrow directed the coast. The film reached nobody.")]
-    told.append(Passage(id="b", title=films[1], text="The film is a work of the director Ansa Merrow."))
-    with running(faultless()):
-        assert yes(prompts.JudgeAttribution, passages=told, claim=fact(films[1], "director", "Ansa Merrow"))
-        assert not yes(prompts.JudgeAttribution, passages=told, claim=fact(films[0], "director", "Ansa Merrow"))
-        assert not yes(prompts.JudgeAttribution, passages=told, claim=fact(films[1], "director", "Bela Torrin"))
-        assert not yes(prompts.JudgeAttribution, passages=[], claim=fact(films[1], "director", "Ansa Merrow"))
-
-
-@pytest.mark.parametrize("mode", ["logprobs", "samples", "verbalised"])
-def test_judgements_on_evidence_come_as_probabilities_in_all_modes(running, faultless, films, mode):
-    told = [Passage(id="a", title=films[0], text="The film is a work of the director Ansa Merrow.")]
-    judge = dspy.Predict(prompts.JudgeAttribution)
-    with running(faultless(judging_overconfidence=0.9), ChatForm(probability_mode=mode)):
-        right = probability(judge, passages=told, claim=fact(films[0], "director", "Ansa Merrow"), samples=15)
-        wrong = probability(judge, passages=told, claim=fact(films[0], "director", "Bela Torrin"), samples=15)
-    assert right.value > 0.5 > wrong.value
-
-
-def test_with_the_committed_dials_gates_err_as_often_as_judgements_do(running, world, films, about):
-    def wrong() -> list[bool]:
-        flags = []
-        for film, other in itertools.pairwise(films):
-            claim = fact(film, "director", world.value(film, "director"))
-            flags.append(not yes(prompts.JudgeAttribution, passages=[about(film, "director")], claim=claim))
-            flags.append(yes(prompts.JudgeAttribution, passages=[about(other, "director")], claim=claim))
-        return flags
-
-    dials = read_dials().turned(form_malformed=0.0)
-    with running(dials):
-        assert share(wrong()) == pytest.approx(dials.judging_error, abs=0.07)
-
-
 def search(question: str, passages=(), inferences=(), reasoning: str = "") -> str:
     return dspy.Predict(prompts.SearchFurther)(
         question=question, passages=list(passages), inferences=list(inferences), reasoning=reasoning
     ).query
 
 
-def test_the_search_goes_on_with_the_first_fact_that_neither_passages_nor_inferences_give(
+def test_the_search_is_for_the_first_fact_that_neither_passages_nor_inferences_state(
     running, faultless, films, about, question
 ):
     with running(faultless()):
@@ -255,7 +150,7 @@ def test_the_search_goes_on_with_the_first_fact_that_neither_passages_nor_infere
         assert "Ansa Merrow" in search(question, inferences=[fact(films[0], "director", "Ansa Merrow")])
 
 
-def test_where_nothing_is_missing_the_search_is_for_what_is_in_doubt(running, faultless, films, about, question):
+def test_the_search_is_for_a_fact_in_doubt_if_none_is_missing(running, faultless, films, about, question):
     told = [about(films[0], "director", "Ansa Merrow"), about("Ansa Merrow", "birthplace", "Quillon")]
     first, second = fact(films[0], "director", "Ansa Merrow"), fact("Ansa Merrow", "birthplace", "Quillon")
     wrong = fact("Ansa Merrow", "birthplace", "Zadel")
@@ -269,7 +164,7 @@ def test_where_nothing_is_missing_the_search_is_for_what_is_in_doubt(running, fa
         assert "Ansa Merrow" not in unsure
 
 
-def test_a_rumour_is_believed_alone_and_given_up_beside_the_article_itself(running, faultless, films, about):
+def test_a_rumour_is_accepted_alone_and_rejected_next_to_the_article(running, faultless, films, about):
     article = about(films[0], "director", "Ansa Merrow")
     rumour = about(films[0], "director", "Bela Torrin", title=f"Rumours about {films[0]}")
     second = about(films[0], "director", "Bela Torrin", title="Talk of the town")
@@ -295,7 +190,7 @@ def test_a_world_with_rumours_only_adds_passages_that_state_one_fact_wrongly(wor
     rumours = passages[len(plain) :]
     assert len(rumours) / len(plain) == pytest.approx(0.3, abs=0.06)
     for rumour in rumours:
-        (said,) = read_passage(f"[1] {rumour['title']}: {rumour['text']}")
+        (said,) = parse_passage(f"[1] {rumour['title']}: {rumour['text']}")
         assert rumour["title"] == f"Rumours about {said.head}"
         assert key(said.value) != key(world.value(said.head, said.relation))
     assert len({passage["id"] for passage in passages}) == len(passages)

@@ -1,14 +1,14 @@
-"""The generated benchmark: deterministic, whole, and answerable from its own gold passages."""
+"""The generated benchmark: deterministic, complete, and answerable from its own gold passages."""
 
 import pytest
 
 from corpora.passages import read_passages
 from corpora.questions import read_questions
-from experiments.world.composing import answer_of
 from experiments.world.facts import make_world
 from experiments.world.generate import generate, records
 from experiments.world.grammar import compare, key, parse_question, value_of
-from experiments.world.prose import read_passage
+from experiments.world.passage_text import parse_passage
+from experiments.world.question_generator import true_answer
 from signatures.common.errors import UserError
 
 
@@ -30,12 +30,12 @@ def test_a_thousand_questions_are_all_different(benchmark):
     }  # fmt: skip
 
 
-def test_every_question_is_understood_as_it_was_meant(benchmark):
+def test_every_question_is_parsed_into_its_plan(benchmark):
     world = make_world(0)
     for question in benchmark[1]:
         plan = parse_question(question["question"])
         assert plan is not None
-        assert answer_of(world, plan) == question["answers"][0]
+        assert true_answer(world, plan) == question["answers"][0]
 
 
 def test_every_answer_follows_from_the_words_of_the_gold_passages_alone(benchmark):
@@ -45,7 +45,7 @@ def test_every_answer_follows_from_the_words_of_the_gold_passages_alone(benchmar
         stated = {
             (key(item.head), item.relation): item.value
             for passage_id in question["gold_ids"]
-            for item in read_passage(texts[passage_id])
+            for item in parse_passage(texts[passage_id])
         }
 
         def lookup(entity, relation, stated=stated):
@@ -73,7 +73,7 @@ def test_passages_state_all_facts_of_the_world_and_nothing_else(benchmark):
     stated = [
         (key(item.head), item.relation, item.value)
         for passage in benchmark[0]
-        for item in read_passage(f"[1] {passage['title']}: {passage['text']}")
+        for item in parse_passage(f"[1] {passage['title']}: {passage['text']}")
     ]
     assert sorted(stated) == sorted((head, relation, value) for (head, relation), value in world.facts.items())
 
@@ -88,6 +88,6 @@ def test_the_files_are_those_of_the_project(tmp_path):
 
 
 @pytest.mark.parametrize(("questions", "dev_share"), [(0, 0.5), (10, 1.5), (10**6, 0.5)])
-def test_an_impossible_wish_is_refused_in_one_line(questions, dev_share):
+def test_numbers_out_of_range_are_refused(questions, dev_share):
     with pytest.raises(UserError, match="questions="):
         records(questions, seed=0, dev_share=dev_share)

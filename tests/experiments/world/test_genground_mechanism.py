@@ -36,7 +36,7 @@ def benchmark(tmp_path_factory) -> tuple[Retriever, list[Question]]:
 
 @pytest.fixture(scope="module")
 def scores(benchmark, running) -> Callable[..., list[float]]:
-    """Return a function that gives GenGround's exact match per question, remembered by its knobs."""
+    """Return a function that returns GenGround's exact match per question, cached by its knobs."""
     retrieve, questions = benchmark
     known: dict[str, list[float]] = {}
 
@@ -71,7 +71,7 @@ def test_wrong_memory_is_corrected_when_a_passage_says_so(running, faultless, wo
             assert (result.answer, hop.verdict, result.citations) == (truth, "corrected", [f"about-{film}"])
 
 
-def test_memory_stands_when_nothing_is_citable(running, faultless, world, films):
+def test_the_remembered_answer_is_kept_when_nothing_is_citable(running, faultless, world, films):
     with running(faultless()):
         for film in films[:10]:
             told = [stating(other, "director", world.value(other, "director")) for other in films[20:24]]
@@ -82,7 +82,7 @@ def test_memory_stands_when_nothing_is_citable(running, faultless, world, films)
 
 
 def test_batches_of_three_lose_fewer_answers_to_distraction_than_one_of_ten(running, faultless, world, films):
-    """Nothing but distraction goes wrong here; the deciding passage stands first, as a good retriever puts it."""
+    """Distraction is the only error here; the deciding passage comes first, as from a good retriever."""
     lost = {}
     with running(faultless(reading_distraction=0.04)):
         for batch in (True, False):
@@ -101,7 +101,7 @@ def test_batches_of_three_lose_fewer_answers_to_distraction_than_one_of_ten(runn
     assert difference.low > 0
 
 
-def test_a_true_false_question_is_decided_by_its_settled_hops(benchmark, running, faultless):
+def test_a_true_false_question_is_decided_by_its_answered_hops(benchmark, running, faultless):
     retrieve, questions = benchmark
     closed = [question for question in questions if question.type == "yes/no"][:20]
     with running(faultless(memory_wrong=1.0)):
@@ -152,7 +152,7 @@ class Gold:
 
 
 def test_compiling_with_demonstrations_helps(running, tmp_path):
-    """Reading in one go composes hops, which demonstrations ease; which ones are picked does not matter to this LM."""
+    """Reading several hops in one reply composes them, which demonstrations improve, whichever are picked."""
     questions = read_questions(generate(tmp_path, questions=440, seed=0, dev_share=400 / 440)[1])
     train, dev = (to_examples(item for item in questions if item.split == split) for split in ("train", "dev"))
     metric = get_metric("em")

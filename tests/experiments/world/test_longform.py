@@ -3,10 +3,10 @@
 import dspy
 import pytest
 
-from experiments.world.composing import answer_of
 from experiments.world.dials import read_dials
 from experiments.world.generate import records
-from experiments.world.grammar import Pair, parse_question
+from experiments.world.grammar import Comparison, parse_question
+from experiments.world.question_generator import true_answer
 from programs.parts.longform import cited_passages, short_answer
 from signatures.reading import CiteAnswer, ReadAnswer
 from signatures.self_completion import AnswerOrAbstain, SearchMissing
@@ -33,7 +33,7 @@ def test_each_sentence_ends_with_the_number_of_the_passage_it_was_read_from(runn
     assert response == f"{films[0]} was directed by {director} [3]. {director} was born in the town of {town} [2]."
 
 
-def test_a_comparison_ends_with_what_it_comes_to(running, faultless, films, about):
+def test_a_comparison_ends_with_its_result(running, faultless, films, about):
     told = [about(films[0], "release_year", "1960"), about(films[1], "release_year", "1950")]
     with running(faultless()):
         response = dspy.Predict(CiteAnswer)(
@@ -51,7 +51,7 @@ def test_what_comes_from_memory_carries_no_mark(running, faultless, world, films
     assert response.endswith(f"[1]. {director} was born in the town of {world.value(director, 'birthplace')}.")
 
 
-def test_where_nothing_is_known_the_response_says_so(running, faultless, films):
+def test_the_response_says_unknown_if_nothing_is_known(running, faultless, films):
     noise = [Passage(id="n", title="Fog", text="Fog lay on the water.")]
     question = f"Who directed {films[0]}?"
     with running(faultless(memory_unknown=1.0)):
@@ -61,7 +61,7 @@ def test_where_nothing_is_known_the_response_says_so(running, faultless, films):
 
 
 def test_the_short_reader_finds_the_answer_in_the_response_alone(running, faultless, asked):
-    """Its memory is empty here, so that nothing but the response can tell it."""
+    """Its memory is empty, so that the response is the only source."""
     with running(faultless(memory_unknown=1.0)):
         for question, answer, gold in asked:
             response = dspy.Predict(CiteAnswer)(question=question, passages=gold).response
@@ -70,8 +70,8 @@ def test_the_short_reader_finds_the_answer_in_the_response_alone(running, faultl
 
 
 def test_the_short_reader_adds_no_mistake_of_its_own(running, faultless, asked):
-    """Facts that stand side by side in one text need not be composed, and a conclusion is taken as it stands."""
-    dials = read_dials().turned(form_malformed=0.0)
+    """Facts stated in one text need not be composed, and a stated conclusion is accepted."""
+    dials = read_dials().with_values(form_malformed=0.0)
     writing, reading = dspy.Predict(CiteAnswer), dspy.Predict(ReadAnswer)
     with running(faultless()):
         responses = [writing(question=question, passages=gold).response for question, _, gold in asked]
@@ -101,7 +101,7 @@ def test_marks_point_elsewhere_as_often_as_the_dial_says(running, faultless, ask
 
 def test_with_the_committed_dials_long_answers_are_mostly_right_and_cited(running, asked):
     right = []
-    with running(read_dials().turned(form_malformed=0.0)):
+    with running(read_dials().with_values(form_malformed=0.0)):
         for question, answer, gold in asked:
             response = dspy.Predict(CiteAnswer)(question=question, passages=gold).response
             short = short_answer(dspy.Predict(ReadAnswer), question, response)
@@ -109,7 +109,7 @@ def test_with_the_committed_dials_long_answers_are_mostly_right_and_cited(runnin
     assert 0.65 < sum(right) / len(right) < 0.97
 
 
-def test_only_passages_that_hold_every_fact_suffice(running, faultless, asked):
+def test_only_passages_that_state_every_fact_suffice(running, faultless, asked):
     decide = dspy.Predict(AnswerOrAbstain)
     with running(faultless()):
         for question, answer, gold in asked[:60]:
@@ -147,5 +147,5 @@ def test_the_search_for_what_is_missing_names_the_bridge_found_in_the_passages(r
 
 def test_questions_of_every_kind_were_asked(asked, world):
     plans = [parse_question(question) for question, _, _ in asked]
-    assert {plan.kind for plan in plans if isinstance(plan, Pair)} == {"earlier", "same"}
-    assert [answer_of(world, plan) for plan in plans] == [answer for _, answer, _ in asked]
+    assert {plan.kind for plan in plans if isinstance(plan, Comparison)} == {"earlier", "same"}
+    assert [true_answer(world, plan) for plan in plans] == [answer for _, answer, _ in asked]

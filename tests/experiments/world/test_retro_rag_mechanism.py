@@ -1,8 +1,8 @@
 """RetroRAG on the simulated world: what its paper claims must follow from its loop, and its ablations must lose it.
 
 The dials are the committed ones wherever whole programs are compared. Intervals are 95 % paired bootstrap intervals of
-exact match over the same questions. Two ablations do not lose here, the evaluation of answers and that of evidence; the
-tests named after what they do instead say why.
+exact match over the same questions. Two ablations do not lose here, the evaluation of answers and that of evidence;
+their tests state what they do instead, and why.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from experiments.analysis.statistics import paired
 from experiments.world.facts import World
 from experiments.world.generate import generate
 from experiments.world.grammar import Fact, compare, facts_of, key, parse_question, value_of
-from experiments.world.prose import read_passage, read_sentences
+from experiments.world.passage_text import parse_passage, parse_sentences
 from experiments.world.relations import BY_NAME
 from programs.genground import GenGround
 from programs.lms.adapter import ChatForm
@@ -41,7 +41,7 @@ def benchmark(tmp_path_factory) -> tuple[Retriever, list[Question]]:
 
 @pytest.fixture(scope="module")
 def results(benchmark, running) -> Callable[..., list[dspy.Prediction]]:
-    """Return a function that gives RetroRAG's predictions for the first `n` questions, remembered by its knobs."""
+    """Return a function that returns RetroRAG's predictions for the first `n` questions, cached by its knobs."""
     retrieve, questions = benchmark
     known: dict[str, list[dspy.Prediction]] = {}
 
@@ -57,7 +57,7 @@ def results(benchmark, running) -> Callable[..., list[dspy.Prediction]]:
 
 @pytest.fixture(scope="module")
 def scores(benchmark, results) -> Callable[..., list[float]]:
-    """Return a function that gives RetroRAG's exact match for the first `n` questions."""
+    """Return a function that returns RetroRAG's exact match for the first `n` questions."""
 
     def scores(n: int, **knobs) -> list[float]:
         return right(results(n, **knobs), benchmark[1])
@@ -87,7 +87,7 @@ def test_every_ablation_of_the_evidence_loses_against_the_whole(scores, ablation
 
 @pytest.mark.slow
 def test_answer_evaluation_saves_rounds_and_costs_a_few_answers_here(results, scores, benchmark):
-    """What was found of the answer evaluation: it ends early, saves calls and rounds, and gains no answers.
+    """The measured effect of answer evaluation: it ends early, saves calls and rounds, and gains no answers.
 
     Without it exact match is 3.0 points higher on 600 questions (0.5 to 5.5; `experiments.papers.mechanisms`).
 
@@ -108,7 +108,7 @@ def test_answer_evaluation_saves_rounds_and_costs_a_few_answers_here(results, sc
 
 @pytest.mark.slow
 def test_the_gates_drop_wrong_inferences_but_do_not_change_the_score(results, scores, world):
-    """What was found of the sixth: the gates do their work, and exact match does not depend on it.
+    """The measured effect of the sixth ablation: the gates drop inferences, and exact match does not depend on it.
 
     Each gate errs in 12 % of its judgements and the inferences in 10 %, so that about as many right ones are lost as
     wrong ones; and the simulated reader believes an entity's own article before anything inferred, so that wrong
@@ -132,7 +132,7 @@ def claimed(prediction: dspy.Prediction) -> list[tuple[str, str, str]]:
         for hop in prediction.hops
         for candidate in hop.candidates
         if candidate.kept and candidate.passage_id is None
-        for said, _ in read_sentences(candidate.text)
+        for said, _ in parse_sentences(candidate.text)
     ]
 
 
@@ -173,7 +173,7 @@ class Late:
 
 
 class Listed:
-    """Finds the passages whose title stands in the query; the articles named as late only from the second search on."""
+    """Returns the passages whose title is in the query; articles in `late` only from the second search on."""
 
     fingerprint = "listed"
 
@@ -199,8 +199,8 @@ def stating(name: str, relation: str, value: str, title: str | None = None) -> P
     return Passage(id=title or name, title=title or name, text=f"{name} is known here. {statement}")
 
 
-def test_a_wrong_inference_is_given_up_when_the_article_turns_up(running, faultless, world, films):
-    """Nothing but the rumour goes wrong here. A program that only goes forward stays with what it settled first."""
+def test_a_wrong_inference_is_dropped_when_the_article_is_retrieved(running, faultless, world, films):
+    """The rumour is the only error here. A program without revision keeps its first answer of the hop."""
     tried = 0
     with running(faultless(), adapter=PROBABILITIES):
         for film, other in zip(films[:10], films[10:20], strict=True):
@@ -223,9 +223,9 @@ def test_a_wrong_inference_is_given_up_when_the_article_turns_up(running, faultl
 
 
 def rumoured(folder, questions: int, world: World) -> tuple[Retriever, set[str], list[tuple[Question, list[str], str]]]:
-    """Return a retriever over a world with rumours, the ids of the articles they contradict, and the questions touched.
+    """Return a retriever over a world with rumours, the ids of contradicted articles, and the affected questions.
 
-    Each with the values that rumours give for its hops, and with the answer that follows from them.
+    Each question has the values that rumours state for its hops, and the answer that follows from them.
     """
     passages, asked = generate(folder, questions=questions, seed=0, rumours=0.6)
     build_index(passages, folder / "index", retriever="bm25")
@@ -234,19 +234,19 @@ def rumoured(folder, questions: int, world: World) -> tuple[Retriever, set[str],
         (key(fact.head), fact.relation): fact.value
         for passage in read_passages(passages)
         if passage.title.startswith("Rumours about ")
-        for fact in read_passage(f"[1] {passage.title}: {passage.text}")
+        for fact in parse_passage(f"[1] {passage.title}: {passage.text}")
     }
-    touched = []
+    affected = []
     for question in read_questions(asked):
-        hops = {fact: said[fact] for fact in worked_out(question, world.facts.__getitem__)[1] if fact in said}
-        answer, _ = worked_out(question, lambda fact: said.get(fact) or world.facts.get(fact, ""))
+        hops = {fact: said[fact] for fact in answer_from(question, world.facts.__getitem__)[1] if fact in said}
+        answer, _ = answer_from(question, lambda fact: said.get(fact) or world.facts.get(fact, ""))
         if hops and answer and key(answer) != key(question.answers[0]):
-            touched.append((question, [key(value) for value in hops.values()], answer))
-    return open_index(folder / "index"), {articles[head] for head, _ in said}, touched
+            affected.append((question, [key(value) for value in hops.values()], answer))
+    return open_index(folder / "index"), {articles[head] for head, _ in said}, affected
 
 
-def worked_out(question: Question, known: Callable[[tuple[str, str]], str]) -> tuple[str, list[tuple[str, str]]]:
-    """Return the answer that follows from given facts, and the facts it takes."""
+def answer_from(question: Question, known: Callable[[tuple[str, str]], str]) -> tuple[str, list[tuple[str, str]]]:
+    """Return the answer that follows from facts, and the keys of the facts used."""
     plan = parse_question(question.question)
     values: dict[tuple[str, str], str] = {}
     for fact in facts_of(plan):
@@ -259,12 +259,12 @@ def worked_out(question: Question, known: Callable[[tuple[str, str]], str]) -> t
     return compare(plan, left, right, lambda *fact: values.get(fact)) or "", facts
 
 
-def test_a_belief_taken_from_a_rumour_is_abandoned_more_often_than_by_a_forward_program(running, tmp_path, world):
-    """Both took up a rumour in some step; how often is the end right all the same? The dials are the committed ones."""
-    retrieve, late, touched = rumoured(tmp_path, 600, world)
+def test_a_value_from_a_rumour_is_dropped_more_often_than_by_a_program_without_revision(running, tmp_path, world):
+    """Both accepted a rumour for some hop; compared is how often the final answer is right. Committed dials."""
+    retrieve, late, affected = rumoured(tmp_path, 600, world)
     back, forth = [], []
     with running(adapter=PROBABILITIES):
-        for question, values, follows in touched:
+        for question, values, follows in affected:
             settled = GenGround(Late(retrieve, late), k=5)(question=question.question)
             if not any(hop.verdict != "kept" and key(hop.answer) in values for hop in settled.hops):
                 continue

@@ -3,8 +3,8 @@
 The dials are the committed ones wherever whole programs are compared. Intervals are 95 % paired bootstrap intervals
 of exact match over the same questions.
 
-Not claimed: that reading ten references beats reading the first five. On this world it does not, for every reference
-that does not bear on the question distracts; fewer references per query do better still.
+Not claimed: that reading ten references beats reading the first five. In this world it does not, because every
+irrelevant reference distracts; fewer references per query are better still.
 """
 
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def corpus(folder) -> dict[str, Passage]:
 
 @pytest.fixture(scope="module")
 def scores(retrieve, questions, running) -> Callable[..., list[float]]:
-    """Return a function that gives exact match per question, remembered by the program's knobs."""
+    """Return a function that returns exact match per question, cached by the program's knobs."""
     known: dict[str, list[float]] = {}
 
     def score(**knobs) -> list[float]:
@@ -68,7 +68,7 @@ def scores(retrieve, questions, running) -> Callable[..., list[float]]:
 
 @pytest.fixture(scope="module")
 def reflected(questions, corpus, running) -> Callable[..., ReflectionScores]:
-    """Return a function that gives the decisions of a program on balanced groups of five references."""
+    """Return a function that returns the decisions of a program on balanced groups of five references."""
     items = balanced(questions, corpus, list(corpus.values()))
 
     def score(**knobs) -> ReflectionScores:
@@ -102,16 +102,14 @@ def test_the_missing_hop_is_asked_for_and_the_question_answered(running, faultle
             assert set(result.citations) == set(item.gold_ids)
 
 
-def test_with_completion_off_it_abstains_and_with_reflection_off_it_says_something(
-    running, faultless, questions, corpus
-):
+def test_without_completion_it_abstains_and_without_reflection_it_answers(running, faultless, questions, corpus):
     with running(faultless()):
         for item, partial in bridges(questions, corpus):
             assert SelfCompletion(completion=False)(question=item.question, passages=partial).abstained
             assert not SelfCompletion(reflection=False)(question=item.question, passages=partial).abstained
 
 
-def test_complete_references_are_told_from_partial_ones_better_than_by_chance(reflected):
+def test_complete_and_partial_references_are_distinguished_better_than_by_chance(reflected):
     scores = reflected(completion=False)
     right = scores.abstained_partial + scores.answered_complete
     assert scores.n == 2 * (scores.abstained_partial + scores.answered_partial)
@@ -119,7 +117,7 @@ def test_complete_references_are_told_from_partial_ones_better_than_by_chance(re
     assert scores.f1 > 2 / 3  # what abstaining always is worth
 
 
-def test_without_reflection_nothing_is_told_apart(reflected):
+def test_without_reflection_they_are_not_distinguished(reflected):
     scores = reflected(reflection=False)
     assert (scores.accuracy, scores.f1) == (0.5, 0.0)
 

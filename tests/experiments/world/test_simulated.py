@@ -1,4 +1,4 @@
-"""The engine as a whole: pure, harmless, honest about tokens, and as unreliable as its dials say."""
+"""The engine: pure replies, token counts, malformed replies at the rate of the dials, fallbacks."""
 
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -57,13 +57,13 @@ def test_the_fingerprint_changes_with_seed_and_dials():
     prints = {
         SimulatedEngine(0).fingerprint,
         SimulatedEngine(1).fingerprint,
-        SimulatedEngine(0, read_dials().turned(form_malformed=0.5)).fingerprint,
+        SimulatedEngine(0, read_dials().with_values(form_malformed=0.5)).fingerprint,
     }
     assert len(prints) == 3
 
 
-def test_the_state_brings_back_the_same_engine(films):
-    engine = SimulatedEngine(5, read_dials().turned(memory_wrong=0.6))
+def test_the_state_restores_the_same_engine(films):
+    engine = SimulatedEngine(5, read_dials().with_values(memory_wrong=0.6))
     again = SimulatedEngine.load_state(engine.dump_state())
     assert again.fingerprint == engine.fingerprint
     assert texts(again, requests(films)) == texts(engine, requests(films))
@@ -86,7 +86,7 @@ def questions(films) -> list[str]:
 
 
 @pytest.mark.parametrize("adapter", [ChatForm(), JsonForm()])
-def test_malformed_replies_really_cannot_be_parsed(running, faultless, films, adapter):
+def test_malformed_replies_cannot_be_parsed(running, faultless, films, adapter):
     asked = questions(films)
     assert failures(running, faultless, DeduceAnswer, adapter, asked, hops=[]) == len(asked)
     assert failures(running, faultless, DeduceAnswer, adapter, asked, malformed=0.0, hops=[]) == 0
@@ -118,7 +118,7 @@ def test_demonstrations_make_replies_better_formed(running, faultless, films):
     assert counts[1] == pytest.approx(0.5 * (1 - 0.8 * (1 - 0.5**4)), abs=0.12)
 
 
-def test_what_is_not_about_the_world_gets_a_harmless_answer(running, faultless):
+def test_a_question_not_about_the_world_gets_unknown(running, faultless):
     with running(faultless()):
         assert dspy.Predict(AnswerFromMemory)(question="What is the capital of Atlantis?").answer == "unknown"
         passages = [Passage(id="a", title="T", text="Text.")]
@@ -138,11 +138,11 @@ def test_yes_no_comes_as_one_word_with_log_probabilities_that_agree_with_it(worl
             messages=(Message.user(f"{task}\n\nAnswer with one word, yes or no."),),
             config=Config(logprobs=5),
         )
-        response = SimulatedEngine(0, read_dials().turned(judging_error=0.0)).complete(request)
-        chances = {item.token: math.exp(item.logprob) for item in response.logprobs[0].top}
-        seen[name] = chances["yes"]
+        response = SimulatedEngine(0, read_dials().with_values(judging_error=0.0)).complete(request)
+        probabilities = {item.token: math.exp(item.logprob) for item in response.logprobs[0].top}
+        seen[name] = probabilities["yes"]
         assert response.message.text == name
-        assert sum(chances.values()) == pytest.approx(1.0)
+        assert sum(probabilities.values()) == pytest.approx(1.0)
     assert seen["yes"] > 0.5 > seen["no"]
 
 

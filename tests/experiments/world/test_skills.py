@@ -1,4 +1,4 @@
-"""Each skill alone, asked through the project's own prompts, on an LM whose other faults are switched off."""
+"""Each skill separately, through the project's own prompts, with all other errors of the LM switched off."""
 
 import itertools
 from collections.abc import Callable
@@ -7,7 +7,7 @@ import dspy
 import pytest
 
 from experiments.world.dials import read_dials
-from experiments.world.grammar import ask, key, parse_question
+from experiments.world.grammar import key, parse_question, render_question
 from experiments.world.relations import BY_NAME
 from experiments.world.skills.memory import Memory
 from programs.lms.adapter import ChatForm
@@ -19,7 +19,7 @@ from signatures.types import Hop, Passage
 
 
 def passage(world, name: str, relation: str, value: str | None = None) -> Passage:
-    """Return a passage that states one fact, the true one unless a value is given."""
+    """Return a passage that states one fact, by default the true one."""
     stated = BY_NAME[relation].statements[0].format(x=name, y=value or world.value(name, relation))
     return Passage(id=f"secret-{name}", title=name, text=f"{name} is known here. {stated} Nobody knows why.")
 
@@ -33,10 +33,10 @@ def directed(films) -> list[str]:
     return [f"Who directed {film}?" for film in films]
 
 
-def test_questions_are_understood_and_put_back_into_words():
+def test_questions_are_parsed_and_rendered():
     question = "Who is the mayor of the town where the founder of Zopreth Foundry was born?"
     plan = parse_question(question)
-    assert ask(plan, lambda options: options[-1]) == (
+    assert render_question(plan, lambda options: options[-1]) == (
         "Who governs the town where the person who founded Zopreth Foundry was born as mayor?"
     )
     assert parse_question("Is there a house in New Orleans?") is None
@@ -45,10 +45,10 @@ def test_questions_are_understood_and_put_back_into_words():
 def test_memory_is_right_wrong_and_empty_as_often_as_the_dials_say_and_always_the_same(world):
     dials = read_dials()
     memory = Memory(world, dials)
-    beliefs = {fact: memory.belief(*fact) for fact in world.facts}
-    assert beliefs == {fact: Memory(world, dials).belief(*fact) for fact in reversed(list(world.facts))}
-    unknown = share(belief is None for belief in beliefs.values())
-    wrong = share(belief not in {None, world.facts[fact]} for fact, belief in beliefs.items())
+    stored = {fact: memory.remembered(*fact) for fact in world.facts}
+    assert stored == {fact: Memory(world, dials).remembered(*fact) for fact in reversed(list(world.facts))}
+    unknown = share(remembered is None for remembered in stored.values())
+    wrong = share(remembered not in {None, world.facts[fact]} for fact, remembered in stored.items())
     assert unknown == pytest.approx(dials.memory_unknown, abs=0.03)
     assert wrong == pytest.approx(dials.memory_wrong, abs=0.03)
 
@@ -61,7 +61,7 @@ def test_recall_needs_no_passages(running, faultless, world, films):
             )
 
 
-def test_reasoning_in_writing_halves_what_composition_costs(running, faultless, world):
+def test_written_reasoning_halves_composition_errors(running, faultless, world):
     founders = [entity.name for entity in world.entities.values() if entity.kind == "company"]
     asked = {
         f"When was the founder of {name} born?": world.value(world.value(name, "founder"), "birth_year")
@@ -83,7 +83,7 @@ def test_reading_takes_the_fact_from_the_words_even_against_the_truth(running, f
         assert dspy.Predict(ReadAnswer)(question=f"Who directed {films[0]}?", passages=told).answer == "Nobody Atall"
 
 
-def test_reading_understands_stand_ins_by_the_title(running, faultless, films):
+def test_reading_resolves_referring_words_by_the_title(running, faultless, films):
     told = [Passage(id="a", title=films[0], text="It rained. The film was directed by Nobody Atall. It snowed.")]
     with running(faultless()):
         assert dspy.Predict(ReadAnswer)(question=f"Who directed {films[0]}?", passages=told).answer == "Nobody Atall"
@@ -145,7 +145,7 @@ def test_a_stubborn_lm_keeps_its_draft_against_the_evidence(running, faultless, 
     assert result.answer == "Nobody Atall"
 
 
-def test_steps_follow_the_settled_hops_to_the_end(running, faultless, world, films):
+def test_sub_questions_follow_the_answered_hops_to_the_last(running, faultless, world, films):
     question = f"Where was the director of {films[0]} born?"
     director = world.value(films[0], "director")
     deduce = dspy.Predict(DeduceAnswer)
@@ -163,7 +163,7 @@ def test_steps_follow_the_settled_hops_to_the_end(running, faultless, world, fil
     assert (third.finished, third.answer, concluded) == (True, "Quillon", "Quillon")
 
 
-def test_a_comparison_is_concluded_from_two_settled_hops(running, faultless, films):
+def test_a_comparison_is_concluded_from_two_answered_hops(running, faultless, films):
     question = f"Which film was released first, {films[0]} or {films[1]}?"
     hops = [
         Hop(question=f"When was {films[0]} released?", answer="1960"),
@@ -203,7 +203,7 @@ class Relevant(dspy.Signature):
     relevant: bool = dspy.OutputField()
 
 
-def test_judgements_are_right_but_for_their_dial(running, faultless, world, films):
+def test_judgements_are_wrong_as_often_as_the_dial_says(running, faultless, world, films):
     def right(dials) -> list[bool]:
         verdicts = []
         with running(dials):

@@ -1,4 +1,4 @@
-"""Passages: writing them from facts, and reading them again from their words alone."""
+"""The text of passages: rendering facts as sentences, and parsing the sentences back into facts."""
 
 import functools
 import random
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from experiments.world.facts import Entity, World
 from experiments.world.grammar import key, pattern
-from experiments.world.relations import RELATIONS, STAND_INS, relations_of
+from experiments.world.relations import REFERRING_WORDS, RELATIONS, relations_of
 from signatures.text import citation_numbers, strip_citations
 
 _INTRODUCTIONS = {
@@ -31,7 +31,7 @@ _NOISE = (
     "Visitors from abroad tend to ask about {other} first.",
 )
 _RUMOUR = "There was talk about {x}."
-_STAND_INS = frozenset(word for words in STAND_INS.values() for word in words)
+_REFERRING_WORDS = frozenset(word for words in REFERRING_WORDS.values() for word in words)
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
 _MARKER = re.compile(r"^\[\d+\]\s*")
 _PASSAGE = re.compile(r"^\[\d+\]\s")
@@ -40,8 +40,8 @@ _CONCLUSION = re.compile(r"\bSo the answer is (.+?)\.(?=\s|$)")
 
 
 @dataclass(frozen=True)
-class Written:
-    """A passage as it was written: its sentences, and which of them state which facts.
+class PassageText:
+    """A rendered passage: its sentences, and which of them state which facts.
 
     Args:
         stated: Relation name -> number of the sentence that states it, from 0.
@@ -52,39 +52,39 @@ class Written:
     stated: dict[str, int]
 
 
-def write_passage(world: World, head: str) -> Written:
-    """Return the passage about an entity: an introduction, then all its facts among noise, in an order of its own."""
+def render_passage(world: World, head: str) -> PassageText:
+    """Return the passage about an entity: an introduction, then all its facts in random order among noise."""
     entity = world.entities[head]
-    chance = random.Random(f"prose:{world.seed}:{head}")
-    stand_ins = chance.choice(STAND_INS[entity.kind])
-    kept = [relation for relation in relations_of(entity.kind) if (head, relation.name) in world.facts]
-    chance.shuffle(kept)
+    rng = random.Random(f"prose:{world.seed}:{head}")
+    reference = rng.choice(REFERRING_WORDS[entity.kind])
+    relations = [relation for relation in relations_of(entity.kind) if (head, relation.name) in world.facts]
+    rng.shuffle(relations)
     sentences, stated = [_INTRODUCTIONS[entity.kind].format(x=entity.name)], {}
-    for relation in kept:
-        if chance.random() < 0.4:
-            sentences.append(_noise(world, entity, chance))
-        template = chance.choice(relation.statements)
-        subject = stand_ins if template.startswith("{x}") and chance.random() < 0.5 else entity.name
+    for relation in relations:
+        if rng.random() < 0.4:
+            sentences.append(_noise(world, entity, rng))
+        template = rng.choice(relation.statements)
+        subject = reference if template.startswith("{x}") and rng.random() < 0.5 else entity.name
         stated[relation.name] = len(sentences)
         sentences.append(template.format(x=subject, y=world.facts[head, relation.name]))
-    sentences.append(_noise(world, entity, chance))
-    return Written(entity, tuple(sentences), stated)
+    sentences.append(_noise(world, entity, rng))
+    return PassageText(entity, tuple(sentences), stated)
 
 
-def write_rumour(world: World, head: str) -> Written:
-    """Return a short passage about an entity that states one of its facts wrongly, by its name and without noise."""
+def render_rumour(world: World, head: str) -> PassageText:
+    """Return a short passage that states one fact of an entity wrongly, naming the entity and without noise."""
     entity = world.entities[head]
-    chance = random.Random(f"rumour:{world.seed}:{head}")
-    relation = chance.choice([item for item in relations_of(entity.kind) if (head, item.name) in world.facts])
+    rng = random.Random(f"rumour:{world.seed}:{head}")
+    relation = rng.choice([item for item in relations_of(entity.kind) if (head, item.name) in world.facts])
     truth = world.facts[head, relation.name]
-    value = chance.choice([other for _, other in world.values[relation.name] if other not in {truth, entity.name}])
-    stated = chance.choice(relation.statements).format(x=entity.name, y=value)
-    return Written(entity, (_RUMOUR.format(x=entity.name), stated, "So at least people said."), {relation.name: 1})
+    value = rng.choice([other for _, other in world.values[relation.name] if other not in {truth, entity.name}])
+    stated = rng.choice(relation.statements).format(x=entity.name, y=value)
+    return PassageText(entity, (_RUMOUR.format(x=entity.name), stated, "So at least people said."), {relation.name: 1})
 
 
-def _noise(world: World, entity: Entity, chance: random.Random) -> str:
-    alike = [other.name for other in world.entities.values() if other.kind == entity.kind and other != entity]
-    return chance.choice(_NOISE).format(other=chance.choice(alike))
+def _noise(world: World, entity: Entity, rng: random.Random) -> str:
+    same_kind = [other.name for other in world.entities.values() if other.kind == entity.kind and other != entity]
+    return rng.choice(_NOISE).format(other=rng.choice(same_kind))
 
 
 @dataclass(frozen=True)
@@ -92,8 +92,8 @@ class Statement:
     """One fact as a passage states it.
 
     Args:
-        head: Name of the entity the sentence is about, stand-ins resolved to the passage's subject.
-        sentence: The sentence, word for word.
+        head: Name of the entity that the sentence is about; for words such as "The film", the passage's subject.
+        sentence: The sentence itself.
     """
 
     head: str
@@ -106,30 +106,30 @@ _EXPRESSIONS = [(relation.name, pattern(text)) for relation in RELATIONS for tex
 
 
 @functools.lru_cache(maxsize=20_000)
-def read_passage(text: str) -> tuple[Statement, ...]:
+def parse_passage(text: str) -> tuple[Statement, ...]:
     """Return the facts that one passage of a prompt (`[n] title: text` or `title: text`) states, in order."""
     title, _, body = _MARKER.sub("", text.strip()).partition(": ")
     if not body:
         title, body = "", title
-    found: list[Statement] = []
+    statements: list[Statement] = []
     for sentence in _SENTENCE_END.split(body):
         for relation, expression in _EXPRESSIONS:
             if match := expression.fullmatch(sentence):
                 head = match["x"]
-                if head in _STAND_INS:
-                    head = title or (found[-1].head if found else "")
+                if head in _REFERRING_WORDS:
+                    head = title or (statements[-1].head if statements else "")
                 if head:
-                    found.append(Statement(head, relation, match["y"], sentence))
+                    statements.append(Statement(head, relation, match["y"], sentence))
                 break
-    return tuple(found)
+    return tuple(statements)
 
 
-def read_sentences(text: str) -> list[tuple[Statement, tuple[int, ...]]]:
+def parse_sentences(text: str) -> list[tuple[Statement, tuple[int, ...]]]:
     """Return the facts of running text without a title, each with the `[n]` marks of its sentence."""
     return [
         (statement, tuple(citation_numbers(sentence)))
         for sentence in _SENTENCE_END.split(text.strip())
-        for statement in read_passage(strip_citations(sentence))
+        for statement in parse_passage(strip_citations(sentence))
     ]
 
 
@@ -139,18 +139,18 @@ def split_passages(text: str) -> list[str]:
 
 
 def title_of(text: str) -> str:
-    """Return the title of one passage of a prompt; empty where it has none."""
+    """Return the title of one passage of a prompt; empty if it has none."""
     title, _, body = _MARKER.sub("", text.strip()).partition(": ")
     return title if body else ""
 
 
-def conclusion_of(text: str) -> str | None:
-    """Return the answer to which a text without a title says that it comes; None where it draws no conclusion."""
-    found = None if title_of(text) else _CONCLUSION.search(strip_citations(text))
-    return found[1] if found else None
+def stated_conclusion(text: str) -> str | None:
+    """Return the conclusion that a text without a title states; None if it states none."""
+    match = None if title_of(text) else _CONCLUSION.search(strip_citations(text))
+    return match[1] if match else None
 
 
-def share_word(one: str, other: str) -> bool:
+def shares_word(one: str, other: str) -> bool:
     """Return whether two different names share a word, as namesakes do."""
     left, right = set(key(one).split()), set(key(other).split())
     return left != right and bool(left & right)

@@ -1,10 +1,11 @@
-"""The whole road on real questions: convert, index, compile `rag` and `genground`, evaluate before and after, answer.
+"""Compile `rag` and `genground` and evaluate them before and after, from raw data to one answered question.
 
-    python -m experiments.papers.road hotpotqa --data ../shared/data --lm embedded
-    python -m experiments.papers.road world --lm simulated
+    python -m experiments.papers.compile_and_evaluate hotpotqa --data ../shared/data --lm embedded
+    python -m experiments.papers.compile_and_evaluate world --lm simulated
 
-The first takes 30 training and 50 dev questions of HotpotQA with their own paragraphs as the corpus; the second 200 dev
-questions of the simulated world. Either writes one small file under experiments/results, scores as they are.
+The first uses 30 training and 50 dev questions of HotpotQA with their own paragraphs as the corpus; the second 60
+training and 200 dev questions of the simulated world. Each converts, indexes, compiles, evaluates, and writes one
+result file under experiments/results.
 """
 
 import re
@@ -36,15 +37,15 @@ app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_
 
 @dataclass(frozen=True)
 class Setting:
-    """Questions and where to look for their answers.
+    """Questions and a retriever.
 
     Args:
-        name: Of the experiment; names its result file, too.
-        trainset: Questions to learn from.
+        name: Name of the experiment and of its result file.
+        trainset: Training questions.
         devset: Questions to score on.
         retrieve: The retriever.
         index: Its index folder.
-        files: What the questions came from, name -> SHA-256.
+        files: Source files of the questions, name -> SHA-256.
     """
 
     name: str
@@ -57,13 +58,14 @@ class Setting:
 
 @app.command()
 def hotpotqa(
-    data: Annotated[Path, typer.Option(help="Folder that holds hotpotqa/.")] = Path("../shared/data"),
+    data: Annotated[Path, typer.Option(help="Folder that contains hotpotqa/.")] = Path("../shared/data"),
     lm: Annotated[str, typer.Option(help="LM id.")] = "embedded",
     train: Annotated[int, typer.Option(help="Training questions.")] = 30,
     dev: Annotated[int, typer.Option(help="Dev questions.")] = 50,
     out: Annotated[Path, typer.Option(help="Folder for everything but the result file.")] = Path("runs/road-hotpotqa"),
-    threads: Annotated[int, typer.Option(help="Questions side by side.")] = 8,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    threads: Annotated[int, typer.Option(help="Questions asked in parallel.")] = 8,
+    results: Annotated[Path, typer.Option(help="Folder for the result file.")] = RESULTS,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
 ) -> None:
     """Run on HotpotQA."""
     from corpora.datasets.convert import convert, pool
@@ -87,7 +89,7 @@ def hotpotqa(
         index=index,
         files={name: sha256_file(path) for name, path in files.items()},
     )
-    _run(setting, lm, out, threads, resume)
+    _run(setting, lm, out, results, threads=threads, resume=resume)
 
 
 @app.command()
@@ -97,8 +99,9 @@ def world(
     dev: Annotated[int, typer.Option(help="Dev questions.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the world.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for everything but the result file.")] = Path("runs/road-world"),
-    threads: Annotated[int, typer.Option(help="Questions side by side.")] = 8,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run.")] = False,
+    threads: Annotated[int, typer.Option(help="Questions asked in parallel.")] = 8,
+    results: Annotated[Path, typer.Option(help="Folder for the result file.")] = RESULTS,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
 ) -> None:
     """Run on the simulated world."""
     from corpora.questions import read_questions, select
@@ -116,7 +119,7 @@ def world(
         index=index,
         files={"questions.jsonl": sha256_file(questions_path), "passages.jsonl": sha256_file(passages_path)},
     )
-    _run(setting, lm, out, threads, resume)
+    _run(setting, lm, out, results, threads=threads, resume=resume)
 
 
 def _index(corpus: Path, out: Path, retriever: str) -> "tuple[Path, Retriever]":
@@ -128,61 +131,85 @@ def _index(corpus: Path, out: Path, retriever: str) -> "tuple[Path, Retriever]":
     return folder, open_index(folder, corpus)
 
 
-def _run(setting: Setting, lm: str, out: Path, threads: int, resume: bool) -> None:
-    from experiments.pipeline.before_after import before_after
+def _run(setting: Setting, lm: str, out: Path, results: Path, *, threads: int, resume: bool) -> None:
+    """Compile and evaluate all programs, and write the result file."""
     from experiments.pipeline.setup import open_lm
+    from experiments.runs.config import LMConfig
     from experiments.runs.files import write_json
     from experiments.runs.provenance import portable, provenance
     from programs.catalog import build
 
-    connection = open_lm(lm)
+    connection = open_lm(LMConfig(lm))
     students = {name: build(name, setting.retrieve, **knobs) for name, knobs in KNOBS.items()}
-    _estimate(students.values(), setting, connection, threads)  # type: ignore[arg-type]
-    started, results = time.monotonic(), {}
+    _estimate(list(students.values()), setting, connection, threads)
+    started, programs = time.monotonic(), {}
+    versions: dict[str, str] = {}
     for name, student in students.items():
-        outcome = before_after(
-            student,
-            setting.trainset,
-            setting.devset,
-            connection=connection,
-            metrics=METRICS,
-            out=out / name,
-            threads=threads,
-            index=setting.index,
-            resume=resume,
-            step=_say,
+        programs[name], versions = _compile_and_evaluate(
+            name, student, setting, connection, out=out / name, threads=threads, resume=resume
         )
-        with connection.use():
-            answer = outcome.loaded(question=setting.devset[0].question)
-        results[name] = {
-            "knobs": KNOBS[name],
-            "before": _without_folder(outcome.before),
-            "after": _without_folder(outcome.after),
-            "comparison": outcome.comparison.as_dict(),
-            "optimizer": outcome.artifact.optimizer,
-            "hops": {run.name: hop_counts(run) for run in outcome.folders},
-            "answered": {
-                "question": setting.devset[0].question,
-                "answer": answer.answer,
-                "hops": len(answer.hops),
-                "cited": answer.citations,
-            },
-        }
-        _show(outcome.comparison)
-    path = RESULTS / f"{setting.name}_{re.sub('[/:]', '_', portable(connection.id))}.json"
     record = {
-        **provenance("experiments.papers.road", connection),
+        **provenance("experiments.papers.compile_and_evaluate", connection),
         "retriever": setting.retrieve.fingerprint,
         "files": setting.files,
         "train": len(setting.trainset),
         "dev": len(setting.devset),
         "threads": threads,
-        "versions": outcome.artifact.versions,
+        "versions": versions,
         "seconds": round(time.monotonic() - started),
-        "programs": results,
+        "programs": programs,
     }
+    path = results / f"{setting.name}_{re.sub('[/:]', '_', portable(connection.id))}.json"
     write_json(path, portable(record))
     _say(f"Written: {path} ({record['seconds']} s)")
+
+
+def _compile_and_evaluate(
+    name: str,
+    student: "dspy.Module",
+    setting: Setting,
+    connection: "Connection",
+    *,
+    out: Path,
+    threads: int,
+    resume: bool,
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a program's part of the result file, and the library versions of its artifact; print its scores."""
+    from experiments.pipeline.before_after import before_after
+    from experiments.pipeline.compile import CompileConfig
+    from experiments.runs.config import RunConfig
+    from optimizers.metrics.catalog import get_metric
+
+    outcome = before_after(
+        student,
+        setting.trainset,
+        setting.devset,
+        RunConfig(metrics=METRICS, threads=threads),
+        CompileConfig(metric=get_metric("f1[hotpot]"), accept=0.5, max_demos=2, threads=threads, index=setting.index),
+        connection=connection,
+        out=out,
+        resume=resume,
+        on_step=_say,
+    )
+    question = setting.devset[0].question
+    with connection.use():
+        prediction = outcome.loaded(question=question)
+    _show(outcome.comparison)
+    result = {
+        "knobs": KNOBS[name],
+        "before": _without_folder(outcome.before),
+        "after": _without_folder(outcome.after),
+        "comparison": outcome.comparison.as_dict(),
+        "optimizer": outcome.artifact.optimizer,
+        "hops": {run.name: hop_counts(run) for run in outcome.folders},
+        "answered": {
+            "question": question,
+            "answer": prediction.answer,
+            "hops": len(prediction.hops),
+            "cited": prediction.citations,
+        },
+    }
+    return result, outcome.artifact.versions
 
 
 def _without_folder(summary: "RunSummary") -> dict[str, Any]:
@@ -190,7 +217,7 @@ def _without_folder(summary: "RunSummary") -> dict[str, Any]:
 
 
 def hop_counts(run: Path) -> dict[str, int]:
-    """Return how many questions of a run took how many hops: a program that never goes on shows here."""
+    """Return the number of questions of a run by their number of hops."""
     from collections import Counter
 
     from experiments.runs.files import read_rows
@@ -200,14 +227,14 @@ def hop_counts(run: Path) -> dict[str, int]:
 
 
 def _estimate(students: "Sequence[dspy.Module]", setting: Setting, connection: "Connection", threads: int) -> None:
-    """Print the most LM calls this can take, and the time at the rate of a short probe."""
-    from experiments.papers.probe import calls_per_second
+    """Print the maximum of LM calls, and their time at the rate of a short measurement."""
+    from experiments.papers.lm_speed import measure_calls_per_second
 
     questions = 2 * len(setting.devset) + len(setting.trainset)
     calls = sum(student.max_calls() for student in students) * questions
-    rate = calls_per_second(connection, setting.retrieve, setting.trainset, threads=threads)
+    rate = measure_calls_per_second(connection, setting.retrieve, setting.trainset, threads=threads)
     minutes = calls / rate / 60
-    _say(f"Estimate: at most {calls} LM calls; at {rate:.1f} calls/s (probe) at most {minutes:.0f} minutes")
+    _say(f"Estimate: at most {calls} LM calls; at {rate:.1f} calls/s (measured) at most {minutes:.0f} minutes")
 
 
 def _show(comparison: Any) -> None:
@@ -224,5 +251,5 @@ if __name__ == "__main__":
     try:
         app()
     except UserError as error:
-        typer.echo(f"road: {error}", err=True)
+        typer.echo(f"compile_and_evaluate: {error}", err=True)
         sys.exit(2)

@@ -1,4 +1,4 @@
-"""How fast an LM answers here and now: a few real prompts before a long run, for its estimate."""
+"""LM calls per second on this machine, measured on a few real prompts to estimate the time of a long run."""
 
 import time
 from collections.abc import Sequence
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
     from signatures.types import Retriever
 
 
-def calls_per_second(
+def measure_calls_per_second(
     connection: "Connection", retrieve: "Retriever", questions: "Sequence[Question]", *, threads: int = 8
 ) -> float:
-    """Return LM calls per second at `threads` wide, measured on the reading of up to 2 * `threads` questions.
+    """Return LM calls per second with `threads` concurrent calls, measured with `rag` on up to 2 * `threads` questions.
 
-    The cache is left out on both sides: its replies would be too fast, and replies kept here would make the run that
-    follows look too cheap.
+    The reply cache is off: cached replies would make the LM look too fast, and replies cached here would make the
+    following run look too cheap.
     """
     import dspy
 
     from programs.rag import RAG
 
     program = RAG(retrieve, k=4)
-    asked = [question.question for question in questions[: 2 * threads]]
+    texts = [question.question for question in questions[: 2 * threads]]
 
     def ask(question: str) -> None:
         program(question=question)
 
     with connection.use(), dspy.context(lm=connection.lm.copy(cache=False)), ThreadPoolExecutor(threads) as pool:
-        ask(asked[0])  # loads the LM and the embedder
+        ask(texts[0])  # loads the LM and the embedder
         started = time.monotonic()
-        for done in [pool.submit(copy_context().run, ask, question) for question in asked]:
-            done.result()
-    return len(asked) / max(time.monotonic() - started, 1e-6)
+        for future in [pool.submit(copy_context().run, ask, question) for question in texts]:
+            future.result()
+    return len(texts) / max(time.monotonic() - started, 1e-6)

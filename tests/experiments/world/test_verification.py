@@ -1,4 +1,4 @@
-"""Examining a response: honest scores, the judgement that follows, and the question that finds what is missing."""
+"""Verifying a response: scores, the judgement that follows, and the revised question."""
 
 import dspy
 import pytest
@@ -45,7 +45,7 @@ def test_a_right_response_gets_full_scores_and_no_revision(running, faultless, a
             assert (verdict.judgement, verdict.revised_question) == ("true", "")
 
 
-def test_each_score_tells_its_own_fault(running, faultless, films, about):
+def test_each_score_detects_its_own_fault(running, faultless, films, about):
     question = f"Where was the director of {films[0]} born?"
     told = [about(films[0], "director", "Ansa Merrow"), about("Ansa Merrow", "birthplace", "Quillon")]
     first, second = f"{films[0]} was directed by Ansa Merrow [1].", "Ansa Merrow was born in the town of Quillon [2]."
@@ -76,7 +76,7 @@ def test_the_revision_keeps_the_question_and_names_the_bridge(running, faultless
             assert parse_question(revised) == parse_question(question)
 
 
-def test_where_only_the_response_is_wrong_the_revision_asks_for_its_last_fact(running, faultless, asked):
+def test_if_only_the_response_is_wrong_the_revision_asks_for_its_last_fact(running, faultless, asked):
     question, _, gold = asked[0]
     with running(faultless()):
         verdict = dspy.Predict(VerifyAnswer)(question=question, passages=gold, response="So the answer is unknown.")
@@ -104,7 +104,7 @@ def test_a_search_with_the_revision_finds_both_passages(running, faultless, aske
 
 
 def judged_right(running, dials, signature, asked) -> float:
-    """Share of right and wrong responses (half each) that are told apart by whether a revision is written."""
+    """Share of right and wrong responses (half each) that are distinguished by whether a revision is written."""
     right = []
     with running(dials):
         for question, facts, gold in asked:
@@ -125,20 +125,20 @@ def test_scores_in_writing_make_the_judgement_better(running, faultless, asked):
 
 
 def test_with_the_committed_dials_judgements_are_good_but_not_perfect(running, asked):
-    dials = read_dials().turned(form_malformed=0.0)
+    dials = read_dials().with_values(form_malformed=0.0)
     assert 0.8 < judged_right(running, dials, VerifyAnswer, asked) < 1
     assert 0.6 < judged_right(running, dials, ReviseQuestion, asked) < 0.85
 
 
-def test_a_careless_score_says_nothing(running, faultless, asked):
+def test_scores_are_random_as_often_as_the_dial_says(running, faultless, asked):
     with running(faultless(judging_error=0.3)):
-        given = [
+        verdicts = [
             dspy.Predict(VerifyAnswer)(question=question, passages=gold, response=marked(facts, 1, 2))
             for question, facts, gold in asked
         ]
-    honest = sum(verdict.truthfulness == 1 for verdict in given) / len(given)
-    assert honest == pytest.approx(0.7, abs=0.1)
-    assert all(0 <= score <= 1 for verdict in given for score in scores(verdict))
+    exact = sum(verdict.truthfulness == 1 for verdict in verdicts) / len(verdicts)
+    assert exact == pytest.approx(0.7, abs=0.1)
+    assert all(0 <= score <= 1 for verdict in verdicts for score in scores(verdict))
 
 
 def test_a_blind_rewrite_says_the_same_or_drifts_as_often_as_the_dial_says(running, faultless, asked):
@@ -151,7 +151,7 @@ def test_a_blind_rewrite_says_the_same_or_drifts_as_often_as_the_dial_says(runni
     assert sum(kept) / len(kept) == pytest.approx(0.6, abs=0.1)
 
 
-def test_a_drifted_rewrite_holds_what_memory_believes(running, faultless, world, films):
+def test_a_drifted_rewrite_contains_the_remembered_value(running, faultless, world, films):
     question = f"Where was the director of {films[0]} born?"
     pair = f"Which film was released first, {films[0]} or {films[1]}?"
     with running(faultless(reasoning_drift=1.0)):
@@ -163,7 +163,7 @@ def test_a_drifted_rewrite_holds_what_memory_believes(running, faultless, world,
     assert films[1] not in lost
 
 
-def test_a_question_about_nothing_known_is_left_as_it_is(running, faultless):
+def test_a_question_not_about_the_world_is_unchanged(running, faultless):
     passages = [Passage(id="a", title="T", text="Text.")]
     with running(faultless()):
         verdict = dspy.Predict(VerifyAnswer)(question="Why?", passages=passages, response="Because [1].")
