@@ -1,4 +1,7 @@
 import errno
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,7 +42,7 @@ def test_a_lock_file_that_a_killed_process_left_holds_nobody_up(tmp_path):
 
 
 def test_many_who_want_one_lock_get_it_one_at_a_time(tmp_path):
-    """The file is deleted and made anew all the time; never may two hold it, one by its name and one by its inode."""
+    """The file is deleted and recreated all the time; two must never hold it, one by its name and one by its inode."""
     from concurrent.futures import ThreadPoolExecutor
 
     inside, most = [], []
@@ -57,3 +60,27 @@ def test_many_who_want_one_lock_get_it_one_at_a_time(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
     assert max(most) == 1
+
+
+HOLDER = """
+import time
+from signatures.common.files import exclusive_lock
+
+with exclusive_lock({path!r}, "busy"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_the_lock_of_a_killed_process_is_released(tmp_path):
+    lock = tmp_path / "lock"
+    command = [sys.executable, "-c", HOLDER.format(path=str(lock))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(UserError, match="busy"), exclusive_lock(lock, "busy"):
+            pass
+        holder.kill()
+        holder.wait()
+        with exclusive_lock(lock, "busy"):
+            pass
+    assert not lock.exists()
