@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from signatures.common.errors import UserError
 
-_ON_SERVER = "server-"  # how models behind an address are called (`programs.lms.server.declare`)
+_ON_SERVER = "server-"  # how models behind an address are called (`programs.lms.server.register`)
 
 if TYPE_CHECKING:
     import dspy

@@ -157,7 +157,7 @@ def _to_server(
     mode: ProbabilityMode | Literal["auto"],
 ) -> Connection:
     base, key, name = server.checked_base(api_base), server.checked_key(api_key_env), server.name_on_server(lm_id)
-    prefix = server.declare(base, api_key_env)
+    prefix = server.register(base, api_key_env)
     if common["model_type"] == "text":
         engine = CompletionsEngine(base, name, key)
         lm = metered_lm(f"{prefix}/{name}", engine=engine, address=base, **{**common, "model_type": "chat"})

@@ -38,7 +38,7 @@ def test_a_known_provider_needs_no_server_to_connect() -> None:
 
 
 def test_the_window_of_a_known_model_is_known_without_asking(monkeypatch) -> None:
-    monkeypatch.setattr("urllib.request.urlopen", lambda *args, **kwargs: pytest.fail("asked the network"))
+    monkeypatch.setattr("httpx.Client.send", lambda *args, **kwargs: pytest.fail("asked the network"))
     assert connect("openai/gpt-4o-mini").adapter.context_size == 128_000
     assert connect("openai/gpt-4o-mini", context_size=5000).context_size == 5000
     assert connect("openai/made-up-model").context_size is None
