@@ -14,7 +14,7 @@ from corpora.passages import PassageRecord
 from corpora.questions import Question, SubQuestion
 
 _NO_PARAGRAPH = ("operation", "no_evidence")
-# Where the records stand in a file that is one object: BIG-bench's list, or paragraphs under their ids.
+# Where the records are in a file that is one object: BIG-bench's list, or paragraphs by their ids.
 INSIDE = ("examples", "*")
 
 

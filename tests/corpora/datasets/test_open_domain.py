@@ -105,9 +105,12 @@ def test_big_bench_states_the_answer_as_scores_inside_one_object(tmp_path: Path,
     [
         ('{"examples": [{"input": "x"', "record 1: not JSON"),
         ('{"examples": [{"input": "x?", "target_scores": {"Yes": 1}}', "record 2: .*the end of the file"),
-        ('{"examples": [{"input": "x?", "target_scores": {"Yes": 1}}]', "ends before the closing '}'"),
+        (
+            '{"examples": [{"input": "x?", "target_scores": {"Yes": 1}}]',
+            r"record 2: not JSON \(it does not close before the end",
+        ),
         ('{"examples": []}', "holds no record"),
-        ('{"n" 1, "examples": [{}]}', "no colon after 'n'"),
+        ('{"n" 1, "examples": [{}]}', "record 1: not JSON .*must be separated by a colon"),
     ],
 )
 def test_a_damaged_object_is_refused(tmp_path: Path, text, why):

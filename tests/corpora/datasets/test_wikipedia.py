@@ -111,7 +111,7 @@ def test_a_damaged_or_foreign_archive_is_refused(tmp_path: Path):
     (tmp_path / "x.json.bz2").write_bytes(b"no bzip2")
     with pytest.raises(UserError, match="cannot be decompressed"):
         passages_of(tmp_path, "plain", tmp_path / "x.json.bz2")
-    with pytest.raises(UserError, match="is packed: unpack it"):
+    with pytest.raises(UserError, match="is a ZIP archive: unpack it"):
         convert("strategyqa", tmp_path / "x.zip", tmp_path / "out")
 
 
