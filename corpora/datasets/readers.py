@@ -101,7 +101,8 @@ def _parsed(path: str, chunks: Iterable[bytes], parser: Any, values: list[Any]) 
     for chunk in chain(chunks, [b""]):
         problem = _send(parser, chunk)
         unparsed = 0 if values else unparsed + len(chunk)
-        for number, value in enumerate(values, number + 1):
+        for value in values:
+            number += 1
             yield number, value
         values.clear()
         if problem is None and unparsed > _LARGEST_RECORD:

@@ -29,6 +29,7 @@ from tantivy import (
 )
 
 from corpora.retrievers.engine import Ranking
+from signatures.common.words import QUERY_STOPWORDS
 from signatures.text import CJK
 
 ANALYZER = "english_stems"
@@ -36,14 +37,6 @@ _LONGEST_WORD = 40  # bytes; longer runs of letters are base64 and the like
 _KEPT_WORDS = 65_536  # query words whose clauses are kept ready; a few megabytes
 _TIE_LIMIT = 10_000  # how far the engine looks for the end of a run of equal scores
 
-_FUNCTION_WORDS = """
-    a about after all also an and any are as at be because been before being between both but by can could did do
-    does during each either for from had has have he her hers him his how i if in into is it its itself may me might
-    more most much my no nor not of on once only or other our out over own same shall she should so some such than that
-    the their them then there these they this those through to too under until up us very was we were what when where
-    which while who whom whose why will with would you your
-"""
-STOPWORDS = frozenset(_FUNCTION_WORDS.split())
 _RUN = re.compile(f"[{CJK}]+")
 
 
@@ -55,7 +48,7 @@ def _analyzer() -> "TextAnalyzer":
 
 @functools.cache
 def _stopword_stems() -> frozenset[str]:
-    return frozenset(stem for word in STOPWORDS for stem in _analyzer().analyze(word))
+    return frozenset(stem for word in QUERY_STOPWORDS for stem in _analyzer().analyze(word))
 
 
 def _spaced(text: str) -> str:
