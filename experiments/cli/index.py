@@ -25,7 +25,7 @@ def index(
     as_json: options.Json = False,
 ) -> None:
     """Index a corpus; an interrupted build goes on with --resume."""
-    from corpora.index.open import build_index
+    from corpora.index.build import build_index
 
     out = out or corpus.parent / "index"
 

@@ -48,7 +48,8 @@ def four(
 ) -> None:
     """Run the four programs on HotpotQA."""
     from corpora.datasets.convert import convert
-    from corpora.index.open import build_index, open_index
+    from corpora.index.build import build_index
+    from corpora.index.open import open_index
     from corpora.questions import read_questions, select
     from experiments.analysis.compare import compare_runs
     from experiments.pipeline.evaluate import evaluate

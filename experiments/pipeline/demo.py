@@ -51,7 +51,8 @@ def run_demo(out: Path, *, lm: str, threads: int, step: Callable[[str], None]) -
     Raises:
         UserError: `out` holds something else than an earlier demo.
     """
-    from corpora.index.open import build_index, open_index
+    from corpora.index.build import build_index
+    from corpora.index.open import open_index
     from corpora.questions import read_questions, select
     from experiments.analysis.report.html import write_report
     from experiments.pipeline.before_after import before_after

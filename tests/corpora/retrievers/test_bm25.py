@@ -3,7 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from corpora.index.open import build_index, open_index
+from corpora.index.build import build_index
+from corpora.index.open import open_index
 from corpora.retrievers.bm25 import Bm25Engine, build_bm25, query_stems
 from corpora.retrievers.bm25s_reference import Bm25sEngine, build_bm25s
 from corpora.retrievers.settings import make_settings

@@ -5,7 +5,8 @@ import socket
 import numpy as np
 import pytest
 
-from corpora.index.open import build_index, open_index
+from corpora.index.build import build_index
+from corpora.index.open import open_index
 from corpora.retrievers import embedder as embedder_module
 from corpora.retrievers.dense import DenseEngine, build_codes, choose_kind
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder, EmbedderSimilarity

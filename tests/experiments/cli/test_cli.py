@@ -20,7 +20,7 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def world(tmp_path_factory) -> Path:
     """Return a folder with a small simulated world and its index."""
-    from corpora.index.open import build_index
+    from corpora.index.build import build_index
     from experiments.world.generate import generate
 
     folder = tmp_path_factory.mktemp("world")
@@ -399,7 +399,7 @@ def test_an_edited_index_is_refused(verihop, world, tmp_path):
     path = tmp_path / "index" / "index.json"
     path.write_text(path.read_text().replace('"files": {', '"files": {}, "old": {'))
     code, _, err = verihop("ask", "Who?", "--program", "rag", *ROAD[:2], "--index", tmp_path / "index")
-    assert (code, "not as it was written" in err) == (2, True)
+    assert (code, "has changed since it was written" in err) == (2, True)
 
 
 def test_a_question_of_broken_bytes_is_one_line(verihop, world):
