@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from programs.lms.budget import Budget
-from programs.lms.connect import MAX_TOKENS, Connection, UnknownLM, connect
+from programs.lms.connect import MAX_TOKENS, Connection, ModelTraits, UnknownLM, connect
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
 
@@ -44,8 +44,7 @@ def _simulated(
     cache: bool = True,
     budget: Budget | None = None,
     retries: int = 3,
-    context_size: int | None = None,
-    probability_mode: Literal["auto", "logprobs", "samples", "verbalised"] = "auto",
+    traits: ModelTraits = ModelTraits(),
     model_type: Literal["chat"] = "chat",
 ) -> Connection:
     """Connect the simulated LM; replies are cached under its name, which changes with seed, dials and rules."""
@@ -68,7 +67,7 @@ def _simulated(
         num_retries=retries,
         model_type=model_type,
     )
-    size = context_size or CONTEXT_SIZE
-    mode = "logprobs" if probability_mode == "auto" else probability_mode
+    size = traits.context_size or CONTEXT_SIZE
+    mode = "logprobs" if traits.probability_mode == "auto" else traits.probability_mode
     adapter = ChatForm(context_size=size, reply_tokens=max_tokens or MAX_TOKENS, probability_mode=mode)
     return Connection(lm_id, lm, adapter, size, mode, sha256_text(engine.fingerprint))
