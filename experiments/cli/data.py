@@ -102,11 +102,11 @@ def convert(
     paths = {"questions": done.questions_path, "passages": done.passages_path}
     if as_json:
         written = {what: str(path) if path else None for what, path in paths.items()}
-        emit({**written, "counts": done.counts, "pinned": done.pinned})
+        emit({**written, "counts": done.counts, "pinned": done.known_file})
         return
     say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in done.counts.items()))
-    if done.pinned:
-        say(f"The source is the known file {done.pinned} (SHA-256).")
+    if done.known_file:
+        say(f"The source is the known file {done.known_file} (SHA-256).")
     say(f"Written: {', '.join(str(path) for path in paths.values() if path)}")
     if done.passages_path:
         next_step(f"verihop index {done.passages_path} --out {out / 'index'}")

@@ -158,7 +158,7 @@ def test_data_sets_are_listed_converted_and_pooled(verihop, tmp_path):
     code, out, _ = verihop("data", "pool", tmp_path / "a" / "passages.jsonl", "--out", tmp_path / "p.jsonl", "--json")
     assert json.loads(out)["counts"]["written"] == 2
     code, _, err = verihop("data", "convert", "hotpotqa", tmp_path / "in.json", "--out", tmp_path / "a", "--quiet")
-    assert (code, "--overwrite" in err) == (2, True)
+    assert (code, "set overwrite" in err) == (2, True)
     code, out, _ = verihop(
         "data", "convert", "own", tmp_path / "in.json", "--out", tmp_path / "own", "--quiet", "--json"
     )
@@ -230,7 +230,7 @@ def test_a_program_that_retrieves_needs_an_index(verihop, world, tmp_path):
         ('{"id": "1", "question": "  "}', "questions.jsonl"),
         ('{"id": "1"}', "questions.jsonl"),
         ("", "no question"),
-        ('{"id": "1", "question": "x \\ud800 ?"}', "half a character"),
+        ('{"id": "1", "question": "x \\ud800 ?"}', "lone surrogate"),
     ],
 )
 def test_a_broken_question_file_is_told_with_file_and_line(line, message, verihop, world, tmp_path):
