@@ -87,7 +87,7 @@ def atomic_bytes(path: Path | str) -> Iterator[IO[bytes]]:
 
 
 def unpacked(file: IO[bytes], suffix: str) -> Iterator[bytes]:
-    """Yield the content of an open file, decompressed as its suffix says; damaged data is for `reading`."""
+    """Yield the content of an open file, decompressed as its suffix says; `reading` handles its errors."""
     if suffix == ".zst":
         yield from _zstandard(file)
         return

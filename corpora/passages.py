@@ -26,7 +26,7 @@ NotBlank = Annotated[str, AfterValidator(not_blank)]
 
 
 class PassageRecord(Passage):
-    """A passage in a file, with its sentences if they are known, and with any unknown keys.
+    """A passage in a file, with its sentences, if available, and any other keys.
 
     Args:
         id: Unique in its file, not blank.

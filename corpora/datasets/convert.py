@@ -91,8 +91,8 @@ def convert(
         if path is not None and path.exists() and not overwrite:
             raise UserError(f"{path} exists already: choose another folder, or set overwrite to replace it.")
     with open_writer(questions_path, passages_path, distinct=schema.distinct) as writer:
-        for number, (where, item) in enumerate(items, 1):
-            writer.write(where, _with_aliases(item, names_of))
+        for number, (location, item) in enumerate(items, 1):
+            writer.write(location, _with_aliases(item, names_of))
             if progress is not None:
                 progress(number)
     return Converted(questions_path, passages_path, dict(writer.counts), known_file(source))
@@ -163,24 +163,24 @@ def _chosen(files: Sequence[str | Path], best: Mapping[str, tuple[int, int, int]
 def _items(
     name: str, shape: str, schema: Schema, records: Iterator[Located], split: str | None
 ) -> Iterator[tuple[str, Item]]:
-    for where, record in records:
+    for location, record in records:
         if not schema.fits(record):
-            raise UserError(f"{where}: not in the shape {shape!r} of the first record. {_known(name)}")
+            raise UserError(f"{location}: not in the shape {shape!r} of the first record. {_known(name)}")
         try:
-            yield where, schema.read(record, split)
+            yield location, schema.read(record, split)
         except ValidationError as error:
-            raise UserError(f"{where}: {first_problem(error)}. Fix or remove the record.") from error
+            raise UserError(f"{location}: {first_problem(error)}. Fix or remove the record.") from error
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             problem = f"{type(error).__name__} {error}".strip()
-            raise UserError(f"{where}: does not have the shape {shape!r} ({problem}). Fix the record.") from error
+            raise UserError(f"{location}: does not have the shape {shape!r} ({problem}). Fix the record.") from error
 
 
-def _detect(name: str, where: str, record: Mapping[str, Any]) -> tuple[str, Schema]:
+def _detect(name: str, location: str, record: Mapping[str, Any]) -> tuple[str, Schema]:
     """Return name and schema of the shape of a benchmark's first record."""
     for shape, schema in DATASETS[name].schemas.items():
         if schema.fits(record):
             return shape, schema
-    raise UserError(f"{where} has the keys {', '.join(record) or '(none)'}: no shape of {name}. {_known(name)}")
+    raise UserError(f"{location} has the keys {', '.join(record) or '(none)'}: no shape of {name}. {_known(name)}")
 
 
 def _known(name: str) -> str:

@@ -75,10 +75,10 @@ def _read_array(path: str, chunks: Iterable[bytes], prefix: str) -> Iterator[Loc
     values = ijson.sendable_list()
     parser = ijson.items_coro(values, prefix, use_float=True)
     for number, value in _parsed(path, chunks, parser, values):
-        where = f"{path}, record {number}"
+        location = f"{path}, record {number}"
         if not isinstance(value, dict):
-            raise UserError(f"{where}: an object was expected, not {str(value)[:60]!r}. Fetch the file again.")
-        yield where, value
+            raise UserError(f"{location}: an object was expected, not {str(value)[:60]!r}. Fetch the file again.")
+        yield location, value
 
 
 def _read_object(path: str, chunks: Iterable[bytes]) -> Iterator[Located]:

@@ -57,7 +57,7 @@ class Writer:
         self._sizes: dict[str, int] = {}  # passage id -> number of sentences written
         self._ids: Counter[str] = Counter()  # how often a question id occurred
 
-    def write(self, where: str, item: Item) -> None:
+    def write(self, location: str, item: Item) -> None:
         """Write one item.
 
         Raises:
@@ -76,19 +76,21 @@ class Writer:
                 elif self._sizes[passage.id] != size:
                     self.counts["sentences_differ"] += 1
         if item.question is not None and self.questions is not None:
-            question = self._with_unique_id(where, item.question, item.has_id)
+            question = self._with_unique_id(location, item.question, item.has_id)
             self.questions.write(dump_line(question))
             self.counts["questions"] += 1
             self.counts["questions_without_answer"] += not question.answers
             self.counts["gold_sentences"] += len(question.gold_sentences)
 
-    def _with_unique_id(self, where: str, question: Question, has_id: bool) -> Question:
+    def _with_unique_id(self, location: str, question: Question, has_id: bool) -> Question:
         """Return the question; a repeated id that was made from its text gets the number of the repeat appended."""
         self._ids[question.id] += 1
         times = self._ids[question.id]
         if times == 1:
             return question
         if has_id:
-            raise UserError(f"{where}: the question id {question.id!r} is used twice. Give each question its own id.")
+            raise UserError(
+                f"{location}: the question id {question.id!r} is used twice. Give each question its own id."
+            )
         self.counts["repeated_questions"] += 1
         return question.model_copy(update={"id": f"{question.id}-{times}"})

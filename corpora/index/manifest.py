@@ -1,4 +1,4 @@
-"""What makes a folder an index: `index.json`, the files listed there, and the files of a build in progress."""
+"""The files of an index folder: `index.json`, those listed in it, and those of a build in progress."""
 
 import contextlib
 import hashlib
@@ -35,7 +35,7 @@ def has_vectors(retriever: str) -> bool:
 
 
 class EmbedderInfo(BaseModel):
-    """Which model made the vectors."""
+    """The model that made the vectors."""
 
     model_config = ConfigDict(frozen=True)
 

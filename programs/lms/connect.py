@@ -40,12 +40,12 @@ class UnknownLM(UserError):
 
 @dataclass(frozen=True)
 class ModelTraits:
-    """What is known of a model, so that it need not be detected.
+    """Properties of a model that are otherwise detected.
 
     Args:
         context_size: Tokens of prompt and reply together. By default what the server or DSPy's list of models states
             (the list is part of the package, nothing is downloaded). If neither does, and for "text" servers, nothing
-            is cut, and a prompt that is too long ends its question with the LM's own error.
+            is cut, and a prompt that is too long ends its question with the LM's error.
         probability_mode: How P(yes) is read; "auto" takes log-probabilities if the LM gives them (a server with an
             `api_base` is asked for one token, outside the budget), else samples.
     """
