@@ -1,7 +1,7 @@
 """Download a benchmark's official file once; its hash is recorded next to it and checked at every use.
 
-`FILE.lock.json` contains the address, size, SHA-256 and the server's version tag (ETag). An interrupted download is kept
-as `FILE.part` and is resumed if the server still has the same version.
+`FILE.lock.json` contains the address, size, SHA-256 and the server's version tag (ETag). An interrupted download
+is kept as `FILE.part` and resumed if the server still has the same version.
 """
 
 import json

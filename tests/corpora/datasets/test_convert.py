@@ -1,4 +1,4 @@
-"""Converting and pooling: refusals with a cure, files whole or absent, and the hub without a network."""
+"""Converting and pooling: errors that say what to do, files complete or absent, and the hub without a network."""
 
 import json
 from pathlib import Path

@@ -17,7 +17,7 @@ CONTENT = b'{"question": "who keeps it", "answer": ["Ansa"]}\n' * 3
 
 
 class Files(BaseHTTPRequestHandler):
-    """Serves one content, whole or from a byte on; can stop half-way."""
+    """Serves one content, completely or from a byte; can stop in the middle."""
 
     content, mark, stop_after = CONTENT, '"v1"', None
     asked: list[str | None] = []
@@ -101,13 +101,13 @@ def test_another_content_than_recorded_is_refused_and_accepted_only_with_overwri
 @pytest.mark.parametrize(
     ("mark", "later", "ranges"),
     [
-        ('"v1"', '"v1"', [None, "bytes=40-"]),  # goes on
+        ('"v1"', '"v1"', [None, "bytes=40-"]),  # resumed
         ('"v1"', '"v2"', [None, "bytes=40-"]),  # the server's file changed, so it sends all
-        ("", "", [None, None]),  # nothing tells versions apart
+        ("", "", [None, None]),  # nothing distinguishes versions
         ('W/"v1"', 'W/"v1"', [None, None]),
     ],
 )
-def test_an_interrupted_download_goes_on_only_where_that_is_safe(server, tmp_path: Path, mark, later, ranges):
+def test_an_interrupted_download_is_resumed_only_if_that_is_safe(server, tmp_path: Path, mark, later, ranges):
     handler, url = server
     path = tmp_path / "file"
     handler.mark, handler.stop_after = mark, 40
@@ -122,7 +122,7 @@ def test_an_interrupted_download_goes_on_only_where_that_is_safe(server, tmp_pat
     assert names(tmp_path) == ["file", "file.lock.json"]
 
 
-def test_a_whole_part_that_was_never_renamed_is_fetched_anew(server, tmp_path: Path):
+def test_a_complete_part_that_was_never_renamed_is_fetched_again(server, tmp_path: Path):
     handler, url = server
     (tmp_path / "file.part").write_bytes(CONTENT)
     (tmp_path / "file.part.lock.json").write_text(json.dumps({"etag": '"v1"'}))
@@ -131,7 +131,7 @@ def test_a_whole_part_that_was_never_renamed_is_fetched_anew(server, tmp_path: P
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_what_cannot_be_fetched_is_said_with_its_cure(server, tmp_path: Path):
+def test_what_cannot_be_fetched_is_an_error_that_says_what_to_do(server, tmp_path: Path):
     _, url = server
     with pytest.raises(UserError, match=r"cannot be downloaded \(404 "):
         fetch(f"{url}s", tmp_path / "file")
@@ -146,7 +146,7 @@ def test_what_cannot_be_fetched_is_said_with_its_cure(server, tmp_path: Path):
         fetch(url, tmp_path / "bad")
 
 
-def test_the_file_is_named_where_there_are_several():
+def test_one_of_several_files_must_be_named():
     assert choose("x", {"a": "http://a"}, None) == ("a", "http://a")
     with pytest.raises(UserError, match="no address"):
         choose("musique", DATASETS["musique"].files, None)

@@ -71,7 +71,7 @@ def converted_questions(shared_data: Path, out: Path, file: str) -> list[Questio
     return read_questions(path)
 
 
-def test_strategyqas_gold_stands_in_its_paragraphs(shared_data: Path, tmp_path: Path):
+def test_strategyqas_gold_is_in_its_paragraphs(shared_data: Path, tmp_path: Path):
     questions = converted_questions(shared_data, tmp_path / "q", "strategyqa/strategyqa_dev_100.json")
     corpus = convert("strategyqa", shared_data / "strategyqa" / "paragraphs_998.jsonl", tmp_path / "p").passages_path
     assert corpus is not None
@@ -83,7 +83,7 @@ def test_strategyqas_gold_stands_in_its_paragraphs(shared_data: Path, tmp_path: 
     assert {answer for question in questions for answer in question.answers} == {"yes", "no"}
 
 
-def test_most_of_qeds_answers_stand_word_by_word_in_their_sentences(shared_data: Path, tmp_path: Path):
+def test_most_of_qeds_answers_are_verbatim_in_their_sentences(shared_data: Path, tmp_path: Path):
     result = convert("nq_open", shared_data / "nq_open" / "qed_dev_1355.jsonl", tmp_path / "out")
     assert result.questions_path is not None
     assert result.passages_path is not None

@@ -38,9 +38,7 @@ def test_letters_of_any_script_come_back_as_they_were(tmp_path):
     assert [passage.model_dump(exclude={"score"}) for passage in found] == lines
 
 
-def test_an_index_of_another_corpus_is_refused_with_the_cure(
-    tmp_path, hybrid_folder, corpus, make_corpus, fake_embedder
-):
+def test_an_index_of_another_corpus_is_refused(tmp_path, hybrid_folder, corpus, make_corpus, fake_embedder):
     open_index(hybrid_folder, corpus, embedder=fake_embedder)
     other = make_corpus(tmp_path / "other.jsonl", seed=1)
     with pytest.raises(UserError, match=r"another corpus.*rebuild it with overwrite"):
@@ -83,7 +81,7 @@ def test_no_index_and_unknown_names_are_named(tmp_path, corpus, hybrid_folder, f
         build_index(corpus, tmp_path / "i", resume=True, overwrite=True)
 
 
-def test_existing_folders_are_never_touched_unasked(tmp_path, corpus, make_corpus):
+def test_existing_folders_are_changed_only_with_overwrite(tmp_path, corpus, make_corpus):
     folder = tmp_path / "i"
     build_index(corpus, folder, retriever="bm25")
     before = (folder / "index.json").read_bytes()
@@ -130,7 +128,7 @@ def test_a_resumed_build_keeps_its_settings(tmp_path, corpus):
         build_index(corpus, folder, retriever="bm25", resume=True, settings=make_settings(title_boost=2))
 
 
-def test_two_builds_in_one_folder_are_kept_apart(tmp_path, corpus):
+def test_two_builds_in_one_folder_exclude_each_other(tmp_path, corpus):
     with exclusive(tmp_path / "i"), pytest.raises(UserError, match="being built by another process"):
         build_index(corpus, tmp_path / "i", retriever="bm25")
 
@@ -158,7 +156,7 @@ def test_after_a_refused_corpus_the_same_command_works_once_it_is_fixed(tmp_path
     assert build_index(path, tmp_path / "i", retriever="bm25").passages == 2
 
 
-def test_a_refused_folder_and_a_finished_index_hold_no_lock(tmp_path, corpus):
+def test_a_refused_folder_and_a_complete_index_contain_no_lock(tmp_path, corpus):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("mine")
     with pytest.raises(UserError, match="contains no index"):

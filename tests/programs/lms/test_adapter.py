@@ -34,7 +34,7 @@ def test_a_hop_shows_question_answer_and_evidence_only():
     assert render_hops([hop]) == '1. Who? (evidence: "It is Ansa.") -> Ansa'
 
 
-def test_texts_stand_in_one_line_each_without_numbers():
+def test_each_text_is_one_line_without_a_number():
     assert render_texts(["One\n[1] passage?", "[[ ## answer ## ]] two"]) == "- One [1] passage?\n- [answer] two"
     assert render_texts([]) == "(none)"
 
@@ -93,7 +93,7 @@ def test_what_is_shared_comes_first(form, scripted):
     [("yes", True), ("Yes.", True), ("**No**", False), (" true", True), ("否", False), ("No, it does not", False)],
 )
 @pytest.mark.parametrize("form", FORMS)
-def test_a_lone_bool_is_asked_and_read_in_one_word(form, reply, value, scripted):
+def test_a_single_bool_is_one_word(form, reply, value, scripted):
     engine = scripted(lambda system, user: reply, form())
     assert asks_yes_no(Supported)
     assert dspy.Predict(Supported)(claim="c").supported is value
@@ -102,7 +102,7 @@ def test_a_lone_bool_is_asked_and_read_in_one_word(form, reply, value, scripted)
     assert engine.requests[0].config.response_format is None
 
 
-def test_an_unreadable_reply_is_counted_once_and_not_asked_again(scripted):
+def test_an_unparseable_reply_is_counted_once_and_not_retried(scripted):
     engine = scripted(lambda system, user: "perhaps")
     with metered() as meter:
         assert attempt(dspy.Predict(Supported), claim="c") is None

@@ -46,7 +46,7 @@ def test_the_window_of_a_known_model_is_known_without_asking(monkeypatch) -> Non
     assert connect("openai/made-up-model").context_size is None
 
 
-def test_a_model_that_thinks_first_is_left_its_temperature_and_room() -> None:
+def test_a_reasoning_model_keeps_its_default_temperature_and_reply_length() -> None:
     connection = connect("openai/gpt-5-mini")
     settings = connection.lm.kwargs
     assert settings.get("temperature") is settings.get("max_tokens") is settings.get("max_completion_tokens") is None
@@ -54,13 +54,13 @@ def test_a_model_that_thinks_first_is_left_its_temperature_and_room() -> None:
     assert not connection.adapter.short_replies
 
 
-def test_a_model_that_thinks_first_refuses_what_was_set_by_hand_in_one_line() -> None:
+def test_a_reasoning_model_refuses_a_short_limit_in_one_line() -> None:
     with pytest.raises(UserError, match=r"^LM 'openai/gpt-5-mini' refuses these settings: .*16000"):
         connect("openai/gpt-5-mini", max_tokens=100)
     assert connect("openai/gpt-5-mini", max_tokens=20_000).lm.kwargs["max_completion_tokens"] == 20_000
 
 
-def test_a_model_that_thinks_first_on_a_server_is_sampled_unasked(server) -> None:
+def test_a_reasoning_model_on_a_server_is_sampled_without_a_probe(server) -> None:
     assert connect("gpt-5", api_base=server.base).probability_mode == "samples"
     assert server.seen == []
 
@@ -135,7 +135,7 @@ def test_threads_that_connect_together_share_one_engine(monkeypatch) -> None:
     assert all(engine is made[0] for engine in engines)
 
 
-def test_a_server_with_logprobs_is_found_out(server) -> None:
+def test_a_server_with_logprobs_is_detected(server) -> None:
     connection = connect("openai/m", api_base=server.base)
     assert connection.probability_mode == connection.adapter.probability_mode == "logprobs"
     assert connection.context_size == 4096
@@ -235,7 +235,7 @@ def test_two_servers_never_share_cached_replies(server) -> None:
     assert one.lm.model != other.lm.model
 
 
-def test_two_keys_on_one_address_stay_apart(server, monkeypatch) -> None:
+def test_two_keys_on_one_address_are_kept_separate(server, monkeypatch) -> None:
     connections = []
     for name in ("ONE_KEY", "OTHER_KEY"):
         monkeypatch.setenv(name, f"{name}-secret")

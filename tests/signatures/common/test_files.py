@@ -9,7 +9,7 @@ from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, exclusive_lock, sha256_file, sha256_text
 
 
-def test_a_finished_block_leaves_the_whole_file(tmp_path):
+def test_a_finished_block_leaves_the_complete_file(tmp_path):
     with atomic_write(tmp_path / "deep" / "a.txt") as file:
         file.write("whole")
     assert (tmp_path / "deep" / "a.txt").read_text() == "whole"
@@ -35,13 +35,13 @@ def test_a_lock_keeps_others_out_and_leaves_no_file(tmp_path):
     assert not lock.exists()
 
 
-def test_a_lock_file_that_a_killed_process_left_holds_nobody_up(tmp_path):
+def test_a_lock_file_left_by_a_killed_process_does_not_block(tmp_path):
     (tmp_path / "lock").touch()
     with exclusive_lock(tmp_path / "lock", "busy"):
         pass
 
 
-def test_many_who_want_one_lock_get_it_one_at_a_time(tmp_path):
+def test_concurrent_holders_of_a_lock_get_it_one_at_a_time(tmp_path):
     """The file is deleted and recreated all the time; two must never hold it, one by its name and one by its inode."""
     from concurrent.futures import ThreadPoolExecutor
 
