@@ -1,1 +1,1 @@
-"""The outside world of text: passages, questions, benchmarks, retrievers."""
+"""Passages, questions, benchmarks, indexes and retrievers."""

@@ -1,6 +1,6 @@
-"""Bytes of plain, gzip (`.gz`), bzip2 (`.bz2`) and Zstandard (`.zst`) files, told by the suffix.
+"""Read and write plain, gzip (`.gz`), bzip2 (`.bz2`) and Zstandard (`.zst`) files, distinguished by their suffix.
 
-A cut-off file is an error.
+A truncated file is an error.
 """
 
 import bz2
@@ -20,23 +20,23 @@ _BROKEN = (gzip.BadGzipFile, zlib.error, EOFError, tarfile.TarError)
 
 
 def read_chunks(path: Path | str) -> Iterator[bytes]:
-    """Yield the uncompressed content of a file in pieces of about a megabyte.
+    """Yield the uncompressed content of a file in chunks of about a megabyte.
 
     Raises:
-        UserError: The file is missing, unreadable, or its compressed data is damaged or cut off.
+        UserError: The file is missing or may not be read, or its compressed data is damaged or truncated.
     """
     path = Path(path)
-    with readable(path), path.open("rb") as file:
+    with reading(path), path.open("rb") as file:
         yield from unpacked(file, path.suffix)
 
 
 @contextlib.contextmanager
-def readable(path: Path) -> Iterator[None]:
-    """Turn what can go wrong while `path` is read into a UserError with a cure."""
+def reading(path: Path) -> Iterator[None]:
+    """Turn the errors of reading `path` into a UserError that says how to fix them."""
     try:
         yield
     except _BROKEN as error:
-        raise _damaged(path, error) from error
+        raise UserError(f"{str(path)!r} cannot be decompressed ({error}). Fetch or write the file again.") from error
     except FileNotFoundError as error:
         raise UserError(f"No file {str(path)!r}. Check the path.") from error
     except IsADirectoryError as error:
@@ -46,12 +46,12 @@ def readable(path: Path) -> Iterator[None]:
 
 
 def read_lines(path: Path | str) -> Iterator[bytes]:
-    r"""Yield the lines of a file without their `\n`; only `\n` ends a line, so text may hold any other separator."""
+    r"""Yield the lines of a file without their `\n`; only `\n` ends a line, so text may contain any other separator."""
     return lines_of(read_chunks(path))
 
 
 def lines_of(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    r"""Yield the lines of a content that comes in pieces, without their `\n`."""
+    r"""Yield the lines of content that comes in chunks, without their `\n`."""
     parts: list[bytes] = []
     for chunk in chunks:
         first, *rest = chunk.split(b"\n")
@@ -67,7 +67,7 @@ def lines_of(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 @contextlib.contextmanager
 def atomic_bytes(path: Path | str) -> Iterator[IO[bytes]]:
-    """Open `path` for writing bytes, compressed when the suffix says so; the file appears whole or not at all."""
+    """Open `path` for writing bytes, compressed if its suffix says so; the file appears complete or not at all."""
     path = Path(path)
     with atomic_write(path, "wb") as raw:
         if path.suffix == ".gz":
@@ -78,7 +78,7 @@ def atomic_bytes(path: Path | str) -> Iterator[IO[bytes]]:
             with bz2.BZ2File(raw, "wb") as packed:
                 yield packed
         elif path.suffix == ".zst":
-            import zstandard  # imported late: only these files owe its load time
+            import zstandard  # imported late: only these files need it
 
             with zstandard.ZstdCompressor(level=9).stream_writer(raw, closefd=False) as packed:
                 yield packed
@@ -87,7 +87,7 @@ def atomic_bytes(path: Path | str) -> Iterator[IO[bytes]]:
 
 
 def unpacked(file: IO[bytes], suffix: str) -> Iterator[bytes]:
-    """Yield the content of an open file, uncompressed as its suffix says; broken data raises one of `readable`'s."""
+    """Yield the content of an open file, decompressed as its suffix says; `reading` handles its errors."""
     if suffix == ".zst":
         yield from _zstandard(file)
         return
@@ -98,16 +98,16 @@ def unpacked(file: IO[bytes], suffix: str) -> Iterator[bytes]:
 
 def _read(source: Any) -> bytes:
     try:
-        piece: bytes = source.read(_CHUNK)
+        chunk: bytes = source.read(_CHUNK)
     except OSError as error:
-        if isinstance(source, bz2.BZ2File) and error.errno is None:  # how bzip2 says that its data is damaged
+        if isinstance(source, bz2.BZ2File) and error.errno is None:  # how bzip2 reports damaged data
             raise EOFError(str(error)) from error
         raise
-    return piece
+    return chunk
 
 
 def _zstandard(file: IO[bytes]) -> Iterator[bytes]:
-    """Decompress frame by frame: the library's own stream reader ends without a word where a file is cut off."""
+    """Decompress frame by frame, because the library's stream reader ends a truncated file without an error."""
     import zstandard
 
     decoder = None
@@ -115,17 +115,13 @@ def _zstandard(file: IO[bytes]) -> Iterator[bytes]:
         while data:
             decoder = decoder or zstandard.ZstdDecompressor().decompressobj()
             try:
-                piece = decoder.decompress(data)
+                chunk = decoder.decompress(data)
             except zstandard.ZstdError as error:
                 raise EOFError(str(error)) from error
-            if piece:
-                yield piece
+            if chunk:
+                yield chunk
             data = b""
             if decoder.eof:
                 data, decoder = decoder.unused_data, None
     if decoder is not None:
-        raise EOFError("the last frame is cut off")
-
-
-def _damaged(path: Path, error: Exception) -> UserError:
-    return UserError(f"{str(path)!r} cannot be decompressed ({error}). Fetch or write the file again.")
+        raise EOFError("the last frame is truncated")

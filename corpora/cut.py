@@ -1,4 +1,4 @@
-"""Cut documents into passages of about n words, sentences whole where possible. Never used on benchmark paragraphs."""
+"""Cut documents into passages of at most n words without splitting sentences; never used on benchmark paragraphs."""
 
 import re
 from collections import Counter
@@ -15,16 +15,16 @@ _WIDE_END = re.compile(rf"[{CJK}\u3000-\u303f\uff00-\uffef][”’…]*$")
 
 
 def cut_document(title: str, text: str, words: int = 100) -> list[PassageRecord]:
-    """Return the document's passages in order, each with its sentences; all words are kept.
+    """Return the document's passages in order, each with its sentences; no word is lost.
 
-    Passages are filled sentence by sentence, across paragraph breaks, and never hold more than `words` words; only a
-    sentence longer than that is split, between words. White space becomes single blanks. In Chinese sentences every
-    character counts as a word, and no blank is put after them.
+    Passages are filled sentence by sentence, across paragraph breaks, up to `words` words; only a longer sentence is
+    split, between words. White space becomes single spaces. In Chinese sentences every character counts as a word,
+    and no space follows them.
 
     Args:
-        title: Title of the document, given to every passage.
+        title: Title of the document and of every passage.
         text: The document without its title.
-        words: Most words per passage, at least 1 (the papers use 100).
+        words: Maximum per passage, at least 1 (the papers use 100).
 
     Raises:
         UserError: `words` is below 1, or the text is empty.
@@ -37,23 +37,23 @@ def cut_document(title: str, text: str, words: int = 100) -> list[PassageRecord]
         joined = _joined(sentences)
         name = passage_id(title, joined)
         seen[name] += 1
-        unique = name if seen[name] == 1 else f"{name}-{seen[name]}"  # a document may repeat itself word by word
+        unique = name if seen[name] == 1 else f"{name}-{seen[name]}"  # a document may repeat a passage word by word
         passages.append(PassageRecord(id=unique, title=title, text=joined, sentences=sentences))
     if not passages:
-        raise UserError(f"The document {title!r} has no text. Leave it out or give it some.")
+        raise UserError(f"The document {title!r} has no text. Omit it, or add its text.")
     return passages
 
 
 def _units(text: str, words: int) -> Iterator[tuple[str, int]]:
-    """Yield sentences, or pieces of them, of at most `words` words, with their number of words."""
+    """Yield sentences, or parts of them, of at most `words` words, with their number of words."""
     for paragraph in re.split(r"\n\s*\n|\r\n\s*\r\n", text):
         for sentence in _sentences(paragraph):
             single = " ".join(sentence.split())
             pattern = _CHINESE_WORD if is_chinese(single) else _WORD
-            found = list(pattern.finditer(single))
-            for start in range(0, len(found), words):
-                piece = found[start : start + words]
-                yield single[piece[0].start() : piece[-1].end()], len(piece)
+            matches = list(pattern.finditer(single))
+            for start in range(0, len(matches), words):
+                part = matches[start : start + words]
+                yield single[part[0].start() : part[-1].end()], len(part)
 
 
 def _joined(sentences: list[str]) -> str:
@@ -64,9 +64,9 @@ def _joined(sentences: list[str]) -> str:
 
 
 def _sentences(paragraph: str) -> list[str]:
-    """Split into sentences; where the splitter would lose a character, keep the paragraph in one piece."""
+    """Split into sentences; if the splitter would lose a character, keep the paragraph in one piece."""
     sentences = split_sentences(paragraph)
-    # Characters are compared as a bag, because citation marks move in front of the full stop.
+    # The order of characters does not count, because citation marks move in front of the full stop.
     kept = Counter("".join("".join(sentences).split()))
     return sentences if kept == Counter("".join(paragraph.split())) else [paragraph]
 

@@ -1,4 +1,4 @@
-"""One JSON object per line: read with file and line number in every complaint, written whole or not at all."""
+"""One JSON object per line: errors name file and line; files are written completely or not at all."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -14,13 +14,13 @@ from signatures.common.errors import UserError
 Record = TypeVar("Record", bound=BaseModel)
 
 
-def bad_line(path: Path | str, line: int, why: str, cure: str) -> UserError:
-    """Return the error for one line (counted from 1) of a JSONL file."""
-    return UserError(f"{path}, line {line}: {why}. {cure}")
+def bad_line(path: Path | str, line: int, why: str, fix: str) -> UserError:
+    """Return the error for one line (counted from 1) of a file; `fix` says what to do."""
+    return UserError(f"{path}, line {line}: {why}. {fix}")
 
 
 def read_objects(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield `(line number, object)` for every line of a file that is not blank.
+    """Yield `(line number, object)` of every line of a file that is not blank.
 
     Raises:
         UserError: A line is not UTF-8, not JSON or not an object.
@@ -29,7 +29,7 @@ def read_objects(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def parse_objects(lines: Iterable[bytes], path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the same for lines from elsewhere; `path` names them in complaints."""
+    """Yield the same for the given lines; `path` names their file in errors."""
     for number, raw in enumerate(lines, 1):
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()
@@ -47,8 +47,8 @@ def parse_objects(lines: Iterable[bytes], path: Path | str) -> Iterator[tuple[in
         yield number, value
 
 
-def _has_half_character(fields: dict[str, Any]) -> bool:
-    """Return whether a field holds a lone surrogate, which no file, index or LM can take."""
+def _has_lone_surrogate(fields: dict[str, Any]) -> bool:
+    """Return whether a field contains a lone surrogate, which no index and no LM accepts."""
     try:
         for value in fields.values():
             (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)).encode()
@@ -57,27 +57,27 @@ def _has_half_character(fields: dict[str, Any]) -> bool:
     return False
 
 
-def read_records(path: Path | str, kind: type[Record], cure: str) -> Iterator[tuple[int, Record]]:
-    """Yield `(line number, record)`; `cure` says in one sentence what every line must hold."""
+def read_records(path: Path | str, kind: type[Record], rule: str) -> Iterator[tuple[int, Record]]:
+    """Yield `(line number, record)`; `rule` says in one sentence what every line must contain, for errors."""
     for number, value in read_objects(path):
         try:
             record = kind.model_validate(value)
         except ValidationError as error:
-            raise bad_line(path, number, first_problem(error), cure) from error
-        if _has_half_character({name: value[name] for name in kind.model_fields if name in value}):
-            raise bad_line(path, number, "half a character (a lone \\ud8..)", "Write the text as valid Unicode.")
+            raise bad_line(path, number, first_problem(error), rule) from error
+        if _has_lone_surrogate({name: value[name] for name in kind.model_fields if name in value}):
+            raise bad_line(path, number, "a lone surrogate (\\ud8..)", "Write the text as valid Unicode.")
         yield number, record
 
 
 def write_records(path: Path | str, records: Iterable[BaseModel], check: Callable[[Any], None] | None = None) -> int:
-    """Write one line per record and return how many; nothing appears at `path` when an error comes up on the way.
+    """Write one line per record and return their number; after an error `path` is unchanged.
 
-    Fields at their default are left out; unknown keys are written as they were read.
+    Fields with their default value are omitted; unknown keys are written as they were read.
 
     Args:
-        path: The file; a suffix `.gz` or `.zst` compresses it.
-        records: Read once, so a generator of any length will do.
-        check: Called with each record before it is written; raises to refuse it.
+        path: Compressed if its suffix is `.gz`, `.bz2` or `.zst`.
+        records: Read once, so that a generator of any length works.
+        check: Called with each record before it is written; it raises to reject the record.
     """
     count = 0
     with atomic_bytes(path) as file:
@@ -97,12 +97,12 @@ def dump_line(record: BaseModel) -> bytes:
     text: str = ujson.dumps(value, ensure_ascii=False, escape_forward_slashes=False)
     try:
         return text.encode() + b"\n"
-    except UnicodeEncodeError:  # half a surrogate pair in an unknown key has no UTF-8 form, only an escaped one
+    except UnicodeEncodeError:  # a lone surrogate in an unknown key can only be written escaped
         return ujson.dumps(value, ensure_ascii=True, escape_forward_slashes=False).encode() + b"\n"
 
 
 def first_problem(error: ValidationError) -> str:
-    """Return the first complaint of a pydantic error as `'field' says what`."""
+    """Return the first problem of a pydantic error as `'field': what is wrong`."""
     problem = error.errors(include_url=False, include_context=False)[0]
     field = ".".join(str(part) for part in problem["loc"])
     message = problem["msg"].removeprefix("Value error, ")

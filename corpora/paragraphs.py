@@ -1,4 +1,4 @@
-"""Paragraphs become passages: stable ids, and sentences joined back into the text they were cut from."""
+"""Benchmark paragraphs as passages: stable ids, and sentences joined into the original text."""
 
 import hashlib
 import re
@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from corpora.passages import PassageRecord
 
 _SLUG_LENGTH = 40
-_DIGEST_LENGTH = 12  # 48 bits, and two passages collide only when their titles do as well
+_DIGEST_LENGTH = 12  # 48 bits; two passages collide only if the slugs of their titles are equal as well
 
 
 def passage_id(title: str, text: str) -> str:
-    """Return `<slug of the title>-<digest of title and text>`, the same in every file that holds the passage.
+    """Return `<slug of the title>-<digest of title and text>`, the same in every file that contains the passage.
 
-    White space does not count: benchmarks join the same sentences with or without blanks, and their paragraphs
-    must meet in one pooled corpus.
+    White space is ignored: benchmarks join the same sentences with or without spaces, and equal paragraphs must have
+    one id in a pooled corpus.
     """
     content = "\0".join("".join(part.split()) for part in (title, text))
     digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_LENGTH]
@@ -23,19 +23,19 @@ def passage_id(title: str, text: str) -> str:
 
 
 def join_sentences(sentences: Sequence[str]) -> str:
-    """Return the paragraph the sentences were cut from.
+    """Return the paragraph that was split into these sentences.
 
-    HotpotQA's sentences carry their leading blank and are only put together; 2WikiMultihopQA's are bare and get one
-    blank between them.
+    HotpotQA's sentences start with their space and are concatenated; 2WikiMultihopQA's have none and are joined by
+    spaces.
     """
-    carried = any(sentence[:1].isspace() for sentence in sentences[1:]) or any(
+    spaced = any(sentence[:1].isspace() for sentence in sentences[1:]) or any(
         sentence[-1:].isspace() for sentence in sentences[:-1]
     )
-    return ("" if carried else " ").join(sentences)
+    return ("" if spaced else " ").join(sentences)
 
 
 def paragraph(title: str, text: str | Sequence[str]) -> PassageRecord:
-    """Return a benchmark's paragraph as a passage; a list of sentences is kept beside the joined text."""
+    """Return a benchmark's paragraph as a passage; a list of sentences is kept along with the joined text."""
     if isinstance(text, str):
         return PassageRecord(id=passage_id(title, text), title=title, text=text)
     joined = join_sentences(text)

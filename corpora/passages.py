@@ -1,4 +1,4 @@
-"""`passages.jsonl`: the corpus, one passage per line, `{"id", "title", "text", "sentences"?}` and any further keys."""
+"""`passages.jsonl`: the corpus, one passage per line, `{"id", "title", "text", "sentences"?}` and any other keys."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
@@ -12,11 +12,11 @@ from corpora.jsonl import bad_line, read_objects, read_records, write_records
 from signatures.common.errors import UserError
 from signatures.types import Passage
 
-_CURE = 'Every line needs "id" (a text, unique) and "text"; "title" and "sentences" are optional.'
+_RULE = 'Every line needs "id" (a unique text) and "text"; "title" and "sentences" are optional.'
 
 
 def not_blank(text: str) -> str:
-    """Return `text`, or raise ValueError when it holds nothing but white space."""
+    """Return `text`; raise ValueError if it is blank."""
     if not text.strip():
         raise ValueError("is empty")
     return text
@@ -26,12 +26,12 @@ NotBlank = Annotated[str, AfterValidator(not_blank)]
 
 
 class PassageRecord(Passage):
-    """A passage as it stands in a file: it may carry its sentences, and keeps keys that verihop does not know.
+    """A passage in a file, with its sentences, if available, and any other keys.
 
     Args:
         id: Unique in its file, not blank.
         sentences: The sentences of `text`, verbatim and in order; gold sentence numbers count them from 0. None
-            where nobody cut the text.
+            if the text is not split.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -40,34 +40,34 @@ class PassageRecord(Passage):
     sentences: list[str] | None = Field(default=None)
 
     @model_validator(mode="after")
-    def _says_something(self) -> "PassageRecord":
+    def _not_empty(self) -> "PassageRecord":
         if not (self.title.strip() or self.text.strip()):
             raise ValueError("'title' and 'text' are both empty")
         return self
 
 
 def read_passages(path: Path | str) -> Iterator[PassageRecord]:
-    """Yield the passages of a file in its order; memory holds 8 bytes of hash per id and one passage.
+    """Yield the passages of a file in its order; memory use is one passage, and a hash per id.
 
     Args:
-        path: JSONL, plain or compressed (`.gz`, `.zst`).
+        path: JSONL, plain or compressed (`.gz`, `.bz2`, `.zst`).
 
     Raises:
-        UserError: A bad line, two passages with one id, or no passage at all. The message names file and line.
+        UserError: An invalid line, two passages with one id, or no passage. The message names file and line.
     """
     seen: set[int] = set()
-    for line, passage in read_records(path, PassageRecord, _CURE):
+    for line, passage in read_records(path, PassageRecord, _RULE):
         key = hash(passage.id)
         if key in seen:
             _refuse_duplicate(path, line, passage.id)
         seen.add(key)
         yield passage
     if not seen:
-        raise UserError(f"{str(path)!r} holds no passage. {_CURE}")
+        raise UserError(f"{str(path)!r} contains no passage. {_RULE}")
 
 
 def write_passages(path: Path | str, passages: Iterable[Passage]) -> int:
-    """Write passages, one per line, and return how many; the file appears whole or not at all.
+    """Write passages, one per line, and return their number; the file appears complete or not at all.
 
     Raises:
         UserError: Two passages share an id, or there is none.
@@ -76,7 +76,7 @@ def write_passages(path: Path | str, passages: Iterable[Passage]) -> int:
 
 
 def corpus_hash(path: Path | str) -> str:
-    """Return the hexadecimal SHA-256 of the uncompressed content: lines in another order give another hash."""
+    """Return the hexadecimal SHA-256 of the uncompressed content; the order of the lines matters."""
     digest = hashlib.sha256()
     for chunk in read_chunks(path):
         digest.update(chunk)
@@ -84,7 +84,7 @@ def corpus_hash(path: Path | str) -> str:
 
 
 def unique_ids(kind: str, path: Path | str) -> Callable[..., None]:
-    """Return a check that raises UserError at the second record with the same id."""
+    """Return a function that raises UserError for the second record with the same id."""
     seen: set[str] = set()
 
     def check(record: Passage) -> None:
@@ -96,10 +96,10 @@ def unique_ids(kind: str, path: Path | str) -> Callable[..., None]:
 
 
 def _refuse_duplicate(path: Path | str, line: int, passage_id: str) -> None:
-    """Raise when `passage_id` stands on an earlier line; equal hashes alone are no proof."""
+    """Raise UserError if `passage_id` is on an earlier line: two ids may have the same hash."""
     for number, value in read_objects(path):
         if number >= line:
             return
         if value.get("id") == passage_id:
-            cure = "Give each passage its own id, or merge the files with `verihop data pool`."
-            raise bad_line(path, line, f"the id {passage_id!r} stands on line {number} already", cure)
+            fix = "Give each passage its own id, or merge the files with `verihop data pool`."
+            raise bad_line(path, line, f"the id {passage_id!r} is already on line {number}", fix)

@@ -1,1 +1,1 @@
-"""One converter per benchmark: official file or hub name in, the project's two JSONL formats out."""
+"""Converters from the published files of benchmarks to `questions.jsonl` and `passages.jsonl`."""

@@ -1,6 +1,6 @@
-"""Questions with nothing but their accepted answers: the shapes that several open-domain benchmarks share.
+"""Questions with only their accepted answers: shapes that several open-domain benchmarks share.
 
-`question`/`answer` is NQ-open's own shape and that of WebGLM's test lists; `golden_answers` is FlashRAG's.
+`question`/`answer` is the shape of NQ-open and of WebGLM's test lists; `golden_answers` is FlashRAG's.
 https://github.com/THUDM/WebGLM, https://github.com/RUC-NLPIR/FlashRAG
 """
 
@@ -14,16 +14,16 @@ _ANSWERS = ("answers", "answer", "golden_answers")
 
 
 def read_answers(record: Mapping[str, Any], split: str | None) -> Item:
-    """Convert one question; without an id of its own it gets one from its text."""
-    name = record.get("id")
+    """Convert one question; if it has no id, one is made from its text."""
+    own_id = record.get("id")
     question = Question(
-        id=text_id(record["question"]) if name is None else str(name),
+        id=text_id(record["question"]) if own_id is None else str(own_id),
         question=record["question"],
         answers=texts(next((record[key] for key in _ANSWERS if key in record), None)),
         split=split,
         **extras(record, "url"),
     )
-    return Item(question, named=name is not None)
+    return Item(question, has_id=own_id is not None)
 
 
 FLASHRAG = Schema(("id", "question", "golden_answers"), read_answers, passages=False)

@@ -1,4 +1,4 @@
-"""Bamboogle: 125 two-hop questions that a search engine got wrong; the authors' table and JSON lines made of it.
+"""Bamboogle: 125 two-hop questions that a search engine answers wrongly; the authors' table and its copies.
 
 Press et al., "Measuring and Narrowing the Compositionality Gap in Language Models", Findings of EMNLP 2023.
 https://github.com/ofirpress/self-ask
@@ -17,7 +17,7 @@ def read_bamboogle(record: Mapping[str, Any], split: str | None) -> Item:
     question = Question(
         id=text_id(record["Question"]), question=record["Question"], answers=texts(record["Answer"]), split=split
     )
-    return Item(question, named=False)
+    return Item(question, has_id=False)
 
 
 SCHEMAS = {

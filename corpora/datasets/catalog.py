@@ -1,7 +1,7 @@
 """The benchmarks and corpora that verihop can convert: shapes, licence, source, and addresses of files to fetch.
 
-Addresses are those that the authors publish. Sets without an address are behind forms or shared drives: get their
-files by hand, or give a hub name.
+Addresses are those that the authors publish. Datasets without an address are behind forms or shared drives: download
+their files manually, or use a hub name.
 """
 
 from collections.abc import Mapping
@@ -33,8 +33,8 @@ class Dataset:
         schemas: Its published shapes by name.
         licence: Of the data, as its authors state it.
         source: Where its official files are described.
-        inside: Where the records stand in files that are one JSON object (see `records.read_source`).
-        files: Name of a file that `fetch` can get -> its address.
+        inside: Where the records are in a file that is one JSON object (see `readers.read_source`).
+        files: Name of a file that `fetch` can download -> its address.
     """
 
     schemas: Mapping[str, Schema]

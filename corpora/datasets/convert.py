@@ -1,4 +1,4 @@
-"""The two commands on benchmarks: `convert` and `pool`. `catalog.py` lists the benchmarks."""
+"""Convert a benchmark (listed in `catalog.py`) to the project's files, and pool the passages of several."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from corpora.datasets import wikimultihop
 from corpora.datasets.catalog import DATASETS
-from corpora.datasets.checksums import pinned
+from corpora.datasets.checksums import known_file
 from corpora.datasets.fetch import verify
 from corpora.datasets.readers import Located, read_source
 from corpora.datasets.schema import Item, Schema
@@ -26,19 +26,19 @@ PACKED = ("", "gz", "zst")
 
 @dataclass(frozen=True)
 class Converted:
-    """What a conversion wrote.
+    """The result of a conversion.
 
     Args:
-        questions_path: None for a corpus without questions.
-        passages_path: None for questions without passages.
-        counts: What was written and what could not be kept as it stood, by name.
-        pinned: Name of the file in `pinned.PINNED` whose content the source has; else None.
+        questions_path: None if the dataset has no questions.
+        passages_path: None if the dataset has no passages.
+        counts: Of what was written, and of what could not be kept unchanged, by name.
+        known_file: Name in `checksums.CHECKSUMS` of the file with the content of the source; None if there is none.
     """
 
     questions_path: Path | None
     passages_path: Path | None
     counts: dict[str, int]
-    pinned: str | None = None
+    known_file: str | None = None
 
 
 def convert(
@@ -53,42 +53,35 @@ def convert(
     overwrite: bool = False,
     progress: Progress | None = None,
 ) -> Converted:
-    """Write `questions.jsonl` and `passages.jsonl` of a benchmark into `out_dir`, both whole or neither.
+    """Write `questions.jsonl` and `passages.jsonl` of a benchmark into `out_dir`, both completely or neither.
 
-    Paragraphs are never cut or changed; equal ones are written once. Whatever could not be kept as it stood is in
-    `counts` under its own name. A benchmark without passages, or a corpus without questions, gives one file.
+    Paragraphs are never cut or changed; equal ones are written once. What could not be kept unchanged is in `counts`
+    by name. A benchmark without passages, or a corpus without questions, gives one file.
 
     Args:
         name: A key of DATASETS.
-        source: A local file (see `records.read_source`) or `hub:NAME[/CONFIG][@SPLIT]`.
-        out_dir: Made when missing.
-        split: Stated with every question; by default the hub's split ("validation" becomes "dev"), None for a file.
-        limit: Convert the first records only; at least 1.
-        aliases: For 2wikimultihopqa, its official `id_aliases.json`: adds the answers' aliases and demonyms.
+        source: A local file (see `readers.read_source`) or `hub:NAME[/CONFIG][@SPLIT]`.
+        out_dir: Created if missing.
+        split: Written with every question; by default the hub's split ("validation" becomes "dev"), none for a file.
+        limit: Maximum number of records, taken from the front; at least 1.
+        aliases: For 2wikimultihopqa, its official `id_aliases.json`: aliases and demonyms are accepted as answers.
         packed: "gz" or "zst" compresses the passages.
         overwrite: Replace the files of an earlier conversion.
-        progress: Called with the number of records done, once per record.
+        progress: Called after each record with the number converted.
 
     Raises:
-        UserError: Unknown benchmark, no such file, broken records, a shape that is not known, duplicate ids, a file
-            that has changed since it was fetched, or an earlier conversion in the way.
+        UserError: Unknown benchmark, no such file, invalid records, an unknown shape, duplicate ids, a file that has
+            changed since it was fetched, or an earlier conversion without `overwrite`.
     """
-    if name not in DATASETS:
-        raise unknown("dataset", name, DATASETS)
-    if limit is not None and limit < 1:
-        raise UserError(f"The limit must be at least 1, got {limit}.")
-    if aliases is not None and name != "2wikimultihopqa":
-        raise UserError(f"Only 2wikimultihopqa has a file of aliases, {name} has none. Leave it out.")
-    if packed not in PACKED:
-        raise unknown("packing", packed, PACKED[1:])
-    names = wikimultihop.read_aliases(aliases) if aliases is not None else {}
+    _check(name, limit, aliases, packed)
+    names_of = wikimultihop.read_aliases(aliases) if aliases is not None else {}
     if Path(source).is_file():
         verify(Path(source))
-    records, found_split = read_source(str(source), DATASETS[name].inside)
-    split = split or {"validation": "dev"}.get(str(found_split), found_split)
+    records, hub_split = read_source(str(source), DATASETS[name].inside)
+    split = split or {"validation": "dev"}.get(str(hub_split), hub_split)
     first = next(records, None)
     if first is None:
-        raise UserError(f"{str(source)!r} holds no record. Check the file.")
+        raise UserError(f"{str(source)!r} contains no record. Check the file.")
     shape, schema = _detect(name, *first)
     items = _items(name, shape, schema, islice(chain([first], records), limit), split)
     suffix = f".{packed}" if packed else ""
@@ -96,56 +89,66 @@ def convert(
     passages_path = Path(out_dir) / f"passages.jsonl{suffix}" if schema.passages else None
     for path in (questions_path, passages_path):
         if path is not None and path.exists() and not overwrite:
-            raise UserError(f"{path} exists already: choose another folder, or replace it with --overwrite.")
+            raise UserError(f"{path} exists already: choose another folder, or set overwrite to replace it.")
     with open_writer(questions_path, passages_path, distinct=schema.distinct) as writer:
-        for number, (where, item) in enumerate(items, 1):
-            writer.write(where, _accepting(item, names))
+        for number, (location, item) in enumerate(items, 1):
+            writer.write(location, _with_aliases(item, names_of))
             if progress is not None:
                 progress(number)
-    return Converted(questions_path, passages_path, dict(writer.counts), pinned(source))
+    return Converted(questions_path, passages_path, dict(writer.counts), known_file(source))
 
 
-def _accepting(item: Item, names: Mapping[str, Sequence[str]]) -> Item:
+def _check(name: str, limit: int | None, aliases: str | Path | None, packed: str) -> None:
+    if name not in DATASETS:
+        raise unknown("dataset", name, DATASETS)
+    if limit is not None and limit < 1:
+        raise UserError(f"The limit must be at least 1, got {limit}.")
+    if aliases is not None and name != "2wikimultihopqa":
+        raise UserError(f"Only 2wikimultihopqa has a file of aliases, {name} has none: omit aliases.")
+    if packed not in PACKED:
+        raise unknown("packing", packed, PACKED[1:])
+
+
+def _with_aliases(item: Item, names_of: Mapping[str, Sequence[str]]) -> Item:
     """Return the item with the names of its answer's entity accepted as answers."""
-    if not names or item.question is None:
+    if not names_of or item.question is None:
         return item
-    return replace(item, question=wikimultihop.with_aliases(item.question, names))
+    return replace(item, question=wikimultihop.with_aliases(item.question, names_of))
 
 
 def pool(passage_files: Sequence[str | Path], out: str | Path, *, overwrite: bool = False) -> dict[str, int]:
     """Merge passage files into one without repeated ids, in order of first appearance; return the counts.
 
-    Of two passages with one id the first is kept, but one with sentences goes before one without.
-    `sentences_differ` counts ids whose files cut them into different sentences: there gold sentence numbers of the
-    later file do not hold.
+    Of passages with one id the first is kept, but one with sentences is preferred to one without. `sentences_differ`
+    counts passages that a later file splits into other sentences, so that its gold sentence numbers are wrong.
 
     Raises:
-        UserError: No file, a bad file, one id with two different texts (white space apart), or `out` exists and
-            `overwrite` is not given.
+        UserError: No file, an invalid file, one id with two different texts (white space ignored), or `out` exists and
+            `overwrite` is not set.
     """
     if not passage_files:
         raise UserError("There is nothing to pool. Name at least one passages.jsonl.")
     if Path(out).exists() and not overwrite:
-        raise UserError(f"{out} exists already: choose another file, or replace it with --overwrite.")
-    best: dict[str, tuple[int, int, int]] = {}  # id -> file that gives it, hash of its words, hash of its sentences
+        raise UserError(f"{out} exists already: choose another file, or set overwrite to replace it.")
+    best: dict[str, tuple[int, int, int]] = {}  # id -> index of its file, hash of its words, hash of its sentences
     counts: Counter[str] = Counter(read=0, written=0, duplicates=0, sentences_differ=0)
     for place, path in enumerate(passage_files):
         for passage in read_passages(path):
             counts["read"] += 1
             words = hash((passage.title, "".join(passage.text.split())))
-            cut = hash(tuple(passage.sentences)) if passage.sentences is not None else 0
+            split = hash(tuple(passage.sentences)) if passage.sentences is not None else 0
             if passage.id not in best:
-                best[passage.id] = (place, words, cut)
+                best[passage.id] = (place, words, split)
                 continue
             counts["duplicates"] += 1
-            first, first_words, first_cut = best[passage.id]
+            first, first_words, first_split = best[passage.id]
             if words != first_words:
                 raise UserError(
-                    f"{path}: the id {passage.id!r} has another text in {passage_files[first]}. Give one a new id."
+                    f"{path}: the id {passage.id!r} has another text in {passage_files[first]}. Change one id."
                 )
-            counts["sentences_differ"] += bool(cut and first_cut and cut != first_cut)
-            if cut and not first_cut:
-                best[passage.id] = (place, words, cut)
+            counts["sentences_differ"] += bool(split and first_split and split != first_split)
+            if split and not first_split:
+                best[passage.id] = (place, words, split)
     counts["written"] = write_passages(out, _chosen(passage_files, best))
     return dict(counts)
 
@@ -160,24 +163,24 @@ def _chosen(files: Sequence[str | Path], best: Mapping[str, tuple[int, int, int]
 def _items(
     name: str, shape: str, schema: Schema, records: Iterator[Located], split: str | None
 ) -> Iterator[tuple[str, Item]]:
-    for where, record in records:
+    for location, record in records:
         if not schema.fits(record):
-            raise UserError(f"{where}: not in the shape {shape!r} of the first record. {_known(name)}")
+            raise UserError(f"{location}: not in the shape {shape!r} of the first record. {_known(name)}")
         try:
-            yield where, schema.read(record, split)
+            yield location, schema.read(record, split)
         except ValidationError as error:
-            raise UserError(f"{where}: {first_problem(error)}. Mend or remove the record.") from error
+            raise UserError(f"{location}: {first_problem(error)}. Fix or remove the record.") from error
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             problem = f"{type(error).__name__} {error}".strip()
-            raise UserError(f"{where}: does not keep to the shape {shape!r} ({problem}). Mend the record.") from error
+            raise UserError(f"{location}: does not have the shape {shape!r} ({problem}). Fix the record.") from error
 
 
-def _detect(name: str, where: str, record: Mapping[str, Any]) -> tuple[str, Schema]:
-    """Return the shape that a benchmark's first record has."""
+def _detect(name: str, location: str, record: Mapping[str, Any]) -> tuple[str, Schema]:
+    """Return name and schema of the shape of a benchmark's first record."""
     for shape, schema in DATASETS[name].schemas.items():
         if schema.fits(record):
             return shape, schema
-    raise UserError(f"{where} has the keys {', '.join(record) or '(none)'}: no shape of {name}. {_known(name)}")
+    raise UserError(f"{location} has the keys {', '.join(record) or '(none)'}: no shape of {name}. {_known(name)}")
 
 
 def _known(name: str) -> str:

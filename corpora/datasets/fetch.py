@@ -1,73 +1,77 @@
-"""Download a benchmark's official file once; its hash is recorded beside it and checked whenever it is used.
+"""Download a benchmark's official file once; its hash is recorded next to it and checked at every use.
 
-`FILE.lock.json` holds address, size, SHA-256 and the server's version mark (ETag). An interrupted download stays as
-`FILE.part` and goes on where it stopped, if the server still has the same version.
+`FILE.lock.json` contains the address, size, SHA-256 and the server's version tag (ETag). An interrupted download
+is kept as `FILE.part` and resumed if the server still has the same version.
 """
 
 import json
 from collections.abc import Callable, Mapping
-from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from typing import TYPE_CHECKING
 
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import atomic_write, sha256_file
+from signatures.common.http import http_client
 
-_CHUNK = 1 << 20
-_TIMEOUT = 60  # seconds without a byte
+if TYPE_CHECKING:
+    import httpx
+
+_TIMEOUT = 60.0  # seconds without a byte
+_NOTHING_LEFT = 416  # HTTP status: the requested range starts at or behind the end of the file
 
 Progress = Callable[[int, int | None], object]
 
 
 def fetch(url: str, path: Path, *, overwrite: bool = False, progress: Progress = lambda done, total: None) -> bool:
-    """Download `url` to `path` and return True; return False where the file stands there as it was downloaded.
+    """Download `url` to `path` and return True; return False if the unchanged file is already there.
 
     Args:
         url: Of a file, `http://` or `https://`.
-        path: Where it shall stand; its folder is made when missing.
-        overwrite: Download anew and forget the recorded hash.
-        progress: Called with the bytes that are there, and how many there will be (None where the server is silent).
+        path: The downloaded file; its folder is created if missing.
+        overwrite: Download again and forget the recorded hash.
+        progress: Called with the number of bytes received and the total (None if the server does not state it).
 
     Raises:
-        UserError: No connection, no such file, a file that is not ours in the way, or a content other than recorded.
+        UserError: No connection, no such file, a file at `path` that was not downloaded, or a content other than the
+            recorded one.
     """
+    import httpx
+
     recorded = {} if overwrite else _read_lock(path)
     if path.exists() and not overwrite:
         if "sha256" not in recorded:
-            raise UserError(f"{path} exists already and was not fetched: move it away, or replace it with --overwrite.")
+            raise UserError(f"{path} exists already and was not fetched: move it away, or set overwrite to replace it.")
         verify(path)
         return False
     part = path.with_name(f"{path.name}.part")
     try:
-        mark = _download(url, part, progress)
-    except HTTPError as error:
-        raise UserError(f"{url} cannot be had ({error.code} {error.reason}): get the file by hand.") from error
-    except (OSError, HTTPException) as error:
-        if isinstance(error, OSError) and error.filename is not None:  # ours to write, not the server's to send
-            raise
-        why = getattr(error, "reason", error)
-        raise UserError(f"{url} cannot be had ({why}): check the network; the same command goes on.") from error
+        tag = _download(url, part, progress)
+    except httpx.HTTPStatusError as error:
+        status = f"{error.response.status_code} {error.response.reason_phrase}"
+        raise UserError(f"{url} cannot be downloaded ({status}): download the file manually.") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        reason = str(error) or type(error).__name__
+        raise UserError(f"{url} cannot be downloaded ({reason}): check the network, then repeat to resume.") from error
     digest = sha256_file(part)
     if recorded.get("sha256", digest) != digest:
         part.unlink()
-        raise UserError(f"{url} has another content than it had when {path} was recorded: accept it with --overwrite.")
-    _write_lock(path, {"url": url, "sha256": digest, "bytes": part.stat().st_size, "etag": mark})
+        raise UserError(f"{url} has changed since {path} was first downloaded: set overwrite to accept the new file.")
+    _write_lock(path, {"url": url, "sha256": digest, "bytes": part.stat().st_size, "etag": tag})
     part.replace(path)
     _lock_of(part).unlink(missing_ok=True)
     return True
 
 
 def choose(name: str, files: Mapping[str, str], file: str | None) -> tuple[str, str]:
-    """Return name and address of the file to fetch of a data set: the only one, or the one that is named.
+    """Return name and address of the file of a dataset to fetch: the named one, or the only one.
 
     Raises:
-        UserError: The set has no address, several and none is named, or none of that name.
+        UserError: The dataset has no address, several files and none is named, or no file of that name.
     """
     if not files:
-        raise UserError(f"{name} has no address to fetch from: get its files by hand (`verihop data list`).")
+        raise UserError(f"{name} has no address to fetch from: download its files manually (`verihop data list`).")
     if file is None and len(files) > 1:
-        raise UserError(f"{name} has several files: name one with --file ({', '.join(files)}).")
+        raise UserError(f"{name} has several files: name one ({', '.join(files)}).")
     file = file or next(iter(files))
     if file not in files:
         raise unknown(f"file of {name}", file, files)
@@ -75,52 +79,46 @@ def choose(name: str, files: Mapping[str, str], file: str | None) -> tuple[str, 
 
 
 def verify(path: Path) -> None:
-    """Check a file against the hash that was recorded when it was fetched; a file without a record passes.
+    """Check a file against the hash recorded when it was fetched; a file without a record passes.
 
     Raises:
-        UserError: The file is not as it was downloaded.
+        UserError: The file has changed since it was downloaded.
     """
     expected = _read_lock(path).get("sha256")
     if expected is not None and sha256_file(path) != expected:
-        raise UserError(
-            f"{path} is not as it was downloaded: fetch it again with --overwrite, or delete {_lock_of(path).name}."
-        )
+        lock = _lock_of(path).name
+        raise UserError(f"{path} is not as it was downloaded: fetch it again with overwrite, or delete {lock}.")
 
 
 def _download(url: str, part: Path, progress: Progress) -> str:
-    """Bring `part` to its full length and return the server's version mark of it ("" without one).
+    """Complete `part` and return the server's version tag of it ("" if it gives none).
 
-    A mark beside an unfinished `part` makes the server send the rest, or everything if its file has changed.
+    With the tag of an incomplete `part`, the server sends the rest, or everything if its file has changed.
     """
-    mark = _read_lock(part).get("etag", "")
-    there = part.stat().st_size if part.exists() and mark else 0
+    tag = _read_lock(part).get("etag", "")
+    received = part.stat().st_size if part.exists() and tag else 0
     headers = {"User-Agent": "verihop", "Accept-Encoding": "identity"}
-    if there:
-        headers |= {"Range": f"bytes={there}-", "If-Range": mark}
-    try:
-        with urlopen(Request(url, headers=headers), timeout=_TIMEOUT) as reply:
-            return _receive(reply, part, there if reply.status == 206 else 0, progress)
-    except HTTPError as error:
-        if error.code != 416 or not there:  # 416: nothing is left to send, so a whole `part` was not renamed
-            raise
-    part.unlink()
+    if received:
+        headers |= {"Range": f"bytes={received}-", "If-Range": tag}
+    with http_client(_TIMEOUT) as client, client.stream("GET", url, headers=headers) as reply:
+        if not (received and reply.status_code == _NOTHING_LEFT):
+            reply.raise_for_status()
+            return _receive(reply, part, received if reply.status_code == 206 else 0, progress)
+    part.unlink()  # complete, but never renamed: whether it is the same version is unknown
     return _download(url, part, progress)
 
 
-def _receive(reply: HTTPResponse, part: Path, there: int, progress: Progress) -> str:
+def _receive(reply: "httpx.Response", part: Path, received: int, progress: Progress) -> str:
     length = reply.headers.get("Content-Length")
-    total = there + int(length) if length else None
-    mark: str = reply.headers.get("ETag") or ""
-    mark = "" if mark.startswith("W/") else mark  # a weak mark does not promise the same bytes
-    _write_lock(part, {"etag": mark})
-    with open(part, "ab" if there else "wb") as file:
-        while piece := reply.read(_CHUNK):
+    total = received + int(length) if length else None
+    tag = reply.headers.get("ETag", "")
+    tag = "" if tag.startswith("W/") else tag  # a weak tag does not promise the same bytes
+    _write_lock(part, {"etag": tag})
+    with open(part, "ab" if received else "wb") as file:
+        for piece in reply.iter_raw():
             file.write(piece)
             progress(file.tell(), total)
-        done = file.tell()
-    if total is not None and done < total:
-        raise HTTPException(f"it ended after {done} of {total} bytes")
-    return mark
+    return tag
 
 
 def _lock_of(path: Path) -> Path:
@@ -133,10 +131,10 @@ def _read_lock(path: Path) -> dict[str, str]:
         return {}
     try:
         content = json.loads(lock.read_text("utf-8"))
-    except ValueError as error:
-        raise UserError(f"{lock} cannot be read: delete it and fetch the file again.") from error
+    except ValueError:
+        content = None
     if not isinstance(content, dict):
-        raise UserError(f"{lock} cannot be read: delete it and fetch the file again.")
+        raise UserError(f"{lock} is not a JSON object: delete it and fetch the file again.")
     return content
 
 

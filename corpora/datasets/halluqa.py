@@ -1,4 +1,4 @@
-"""HalluQA: Chinese questions that invite hallucination, with right and wrong answers.
+"""HalluQA: Chinese questions designed to provoke hallucination, with correct and wrong answers.
 
 Cheng et al., "Evaluating Hallucinations in Chinese Large Language Models", 2023. https://arxiv.org/abs/2310.03368
 https://github.com/OpenMOSS/HalluQA (Apache-2.0)
@@ -14,7 +14,7 @@ from corpora.questions import Question
 def read_halluqa(record: Mapping[str, Any], split: str | None) -> Item:
     """Convert one question; its category ("Knowledge", "Misleading", "Misleading-hard") is its type.
 
-    The right answers are whole sentences: they are references for a judge, not strings to match.
+    The correct answers are full sentences: references for a judge, not strings for exact match.
     """
     kept = {"class": "Class", "pattern": "Question Pattern", "source": "Source"}
     question = Question(

@@ -1,4 +1,4 @@
-"""HotpotQA: the official JSON files, and the shape the hub gives them.
+"""HotpotQA: the official JSON files, and their shape on the hub.
 
 Yang et al., "HotpotQA: A Dataset for Diverse, Explainable Multi-hop Question Answering", EMNLP 2018.
 https://hotpotqa.github.io
@@ -19,8 +19,8 @@ from corpora.questions import Question
 def context_passages(context: Any) -> list[PassageRecord]:
     """Return the paragraphs of a `context` in any of its published shapes.
 
-    They are: `[title, sentences]` pairs (official), one dict of parallel lists (hub), a list of dicts with `content`
-    or `sentences` (2WikiMultihopQA on the hub), and each of them once more as a JSON text.
+    These are `[title, sentences]` pairs (official), one dict of parallel lists (hub), a list of dicts with `content`
+    or `sentences` (2WikiMultihopQA on the hub), and each of them as a JSON text.
     """
     value = ujson.loads(context) if isinstance(context, str) else context
     if isinstance(value, Mapping):
@@ -31,7 +31,7 @@ def context_passages(context: Any) -> list[PassageRecord]:
 
 
 def gold_facts(facts: Any) -> list[tuple[str, int]]:
-    """Return `(title, sentence number)` of `supporting_facts` in any of its published shapes; none when absent."""
+    """Return `(title, sentence number)` of `supporting_facts` in any of its published shapes; empty if absent."""
     value = ujson.loads(facts) if isinstance(facts, str) else facts or []
     if isinstance(value, Mapping):
         return [(title, int(number)) for title, number in zip(value["title"], value["sent_id"], strict=True)]
@@ -39,7 +39,7 @@ def gold_facts(facts: Any) -> list[tuple[str, int]]:
 
 
 def read_hotpotqa(record: Mapping[str, Any], split: str | None) -> Item:
-    """Convert one question; test sets without answer and supporting facts are read as well."""
+    """Convert one question; test sets have neither answers nor supporting facts."""
     passages = context_passages(record["context"])
     gold = TitledGold(passages, gold_facts(record.get("supporting_facts")))
     answer = record.get("answer")
@@ -58,7 +58,7 @@ def read_hotpotqa(record: Mapping[str, Any], split: str | None) -> Item:
 
 
 def _pair(entry: Any, second: tuple[str, ...]) -> tuple[Any, Any]:
-    """Return title and second value of a pair or of a dict."""
+    """Return the title and the second value of a pair or a dict."""
     if isinstance(entry, Mapping):
         return entry["title"], entry[next((name for name in second if name in entry), second[0])]
     title, value = entry

@@ -13,7 +13,7 @@ from corpora.questions import Question
 
 
 def read_ircot(record: Mapping[str, Any], split: str | None) -> Item:
-    """Convert one question. The shape holds no sentences, so there are no gold sentences either."""
+    """Convert one question; without sentences in this shape there are no gold sentences."""
     contexts = record["contexts"]
     passages = [paragraph(entry["title"], entry["paragraph_text"]) for entry in contexts]
     supporting = [bool(entry.get("is_supporting")) for entry in contexts]
@@ -31,7 +31,7 @@ def read_ircot(record: Mapping[str, Any], split: str | None) -> Item:
 
 
 def _answers(entry: Mapping[str, Any]) -> list[str]:
-    """Return the answer of a DROP-like object: spans, else a number, else a date as `day month year`."""
+    """Return the answers of an object in the format of DROP: spans, else a number, else a date `day month year`."""
     spans = [span for span in entry.get("spans") or [] if span]
     date = entry.get("date") or {}
     written = " ".join(str(date[part]) for part in ("day", "month", "year") if date.get(part))

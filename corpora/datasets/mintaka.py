@@ -1,4 +1,4 @@
-"""Mintaka: the official JSON, and the shape the hub gives it; English texts.
+"""Mintaka: the official JSON, and its shape on the hub; English texts.
 
 Sen et al., "Mintaka: A Complex, Natural, and Multilingual Dataset for End-to-End Question Answering", COLING 2022.
 https://github.com/amazon-science/mintaka (CC BY 4.0)
@@ -16,9 +16,9 @@ _BOOLEANS = {"true": "yes", "yes": "yes", "false": "no", "no": "no"}
 def read_mintaka(record: Mapping[str, Any], split: str | None) -> Item:
     """Convert one question.
 
-    The first answer is the official evaluation's text form: the labels of all entities joined by blanks, else the
-    value, with "yes" and "no" for booleans. What the annotator wrote (`mention`) is accepted as well. A question that
-    asks how many has the number for an answer, and the entities that were counted only as `entities`.
+    The first answer is the official evaluation's text form: the labels of all entities joined by spaces, else the
+    value, with "yes" and "no" for booleans. The annotator's own wording (`mention`) is accepted as well. The answer of
+    a count question is the number; the counted entities are in `entities` only.
     """
     answer = record["answer"] or {}
     kind, values = answer.get("answerType"), answer.get("answer") or []
@@ -46,7 +46,7 @@ def read_mintaka(record: Mapping[str, Any], split: str | None) -> Item:
 
 
 def read_hub(record: Mapping[str, Any], split: str | None) -> Item:
-    """Convert one row of the hub, which states the answer as one text."""
+    """Convert one row of the hub, where the answer is one text."""
     text = str(record.get("answerText") or "").strip()
     bare = not record.get("answerEntity")
     question = Question(
@@ -61,7 +61,7 @@ def read_hub(record: Mapping[str, Any], split: str | None) -> Item:
 
 
 def _label(entity: Mapping[str, Any]) -> str:
-    """Return an entity's English label; its Wikidata id where it has none."""
+    """Return an entity's English label, or its Wikidata id if it has none."""
     label = entity.get("label")
     text = label.get("en") if isinstance(label, Mapping) else label
     return text or entity["name"]

@@ -20,7 +20,7 @@ _REFERENCE = re.compile(r"#(\d+)")
 def read_musique(record: Mapping[str, Any], split: str | None) -> Item:
     """Convert one question.
 
-    MuSiQue-Full states each question twice under one id, once with a paragraph missing: the second gets
+    MuSiQue-Full contains each question twice under one id, once with a paragraph missing: that one gets
     `-unanswerable` appended to its id and keeps `answerable: false`.
     """
     paragraphs = record["paragraphs"]
@@ -46,7 +46,7 @@ def read_musique(record: Mapping[str, Any], split: str | None) -> Item:
 def _sub_questions(
     steps: Sequence[Mapping[str, Any]], by_index: Mapping[int, str]
 ) -> tuple[list[SubQuestion], Counter[str]]:
-    """Fill `#n` with the answer of hop n; where one stays, the original wording is kept as `template`."""
+    """Fill `#n` with the answer of hop n, and keep the original wording as `template`."""
     answers = [step.get("answer") for step in steps]
     hops: list[SubQuestion] = []
     notes: Counter[str] = Counter()
@@ -62,12 +62,12 @@ def _sub_questions(
 
 
 def _fill(text: str, earlier: Sequence[str | None]) -> str:
-    """Replace `#n` by the n-th earlier answer; a number that is no earlier hop ("the #1 hit") stays as it is."""
+    """Replace `#n` by the n-th earlier answer; a number that is not an earlier hop ("the #1 hit") is kept."""
 
     def answer(match: re.Match[str]) -> str:
         place = int(match[1]) - 1
-        found = earlier[place] if 0 <= place < len(earlier) else None
-        return match[0] if found is None else found
+        text = earlier[place] if 0 <= place < len(earlier) else None
+        return match[0] if text is None else text
 
     filled = _REFERENCE.sub(answer, text)
     return filled if filled == text else re.sub(r"\s+(?=[?,.)'])", "", filled)

@@ -1,4 +1,4 @@
-"""NQ-open: the official lines, QED's explained answers, and questions with passages in DPR's result shape.
+"""NQ-open: the official JSON lines, QED's explained answers, and questions with passages in DPR's result format.
 
 Lee et al., "Latent Retrieval for Weakly Supervised Open Domain Question Answering", ACL 2019, from Natural Questions
 (Kwiatkowski et al., TACL 2019). https://github.com/google-research-datasets/natural-questions/tree/master/nq_open
@@ -16,10 +16,10 @@ from corpora.questions import Question
 
 
 def read_qed(record: Mapping[str, Any], split: str | None) -> Item:
-    """Convert one question with its paragraph; the selected sentence is gold where one sentence explains the answer.
+    """Convert one question with its paragraph; the selected sentence, if any, is gold.
 
-    Every span of every annotator is an accepted answer, as in NQ-open's own files, also where several spans together
-    were meant.
+    Every span of every annotator is an accepted answer, as in NQ-open's own files, even if an annotator meant several
+    spans together.
     """
     text, starts = record["paragraph_text"], record["sentence_starts"]
     sentences = [text[start:end] for start, end in pairwise([*starts, len(text)])]
@@ -44,7 +44,7 @@ def read_qed(record: Mapping[str, Any], split: str | None) -> Item:
 
 
 def read_contexts(record: Mapping[str, Any], split: str | None) -> Item:
-    """Convert one question with `ctxs`; gold are those marked `isgold`, none where nothing is marked."""
+    """Convert one question with `ctxs`; the passages marked `isgold` are gold."""
     contexts = record["ctxs"]
     passages = [paragraph(context["title"], context["text"]) for context in contexts]
     marked = [bool(context.get("isgold")) for context in contexts]
@@ -56,7 +56,7 @@ def read_contexts(record: Mapping[str, Any], split: str | None) -> Item:
         context_ids=unique(passage.id for passage in passages),
         split=split,
     )
-    return Item(question, passages, named=False)
+    return Item(question, passages, has_id=False)
 
 
 SCHEMAS = {

@@ -1,4 +1,4 @@
-"""Questions of your own: JSON lines, a JSON array or a table, with as much gold as you have."""
+"""Your own questions: JSON lines, a JSON array or a table, with any gold that is available."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,27 +12,27 @@ _READ = ("id", "question", "passages", "split", *_ANSWERS)
 
 
 def read_own(record: Mapping[str, Any], split: str | None) -> Item:
-    """Convert one question: `question`, and if you like `id`, `answers` (one or a list), `split` and `passages`.
+    """Convert one question: `question`, and optionally `id`, `answers` (one or a list), `split` and `passages`.
 
-    A passage is `{"title", "text", "gold"}`; `gold` says whether it belongs to the answer. All other keys are kept, and
-    those of `questions.jsonl` (`gold_ids`, `type`, ...) mean what they mean there.
+    A passage is `{"title", "text", "gold"}`; `gold` says whether it is needed for the answer. All other keys are kept,
+    with the meaning that those of `questions.jsonl` (`gold_ids`, `type`, ...) have there.
     """
-    given = record.get("passages") or []
-    passages = [paragraph(entry.get("title") or "", entry["text"]) for entry in given]
+    entries = record.get("passages") or []
+    passages = [paragraph(entry.get("title") or "", entry["text"]) for entry in entries]
     kept = {key: value for key, value in record.items() if key not in _READ and value not in (None, "")}
-    if given:
-        marked = zip(passages, given, strict=True)
+    if entries:
+        marked = zip(passages, entries, strict=True)
         kept["gold_ids"] = unique(passage.id for passage, entry in marked if entry.get("gold"))
         kept["context_ids"] = unique(passage.id for passage in passages)
-    name = record.get("id")
+    own_id = record.get("id")
     question = Question(
-        id=text_id(record["question"]) if name in (None, "") else str(name),
+        id=text_id(record["question"]) if own_id in (None, "") else str(own_id),
         question=record["question"],
         answers=texts(next((record[key] for key in _ANSWERS if key in record), None)),
         split=split or record.get("split") or None,
         **kept,
     )
-    return Item(question, passages, named=name not in (None, ""))
+    return Item(question, passages, has_id=own_id not in (None, ""))
 
 
 SCHEMAS = {

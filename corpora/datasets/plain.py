@@ -1,4 +1,4 @@
-"""A corpus without questions: JSON with `title` and `text`, as HippoRAG and others publish theirs."""
+"""A corpus without questions: JSON with `title` and `text`, as published by HippoRAG and others."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,10 +9,10 @@ from corpora.passages import PassageRecord
 
 
 def read_plain(record: Mapping[str, Any], _split: str | None) -> Item:
-    """Convert one passage; its own `id` is kept as `source_id`, other keys as they are."""
+    """Convert one passage; its original `id` is kept as `source_id`, other keys unchanged."""
     base = paragraph(record["title"], record["text"])
-    known = {"id": "source_id"}
-    kept = {known.get(key, key): value for key, value in record.items() if key not in ("title", "text")}
+    renamed = {"id": "source_id"}
+    kept = {renamed.get(key, key): value for key, value in record.items() if key not in ("title", "text")}
     return Item(None, [PassageRecord(**{**kept, "id": base.id, "title": base.title, "text": base.text})])
 
 

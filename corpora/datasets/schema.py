@@ -1,4 +1,4 @@
-"""What a converter returns for one record of a benchmark, and how it finds gold among the record's paragraphs."""
+"""Shapes of benchmark records, the result of converting one, and gold looked up by title."""
 
 import hashlib
 from collections import Counter
@@ -15,28 +15,28 @@ class Item:
     """One converted record.
 
     Args:
-        question: None in a corpus without questions.
+        question: None if the dataset has no questions.
         passages: The paragraphs of the record, in its order.
-        notes: What could not be kept as it stood, by name, for the counts of the conversion.
-        named: False where the record has no id of its own and `text_id` made one.
+        notes: What could not be kept unchanged, counted by name.
+        has_id: Whether the record has an id; if not, `text_id` made one.
     """
 
     question: Question | None
     passages: Sequence[PassageRecord] = ()
     notes: Counter[str] = field(default_factory=Counter)
-    named: bool = True
+    has_id: bool = True
 
 
 @dataclass(frozen=True)
 class Schema:
-    """One shape in which a benchmark is published.
+    """One format in which a benchmark is published.
 
     Args:
         keys: Keys that every record of this shape has.
-        read: Turns a record into an item; takes the record and the name of its split.
-        without: Keys that betray another benchmark with otherwise the same shape.
-        questions: Whether its records hold questions.
-        passages: Whether its records hold passages.
+        read: Converts a record, given the name of its split.
+        without: Keys of another benchmark with otherwise the same shape.
+        questions: Whether its records contain questions.
+        passages: Whether its records contain passages.
         distinct: Whether no passage occurs twice, so that a corpus of any size is converted in constant memory.
     """
 
@@ -48,16 +48,16 @@ class Schema:
     distinct: bool = False
 
     def fits(self, record: Mapping[str, Any]) -> bool:
-        """Say whether `record` has this shape."""
+        """Return whether `record` has this shape."""
         return all(key in record for key in self.keys) and not any(key in record for key in self.without)
 
 
 class TitledGold:
-    """Gold that a benchmark states by title and sentence number, looked up among a question's paragraphs.
+    """Gold stated by title and sentence number, looked up among a question's paragraphs.
 
-    Nothing is dropped silently: `notes` counts titles without a paragraph (`gold_titles_missing`), titles of several
-    different paragraphs, of which the first is taken (`gold_titles_ambiguous`), and sentence numbers beyond the end
-    of their paragraph (`gold_sentences_out_of_range`: dropped, the paragraph stays gold; HotpotQA has some).
+    `notes` counts titles without a paragraph (`gold_titles_missing`), titles of several different paragraphs, of which
+    the first is taken (`gold_titles_ambiguous`), and sentence numbers beyond the end of their paragraph
+    (`gold_sentences_out_of_range`: dropped, but the paragraph is gold; HotpotQA has some).
     """
 
     def __init__(self, passages: Iterable[PassageRecord], facts: Iterable[tuple[str, int]]) -> None:
@@ -69,15 +69,15 @@ class TitledGold:
             by_title.setdefault(passage.title, {}).setdefault(passage.id, passage)
         unknown: set[str] = set()
         for title, number in dict.fromkeys(facts):
-            found = list(by_title.get(title, {}).values())
-            if not found:
+            candidates = list(by_title.get(title, {}).values())
+            if not candidates:
                 self.notes["gold_titles_missing"] += title not in unknown
                 unknown.add(title)
                 continue
-            passage = found[0]
+            passage = candidates[0]
             if passage.id not in self.ids:
                 self.ids.append(passage.id)
-                self.notes["gold_titles_ambiguous"] += len(found) > 1
+                self.notes["gold_titles_ambiguous"] += len(candidates) > 1
             if 0 <= number < len(passage.sentences or ()):
                 self.sentences.append((passage.id, number))
             else:
@@ -85,19 +85,19 @@ class TitledGold:
 
 
 def text_id(question: str) -> str:
-    """Return an id for a question that has none: the same in every file, whatever its white space and case."""
+    """Return an id for a question that has none: the same in every file; white space and case are ignored."""
     digest = hashlib.sha256("".join(question.lower().split()).encode("utf-8", "surrogatepass"))
     return f"q-{digest.hexdigest()[:12]}"
 
 
 def texts(value: Any) -> list[str]:
-    """Return an answer, or a list of them, as different texts that are not blank, stripped; None gives none."""
+    """Return an answer, or a list of answers, as distinct stripped texts; blank texts and None are skipped."""
     values = value if isinstance(value, list | tuple) else [value]
-    return unique(text for text in (str(one).strip() for one in values if one is not None) if text)
+    return unique(text for text in (str(item).strip() for item in values if item is not None) if text)
 
 
 def extras(record: Mapping[str, Any], *names: str) -> dict[str, Any]:
-    """Return the named keys of `record` that hold something: kept with the question as they are."""
+    """Return the named keys of `record` that have a value, to be kept with the question unchanged."""
     return {name: record[name] for name in names if record.get(name) not in (None, "", [])}
 
 

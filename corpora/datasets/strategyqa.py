@@ -1,7 +1,7 @@
-"""StrategyQA: the official files with decompositions and evidence, their paragraphs, and BIG-bench's task of it.
+"""StrategyQA: the official files with decompositions and evidence, their paragraphs, and the task in BIG-bench.
 
 Geva et al., "Did Aristotle Use a Laptop? A Question Answering Benchmark with Implicit Reasoning Strategies", TACL
-2021. https://github.com/eladsegal/strategyqa (MIT). BIG-bench's form has neither ids nor evidence:
+2021. https://github.com/eladsegal/strategyqa (MIT). BIG-bench's version has neither ids nor evidence:
 https://github.com/google/BIG-bench/tree/main/bigbench/benchmark_tasks/strategyqa (Apache-2.0).
 """
 
@@ -14,12 +14,12 @@ from corpora.passages import PassageRecord
 from corpora.questions import Question, SubQuestion
 
 _NO_PARAGRAPH = ("operation", "no_evidence")
-# Where the records stand in a file that is one object: BIG-bench's list, or paragraphs under their ids.
+# Where the records are in a file that is one object: BIG-bench's list, or paragraphs by their ids.
 INSIDE = ("examples", "*")
 
 
 def yes_or_no(answer: object) -> list[str]:
-    """Return a boolean as the answer "yes" or "no"; nothing else is an answer here.
+    """Return `["yes"]` or `["no"]` for a boolean, and no answer for None.
 
     Raises:
         ValueError: Neither a boolean nor None.
@@ -34,9 +34,9 @@ def yes_or_no(answer: object) -> list[str]:
 def read_strategyqa(record: Mapping[str, Any], split: str | None) -> Item:
     """Convert one question; its facts become key facts.
 
-    Three annotators each named the paragraphs of every step. `gold_ids` are those of the first one who named any;
-    `gold_alternatives` holds the set of each, for a recall that takes the best annotator. Ids are those of the
-    official paragraphs (`Title-number`). No step has an answer, so references such as `#1` stay.
+    Three annotators named the paragraphs of every step. `gold_ids` are those of the first annotator who named any;
+    `gold_alternatives` contains the set of each, for recall against the best annotator. Ids are those of the official
+    paragraphs (`Title-number`). No step has an answer, so references such as `#1` are kept.
     """
     annotators = [[unique(_paragraphs(step)) for step in steps] for steps in record.get("evidence") or []]
     sets = [unique(name for step in steps for name in step) for steps in annotators]
@@ -62,7 +62,7 @@ def read_strategyqa(record: Mapping[str, Any], split: str | None) -> Item:
 
 
 def read_bigbench(record: Mapping[str, Any], split: str | None) -> Item:
-    """Convert one example of BIG-bench's task; what its target says after the answer is kept as `explanation`."""
+    """Convert one example of BIG-bench's task; the text of its target after the answer is kept as `explanation`."""
     scores = record["target_scores"]
     answer = max(scores, key=scores.__getitem__).strip().lower()
     _, _, explanation = str(record.get("target") or "").partition(". ")
@@ -73,11 +73,11 @@ def read_bigbench(record: Mapping[str, Any], split: str | None) -> Item:
         split=split,
         **({"explanation": explanation} if explanation else {}),
     )
-    return Item(question, named=False)
+    return Item(question, has_id=False)
 
 
 def read_paragraph(record: Mapping[str, Any], _split: str | None) -> Item:
-    """Convert one paragraph of the official corpus under the id that evidence gives it."""
+    """Convert one paragraph of the official corpus, with the id that the evidence refers to."""
     name = f"{record['title']}-{record['para_index']}"
     text = record["contents"] if "contents" in record else record["content"]
     return Item(None, [PassageRecord(id=name, title=record["title"], text=text, **extras(record, "section"))])

@@ -1,7 +1,7 @@
-"""Named subsets: the sizes that papers report on, drawn the same way on every machine.
+"""Named subsets of the sizes that papers report on, sampled the same way on every machine.
 
-No paper prints the ids it drew, so the seed is ours, and scores compare with a paper's only as those of two samples do.
-WebGLM's 400 questions of NQ-open and of WebQuestions and IRCoT's 500 are files of their own: convert them.
+No paper lists the ids of its sample, so the seed is ours, and a score differs from a paper's by sampling error, too.
+WebGLM's 400 questions of NQ-open and of WebQuestions, and IRCoT's 500, are separate files: convert them.
 """
 
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from signatures.common.errors import UserError, unknown
 
 @dataclass(frozen=True)
 class Subset:
-    """A part of a data set.
+    """A subset of a dataset.
 
     Args:
-        dataset: The key of DATASETS it is drawn from.
-        why: Who reports on a part of this kind.
-        size: Number of questions; None keeps all that `type` and `split` leave.
+        dataset: The key of DATASETS it is sampled from.
+        why: Which paper reports on such a subset.
+        size: Number of questions; None keeps all of this type and split.
         split: Keep the questions of this split; None keeps all.
         type: Keep the questions of this type; None keeps all.
-        seed: Of the draw.
+        seed: Of the sample.
     """
 
     dataset: str
@@ -49,7 +49,7 @@ SUBSETS: dict[str, Subset] = {
 
 
 def take(name: str, questions: Sequence[Question]) -> list[Question]:
-    """Return the named subset of a data set's questions; a smaller one of the same seed is a prefix of a larger one.
+    """Return the named subset of a dataset's questions; a smaller one of the same seed is a prefix of a larger one.
 
     Raises:
         UserError: Unknown name, or too few questions of its split and type.
@@ -57,10 +57,10 @@ def take(name: str, questions: Sequence[Question]) -> list[Question]:
     if name not in SUBSETS:
         raise unknown("subset", name, SUBSETS)
     subset = SUBSETS[name]
-    left = [question for question in questions if subset.type in (None, question.type)]
-    if not left:
-        raise UserError(f"No question has the type {subset.type!r}: {name} is drawn from {subset.dataset}.")
-    drawn = select(left, split=subset.split, limit=subset.size, seed=subset.seed if subset.size else None)
-    if subset.size is not None and len(drawn) < subset.size:
-        raise UserError(f"{name} takes {subset.size} questions, there are {len(drawn)}: convert the whole file.")
-    return drawn
+    candidates = [question for question in questions if subset.type in (None, question.type)]
+    if not candidates:
+        raise UserError(f"No question has the type {subset.type!r}: {name} is a sample of {subset.dataset}.")
+    sample = select(candidates, split=subset.split, limit=subset.size, seed=subset.seed if subset.size else None)
+    if subset.size is not None and len(sample) < subset.size:
+        raise UserError(f"{name} takes {subset.size} questions, there are {len(sample)}: convert the complete file.")
+    return sample

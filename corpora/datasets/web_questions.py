@@ -12,7 +12,7 @@ from corpora.datasets.answers_only import FLASHRAG, QUESTION_ANSWER, QUESTION_AN
 from corpora.datasets.schema import Item, Schema, extras, text_id, texts
 from corpora.questions import Question
 
-# `(list (description "Two words") (description Word))`, with quotation marks where there are blanks.
+# `(list (description "Two words") (description Word))`, in quotation marks if there are spaces.
 _DESCRIPTION = re.compile(r'\(description (?:"((?:[^"\\]|\\.)*)"|([^()\s]+))\)')
 _ESCAPED = re.compile(r"\\(.)")
 
@@ -21,22 +21,22 @@ def read_web_questions(record: Mapping[str, Any], split: str | None) -> Item:
     """Convert one question of the official files, whose answers are written as a Lisp list.
 
     Raises:
-        ValueError: Something in the list is no description.
+        ValueError: An element of the list is not a description.
     """
-    found = [
+    answers = [
         _ESCAPED.sub(r"\1", match[1]) if match[1] is not None else match[2]
         for match in _DESCRIPTION.finditer(record["targetValue"])
     ]
-    if len(found) != record["targetValue"].count("(description "):
-        raise ValueError(f"targetValue cannot be read: {record['targetValue']}")
+    if len(answers) != record["targetValue"].count("(description "):
+        raise ValueError(f"targetValue cannot be parsed: {record['targetValue']}")
     question = Question(
         id=text_id(record["utterance"]),
         question=record["utterance"],
-        answers=texts(found),
+        answers=texts(answers),
         split=split,
         **extras(record, "url"),
     )
-    return Item(question, named=False)
+    return Item(question, has_id=False)
 
 
 SCHEMAS = {

@@ -1,4 +1,4 @@
-"""2WikiMultihopQA: the official JSON files and the hub's copies; aliases stand in an official file of their own.
+"""2WikiMultihopQA: the official JSON files, the hub's copies, and the separate official file of aliases.
 
 Ho et al., "Constructing A Multi-hop QA Dataset for Comprehensive Evaluation of Reasoning Steps", COLING 2020.
 https://github.com/Alab-NII/2wikimultihop
@@ -25,7 +25,7 @@ Triple = tuple[str, str, str]
 
 
 def read_wikimultihop(record: Mapping[str, Any], split: str | None) -> Item:
-    """Convert one question; the evidence triples are kept as `evidences` beside the sub-questions made from them."""
+    """Convert one question; the evidence triples, from which sub-questions are made, are kept as `evidences`."""
     passages = context_passages(record["context"])
     gold = TitledGold(passages, gold_facts(record.get("supporting_facts")))
     triples = _triples(record.get("evidences"))
@@ -65,9 +65,9 @@ def read_aliases(path: Path | str) -> dict[str, list[str]]:
 
 
 def with_aliases(question: Question, aliases: Mapping[str, Sequence[str]]) -> Question:
-    """Return the question with the names of its answer's entity accepted as answers, the original first."""
-    found = aliases.get(str((question.model_extra or {}).get("answer_id")), ())
-    return question.model_copy(update={"answers": unique([*question.answers, *found])})
+    """Return the question with all names of its answer's entity as answers, the original answer first."""
+    names = aliases.get(str((question.model_extra or {}).get("answer_id")), ())
+    return question.model_copy(update={"answers": unique([*question.answers, *names])})
 
 
 def _triples(value: Any) -> list[Triple]:
@@ -83,40 +83,40 @@ def _triples(value: Any) -> list[Triple]:
 def _sub_questions(
     pairs: Sequence[Mapping[str, str]], triples: Sequence[Triple], gold: Sequence[PassageRecord]
 ) -> tuple[list[SubQuestion], Counter[str]]:
-    """Pair each written sub-question with its triple, which has the short answer; without any, ask by relation."""
+    """Pair each sub-question with its triple, which has the short answer; if there are none, make them of triples."""
     texts = [(pair["question"], pair["answer"]) for pair in pairs]
     if not texts:
         texts = [(f"{subject} >> {relation}", target) for subject, relation, target in triples]
-    left = list(triples)
+    unused = list(triples)
     hops: list[SubQuestion] = []
     notes: Counter[str] = Counter()
     for place, (question, answer) in enumerate(texts):
-        triple = _best(question, answer, left, wanted=place - (len(triples) - len(left)))
+        triple = _best(question, answer, unused, expected=place - (len(triples) - len(unused)))
         if triple:
-            left.remove(triple)
+            unused.remove(triple)
         ids = _passages_about(triple[0] if triple else None, question, gold)
         notes["sub_questions_without_gold"] += not ids
         hops.append(SubQuestion(question=question, answer=triple[2] if triple else answer, gold_ids=ids))
     return hops, notes
 
 
-def _best(question: str, answer: str, triples: Sequence[Triple], wanted: int) -> Triple | None:
-    """Return the triple whose subject is in the question and whose object is in the answer; position breaks ties."""
+def _best(question: str, answer: str, triples: Sequence[Triple], expected: int) -> Triple | None:
+    """Return the triple with its subject in the question and its object in the answer; position breaks ties."""
 
     def score(place: int) -> tuple[int, int]:
         subject, _, target = triples[place]
         named = (subject.lower() in question.lower()) + (target.lower() in answer.lower())
-        return named, -abs(place - wanted)
+        return named, -abs(place - expected)
 
     return triples[max(range(len(triples)), key=score)] if triples else None
 
 
 def _passages_about(subject: str | None, question: str, gold: Sequence[PassageRecord]) -> list[str]:
-    """Return the gold passages titled like the subject, else the one whose title the sub-question names."""
+    """Return the gold passages with the subject as title, else the one whose title is in the sub-question."""
     for key in (lambda text: text.lower(), lambda text: _BRACKETS.sub("", text).lower()):
-        found = [passage.id for passage in gold if subject is not None and key(passage.title) == key(subject)]
-        if found:
-            return found
+        ids = [passage.id for passage in gold if subject is not None and key(passage.title) == key(subject)]
+        if ids:
+            return ids
     named = [p for p in gold if _BRACKETS.sub("", p.title).lower() in question.lower() and p.title]
     return [max(named, key=lambda passage: len(passage.title)).id] if named else []
 

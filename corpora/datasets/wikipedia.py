@@ -1,4 +1,4 @@
-"""The Wikipedia corpora that the papers search: DPR's passages of 100 words, and HotpotQA's abstracts of 2017.
+"""The Wikipedia corpora that the papers retrieve from: DPR's passages of 100 words, and HotpotQA's abstracts of 2017.
 
 Karpukhin et al., "Dense Passage Retrieval for Open-Domain Question Answering", EMNLP 2020: 21,015,324 passages of the
 dump of 20 December 2018. https://github.com/facebookresearch/DPR
@@ -15,14 +15,14 @@ from corpora.passages import PassageRecord
 
 
 def read_dpr(record: Mapping[str, Any], _split: str | None) -> Item:
-    """Convert one row under its own id, which DPR's files of questions and published rankings refer to."""
+    """Convert one row with its original id, which DPR's question files and published rankings refer to."""
     return Item(None, [PassageRecord(id=str(record["id"]), title=record["title"], text=record["text"])])
 
 
 def read_abstract(record: Mapping[str, Any], _split: str | None) -> Item:
-    """Convert one abstract with its sentences; its id is the one that HotpotQA's questions give this paragraph.
+    """Convert one abstract with its sentences; its id is that of the same paragraph in HotpotQA's questions.
 
-    Links and character offsets are left out.
+    Links and character offsets are omitted.
     """
     base = paragraph(record["title"], record["text"])
     return Item(None, [base.model_copy(update={"source_id": str(record["id"])})])

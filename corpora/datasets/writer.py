@@ -1,4 +1,4 @@
-"""The two files that a conversion writes, each whole or not at all, and the counts of what went into them."""
+"""The two files that a conversion writes, each completely or not at all, and counts of their content."""
 
 import contextlib
 import os
@@ -17,35 +17,35 @@ from signatures.common.files import atomic_write
 
 @contextlib.contextmanager
 def open_writer(questions: Path | None, passages: Path | None, *, distinct: bool = False) -> Iterator["Writer"]:
-    """Give a writer of questions and passages; both files appear when the block ends without an error, or neither.
+    """Yield a writer of questions and passages; both files appear if the block ends without an error, else neither.
 
-    A folder that was made for them goes again when they do not appear.
+    After an error, folders created for them are removed.
 
     Args:
-        questions: None where there are none.
-        passages: None where there are none; a suffix `.gz` or `.zst` compresses them.
-        distinct: No passage comes twice: none is remembered, so memory does not grow with the corpus.
+        questions: None if there are none.
+        passages: None if there are none; a suffix `.gz` or `.zst` compresses them.
+        distinct: Whether no passage occurs twice, so that their ids need not be kept in memory.
     """
     folder = (questions or passages or Path()).parent
-    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    created = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     try:
         with contextlib.ExitStack() as files:
-            # The one entered last is renamed first: where questions stand, their passages stand.
+            # The file entered last is renamed first: questions never appear without their passages.
             question_file = files.enter_context(atomic_write(questions, "wb")) if questions else None
             passage_file = files.enter_context(atomic_bytes(passages)) if passages else None
             yield Writer(question_file, passage_file, distinct=distinct)
             if question_file is not None:
-                question_file.flush()  # a full disk must show before the passages are renamed
+                question_file.flush()  # a full disk must raise before the passages are renamed
                 os.fsync(question_file.fileno())
     except BaseException:
-        for parent in made:
+        for parent in created:
             with contextlib.suppress(OSError):
                 parent.rmdir()
         raise
 
 
 class Writer:
-    """Writes items to the two files, every passage once, and counts; made by `open_writer`."""
+    """Writes items to the two files, every passage once, and counts them; created by `open_writer`."""
 
     def __init__(self, questions: IO[bytes] | None, passages: IO[bytes] | None, *, distinct: bool) -> None:
         self.questions, self.passages, self.distinct = questions, passages, distinct
@@ -54,10 +54,10 @@ class Writer:
             self.counts.update(questions=0)
         if passages is not None:
             self.counts.update(passages=0, paragraphs=0)
-        self._sizes: dict[str, int] = {}  # passage id -> number of sentences as written
-        self._ids: Counter[str] = Counter()  # how often a question id was asked for
+        self._sizes: dict[str, int] = {}  # passage id -> number of sentences written
+        self._ids: Counter[str] = Counter()  # how often a question id occurred
 
-    def write(self, where: str, item: Item) -> None:
+    def write(self, location: str, item: Item) -> None:
         """Write one item.
 
         Raises:
@@ -76,19 +76,21 @@ class Writer:
                 elif self._sizes[passage.id] != size:
                     self.counts["sentences_differ"] += 1
         if item.question is not None and self.questions is not None:
-            question = self._with_own_id(where, item.question, item.named)
+            question = self._with_unique_id(location, item.question, item.has_id)
             self.questions.write(dump_line(question))
             self.counts["questions"] += 1
             self.counts["questions_without_answer"] += not question.answers
             self.counts["gold_sentences"] += len(question.gold_sentences)
 
-    def _with_own_id(self, where: str, question: Question, named: bool) -> Question:
-        """Return the question; where its text gave the id and comes again, with the number of times appended."""
+    def _with_unique_id(self, location: str, question: Question, has_id: bool) -> Question:
+        """Return the question; a repeated id that was made from its text gets the number of the repeat appended."""
         self._ids[question.id] += 1
         times = self._ids[question.id]
         if times == 1:
             return question
-        if named:
-            raise UserError(f"{where}: the question id {question.id!r} came before. Give each question its own id.")
+        if has_id:
+            raise UserError(
+                f"{location}: the question id {question.id!r} is used twice. Give each question its own id."
+            )
         self.counts["repeated_questions"] += 1
         return question.model_copy(update={"id": f"{question.id}-{times}"})

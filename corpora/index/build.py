@@ -1,30 +1,145 @@
-"""The steps of a build. Each leaves its result whole or absent, so a later run goes on where an earlier one stopped."""
+"""Build an index folder from a corpus.
+
+An index is a folder of plain files: the passages (`passages.txt` and their offsets), `bm25/` (tantivy), `bm25s/`,
+`dense/` (`vectors.npy`, FAISS codes for large corpora) and `index.json`, which is written last: without it nothing
+opens. Each step leaves its result complete or absent, so that a later build resumes where an earlier one stopped.
+"""
 
 import contextlib
+import errno
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
+from corpora.index.manifest import (
+    PARTS,
+    EmbedderInfo,
+    IndexInfo,
+    Request,
+    clear,
+    exclusive,
+    has_vectors,
+    list_files,
+    prepare,
+    read_info,
+    write_info,
+)
+from corpora.passages import corpus_hash, read_passages
 from corpora.retrievers.arrays import write_npy
 from corpora.retrievers.bm25 import build_bm25
 from corpora.retrievers.bm25s_reference import build_bm25s
-from corpora.retrievers.dense import CODES_FILE, VECTORS_FILE, ExactKind, build_codes, passage_text
-from corpora.retrievers.embedder import Embedder
+from corpora.retrievers.dense import CODES_FILE, VECTORS_FILE, ExactKind, build_codes, choose_kind, passage_text
+from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
 from corpora.retrievers.settings import RetrievalSettings
-from corpora.retrievers.store import PassageStore
-from signatures.common.errors import UserError
+from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
+from signatures.common.errors import UserError, unknown
+from signatures.common.versions import RETRIEVAL, installed_versions
 
-SHARD = 1024  # passages embedded between two files; what a kill can cost
-_STEP = 256  # passages embedded between two moves of the progress bar
+SHARD = 1024  # passages embedded per file, which is the most that a kill loses
+_STEP = 256  # passages embedded between two updates of the progress bar
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+# Messages of errors without a number: tantivy and FAISS, tantivy at a file size limit, numpy.
+_FULL_WORDS = ("No space left", "os error 27", "requested and")
 
 Advance = Callable[[int], object]
 
 
+def build_index(
+    corpus_path: Path | str,
+    folder: Path | str,
+    *,
+    retriever: str = "hybrid",
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = False,
+    embedder: Embedder | str = DEFAULT_EMBEDDER,
+    settings: RetrievalSettings | None = None,
+) -> IndexInfo:
+    """Index the corpus at `corpus_path` into `folder` and return the content of its `index.json`.
+
+    Args:
+        corpus_path: A `passages.jsonl`, possibly compressed.
+        folder: New, empty, or (with `resume` or `overwrite`) an index.
+        retriever: "bm25", "bm25s", "dense" or "hybrid"; a hybrid index opens as "bm25" and "dense" too.
+        resume: Continue an interrupted build; its completed parts are kept. A complete index is left unchanged.
+        overwrite: Delete the index in `folder` first; other files are kept.
+        progress: Show progress on stderr.
+        embedder: A model, or its name or folder.
+        settings: By default those that measured best.
+
+    Raises:
+        UserError: Unknown retriever, unusable corpus or folder, missing model, or a full disk.
+    """
+    if retriever not in PARTS:
+        raise unknown("retriever", retriever, PARTS)
+    if resume and overwrite:
+        raise UserError("resume keeps what is there and overwrite deletes it: choose one.")
+    corpus_path, folder = Path(corpus_path), Path(folder)
+    model = embedder if isinstance(embedder, Embedder) else Embedder(embedder)
+    info = EmbedderInfo(id=model.id, weights_hash=model.weights_hash) if has_vectors(retriever) else None
+    request = Request(
+        retriever=retriever,
+        corpus_hash=corpus_hash(corpus_path),
+        embedder=info,
+        settings=settings or RetrievalSettings(),
+    )
+    with _explained(folder), exclusive(folder):
+        if not prepare(folder, request, resume=resume, overwrite=overwrite):
+            return read_info(folder)
+        try:
+            return _build(corpus_path, folder, request, model, shown=progress)
+        except UserError:
+            if not (folder / OFFSETS_FILE).is_file():  # the corpus cannot be used, so nothing can be resumed
+                clear(folder)
+            raise
+
+
+@contextlib.contextmanager
+def _explained(folder: Path) -> Iterator[None]:
+    """Raise UserError for a full disk and for missing permissions."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (OSError, RuntimeError, ValueError) as error:
+        if getattr(error, "errno", None) in _FULL or any(words in str(error) for words in _FULL_WORDS):
+            raise UserError(f"The disk is full: free some space, then build {folder} again with resume.") from error
+        if isinstance(error, PermissionError):
+            raise UserError(f"{folder} cannot be written to: choose another folder.") from error
+        raise
+
+
+def _build(corpus_path: Path, folder: Path, request: Request, embedder: Embedder, *, shown: bool) -> IndexInfo:
+    if not (folder / OFFSETS_FILE).is_file():
+        with progress_bar("Passages", None, shown) as advance:
+            write_store(folder, read_passages(corpus_path), advance)
+    store = PassageStore(folder)
+    parts = PARTS[request.retriever]
+    dimension = kind = None
+    if "bm25" in parts:
+        step_bm25(folder, store, shown=shown)
+    if "bm25s" in parts:
+        step_bm25s(folder, store, request.settings, shown=shown)
+    if "dense" in parts:
+        kind = choose_kind(len(store), request.settings.dense_kind)
+        dimension = step_dense(folder, store, embedder, kind, shown=shown)
+    info = IndexInfo(
+        **dict(request),
+        passages=len(store),
+        dense_kind=kind,
+        dimension=dimension,
+        versions=installed_versions(RETRIEVAL),
+        files=list_files(folder),
+    )
+    write_info(folder, info)
+    return info
+
+
 @contextlib.contextmanager
 def progress_bar(what: str, total: int | None, shown: bool) -> Iterator[Advance]:
-    """Show a bar on stderr with passages per second and the time left; yield what moves it by n passages."""
+    """Show a bar on stderr with passages per second and the time left; yield the function that advances it."""
     if not shown:
         yield lambda _: None
         return
@@ -45,22 +160,22 @@ def progress_bar(what: str, total: int | None, shown: bool) -> Iterator[Advance]
 
 def step_bm25(folder: Path, store: PassageStore, *, shown: bool) -> None:
     """Write `bm25/`."""
-    with _whole_folder(folder / "bm25") as part, progress_bar("BM25", len(store), shown) as advance:
+    with _atomic_folder(folder / "bm25") as part, progress_bar("BM25", len(store), shown) as advance:
         if part is not None:
             build_bm25(part, store.records(), advance)
 
 
 def step_bm25s(folder: Path, store: PassageStore, settings: RetrievalSettings, *, shown: bool) -> None:
     """Write `bm25s/`."""
-    with _whole_folder(folder / "bm25s") as part, progress_bar("BM25 (bm25s)", len(store), shown) as advance:
+    with _atomic_folder(folder / "bm25s") as part, progress_bar("BM25 (bm25s)", len(store), shown) as advance:
         if part is not None:
             repeats = settings.title_repeats
             build_bm25s(part, store.records(), k1=settings.k1, b=settings.b, title_repeats=repeats, advance=advance)
 
 
 @contextlib.contextmanager
-def _whole_folder(folder: Path) -> Iterator[Path | None]:
-    """Yield a path to build at, renamed to `folder` at the end; None where `folder` stands already."""
+def _atomic_folder(folder: Path) -> Iterator[Path | None]:
+    """Yield a temporary path that is renamed to `folder` at the end; None if `folder` exists already."""
     if folder.is_dir():
         yield None
         return
@@ -76,7 +191,7 @@ def _whole_folder(folder: Path) -> Iterator[Path | None]:
 
 
 def step_dense(folder: Path, store: PassageStore, embedder: Embedder, kind: ExactKind, *, shown: bool) -> int:
-    """Write `dense/`; return the number of numbers per vector."""
+    """Write `dense/`; return the dimension of the vectors."""
     dense = folder / "dense"
     dense.mkdir(exist_ok=True)
     if not (dense / VECTORS_FILE).is_file():
@@ -114,8 +229,8 @@ def _embed(dense: Path, store: PassageStore, embedder: Embedder, *, shown: bool)
 def _check(vectors: np.ndarray, expected: int, embedder: Embedder) -> None:
     if vectors.ndim != 2 or len(vectors) != expected or not np.isfinite(vectors).all():
         raise UserError(
-            f"Embedder {embedder.id!r} gave an array of shape {vectors.shape} for {expected} texts, or numbers that "
-            "are not finite: use another embedder."
+            f"Embedder {embedder.id!r} returned an array of shape {vectors.shape} for {expected} texts, or numbers "
+            "that are not finite: use another embedder."
         )
 
 

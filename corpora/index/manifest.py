@@ -1,4 +1,4 @@
-"""What makes a folder an index: its `index.json`, the files listed there, and the marks of a build under way."""
+"""The files of an index folder: `index.json`, those listed in it, and those of a build in progress."""
 
 import contextlib
 import hashlib
@@ -18,11 +18,24 @@ from signatures.common.files import atomic_write, exclusive_lock, sha256_text
 SCHEMA = 1
 INFO_FILE, STATE_FILE, LOCK_FILE = "index.json", "build.json", "build.lock"
 OWN = (INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, "bm25", "bm25s", "dense")
-_WHOLE, _BLOCK, _BLOCKS = 4 << 20, 4096, 64  # bytes hashed whole; size and number of blocks hashed of larger files
+_LARGE, _BLOCK, _BLOCKS = 4 << 20, 4096, 64  # bytes; of larger files, the size and number of the blocks hashed
+
+# Retriever -> the parts of an index folder that it needs.
+PARTS: dict[str, frozenset[str]] = {
+    "bm25": frozenset({"bm25"}),
+    "bm25s": frozenset({"bm25s"}),
+    "dense": frozenset({"dense"}),
+    "hybrid": frozenset({"bm25", "dense"}),
+}
+
+
+def has_vectors(retriever: str) -> bool:
+    """Return whether an index for this retriever contains vectors."""
+    return "dense" in PARTS[retriever]
 
 
 class EmbedderInfo(BaseModel):
-    """Which model made the vectors."""
+    """The model that made the vectors."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -31,7 +44,7 @@ class EmbedderInfo(BaseModel):
 
 
 class Request(BaseModel):
-    """What is asked of a build; a build goes on only under the request it began with."""
+    """What to build; a build is resumed only with the request that it was started with."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -42,7 +55,7 @@ class Request(BaseModel):
     settings: RetrievalSettings = RetrievalSettings()
 
     def fingerprint(self) -> str:
-        """Return a short text that changes when corpus, engine, embedder or a setting that matters changes."""
+        """Return a short text that changes with the corpus, engine, embedder and settings that affect the ranking."""
         settings = self.settings.model_dump(include=set(RELEVANT[self.retriever]))
         return f"{self.retriever}-{sha256_text(_canonical({**self.model_dump(), 'settings': settings}))[:16]}"
 
@@ -55,14 +68,14 @@ class FileInfo(BaseModel):
 
 
 class IndexInfo(Request):
-    """The content of `index.json`; with it an index is finished.
+    """The content of `index.json`, which makes an index complete.
 
     Args:
         passages: Number of passages.
-        dense_kind: How vectors are searched; None without vectors.
-        dimension: Numbers per vector; None without vectors.
+        dense_kind: How vectors are searched; None if there are none.
+        dimension: Of the vectors; None if there are none.
         versions: Versions of the libraries that built the index.
-        files: Path inside the folder -> what the file must look like.
+        files: Path inside the folder -> size and digest of the file.
     """
 
     passages: int
@@ -77,14 +90,14 @@ def _canonical(value: object) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Return a SHA-256 of size and content up to 4 MiB; of larger files size and 64 blocks spread evenly.
+    """Return the SHA-256 of size and content; of files above 4 MiB, of the size and 64 evenly spaced blocks.
 
-    It finds truncated, exchanged and rebuilt files in milliseconds whatever their size, not a single flipped bit.
+    It detects truncated, exchanged and rebuilt files of any size in milliseconds, but not a single flipped bit.
     """
     size = path.stat().st_size
     digest = hashlib.sha256(str(size).encode())
     with open(path, "rb") as file:
-        if size <= _WHOLE:
+        if size <= _LARGE:
             digest.update(file.read())
         else:
             for block in range(_BLOCKS):
@@ -113,30 +126,30 @@ def read_info(folder: Path) -> IndexInfo:
     path = folder / INFO_FILE
     if not path.is_file():
         if (folder / STATE_FILE).is_file():
-            raise UserError(f"{folder} holds an unfinished index: run the same `verihop index` command with --resume.")
-        raise UserError(f"{folder} holds no index: build one with `verihop index CORPUS --out {folder}`.")
+            raise UserError(f"{folder} contains an unfinished index: build it again with resume.")
+        raise UserError(f"{folder} contains no index: build one there (`verihop index`).")
     try:
         content = json.loads(path.read_bytes())
-        found = content.get("schema_version") if isinstance(content, dict) else None
-        if found != SCHEMA:
-            raise UserError(f"{path} has schema version {found}, this program reads {SCHEMA}: rebuild the index.")
+        version = content.get("schema_version") if isinstance(content, dict) else None
+        if version != SCHEMA:
+            raise UserError(f"{path} has schema version {version}, not {SCHEMA}: rebuild the index.")
         digest = content.pop("digest", None)
         if digest != sha256_text(_canonical(content)):
-            raise UserError(f"{path} is not as it was written: rebuild the index with --overwrite.")
+            raise UserError(f"{path} has changed since it was written: rebuild the index with overwrite.")
         info = IndexInfo.model_validate(content)
     except (ValidationError, ValueError) as error:
         if isinstance(error, UserError):
             raise
-        raise UserError(f"{path} cannot be read ({str(error).splitlines()[0]}): rebuild the index.") from error
+        raise UserError(f"{path} cannot be parsed ({str(error).splitlines()[0]}): rebuild the index.") from error
     for name, expected in info.files.items():
         file = folder / name
         if not file.is_file() or file.stat().st_size != expected.bytes or file_digest(file) != expected.digest:
-            raise UserError(f"{file} is missing or not the file that was indexed: rebuild with --overwrite.")
+            raise UserError(f"{file} is missing or not the file that was indexed: rebuild the index with overwrite.")
     return info
 
 
 def write_info(folder: Path, info: IndexInfo) -> None:
-    """Write `index.json`: the last act of a build."""
+    """Write `index.json`, the last step of a build."""
     with atomic_write(folder / INFO_FILE) as file:
         content = info.model_dump(mode="json")
         content["digest"] = sha256_text(_canonical(content))
@@ -145,48 +158,48 @@ def write_info(folder: Path, info: IndexInfo) -> None:
 
 
 def prepare(folder: Path, request: Request, *, resume: bool, overwrite: bool) -> bool:
-    """Make `folder` ready to be built in; return False where the very index asked for is finished already.
+    """Prepare `folder` for a build; return False if the requested index is already complete.
 
     Raises:
-        UserError: The folder holds something that the request does not allow to touch; the cure is named.
+        UserError: The folder contains something that may not be changed; the message says what to do.
     """
-    finished, begun = (folder / INFO_FILE).is_file(), (folder / STATE_FILE).is_file()
-    if overwrite and (finished or begun):
+    complete, started = (folder / INFO_FILE).is_file(), (folder / STATE_FILE).is_file()
+    if overwrite and (complete or started):
         with atomic_write(folder / STATE_FILE) as file:
-            file.write("{}\n")  # killed while deleting, the folder is still ours, and nothing goes on with what is left
+            file.write("{}\n")  # after a kill during the deletion, the folder is known as ours and cannot be resumed
         clear(folder)
-    elif finished:
+    elif complete:
         if not resume:
-            raise UserError(f"{folder} already holds an index: choose another folder or give --overwrite.")
-        _same(folder, read_info(folder), request)
+            raise UserError(f"{folder} already contains an index: choose another folder, or set overwrite.")
+        _require_same(folder, read_info(folder), request)
         return False
-    elif begun:
+    elif started:
         if not resume:
-            raise UserError(f"{folder} holds an unfinished index: go on with --resume or begin anew with --overwrite.")
-        _same(folder, _read_state(folder), request)
+            raise UserError(f"{folder} contains an unfinished index: set resume to continue, or overwrite to restart.")
+        _require_same(folder, _read_state(folder), request)
     else:
         refuse_foreign(folder)
-    for left in [*folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")]:  # of a killed build
-        left.unlink(missing_ok=True)
+    for leftover in [*folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")]:  # of a killed build
+        leftover.unlink(missing_ok=True)
     with atomic_write(folder / STATE_FILE) as file:
         file.write(_canonical(request.model_dump()) + "\n")
     return True
 
 
 def refuse_foreign(folder: Path) -> None:
-    """Raise UserError where `folder` is a file, or holds files and no index, begun or finished."""
+    """Raise UserError if `folder` is a file, or contains files but no index, complete or unfinished."""
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: choose a folder for the index.")
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if names - {LOCK_FILE} and not names & {INFO_FILE, STATE_FILE}:
-        raise UserError(f"{folder} is not empty and holds no index: choose an empty or new folder.")
+        raise UserError(f"{folder} is not empty and contains no index: choose an empty or new folder.")
 
 
 def clear(folder: Path) -> None:
     """Delete the files of an index and nothing else.
 
-    `index.json` goes first, so that half an index never opens, and the mark of a build last, so that whatever a kill
-    leaves is known to be ours.
+    `index.json` is deleted first, so that a partial index never opens, and the build state last, so that what a kill
+    leaves is still known as an index.
     """
     for name in [*(name for name in OWN if name not in (STATE_FILE, LOCK_FILE)), STATE_FILE]:
         path = folder / name
@@ -198,21 +211,21 @@ def clear(folder: Path) -> None:
 
 @contextlib.contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Keep other processes from building in `folder`; a folder made for the lock and left empty is removed.
+    """Lock `folder` against builds by other processes; a folder created for the lock and left empty is removed.
 
     Raises:
-        UserError: Another process is building there, or the folder is somebody else's.
+        UserError: Another process is building there, or the folder contains other files.
     """
-    if not (folder / LOCK_FILE).exists():  # where another process works, files may come and go
+    if not (folder / LOCK_FILE).exists():  # another process may be building, and its files come and go
         refuse_foreign(folder)
-    made = not folder.exists()
+    created = not folder.exists()
     busy = f"{folder} is being built by another process: wait for it or choose another."
     try:
         with exclusive_lock(folder / LOCK_FILE, busy):
             yield
     finally:
-        if made:
-            with contextlib.suppress(OSError):  # not empty: an index, or another process's lock
+        if created:
+            with contextlib.suppress(OSError):  # not empty: an index, or the lock of another process
                 folder.rmdir()
 
 
@@ -220,14 +233,14 @@ def _read_state(folder: Path) -> Request:
     try:
         return Request.model_validate_json((folder / STATE_FILE).read_bytes())
     except ValidationError as error:
-        raise UserError(f"{folder / STATE_FILE} cannot be read: begin anew with --overwrite.") from error
+        raise UserError(f"{folder / STATE_FILE} cannot be parsed: set overwrite to restart.") from error
 
 
-def _same(folder: Path, found: Request, request: Request) -> None:
-    """Raise the error that names what differs, if anything does."""
+def _require_same(folder: Path, earlier: Request, request: Request) -> None:
+    """Raise UserError with the name of the first field that differs."""
     for name in Request.model_fields:
-        if getattr(found, name) != getattr(request, name):
+        if getattr(earlier, name) != getattr(request, name):
             what = name.replace("_", " ")
             raise UserError(
-                f"{folder} was begun with another {what}: choose another folder, or begin anew with --overwrite."
+                f"{folder} was started with another {what}: choose another folder, or set overwrite to restart."
             )

@@ -1,1 +1,1 @@
-"""Rank passages for a query; every retriever speaks the protocol of signatures.types."""
+"""Rank passages for a query; every retriever implements the protocol of signatures.types."""

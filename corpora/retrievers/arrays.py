@@ -1,4 +1,4 @@
-"""Plain `.npy` files, written whole or not at all and a block at a time."""
+"""Plain `.npy` files, written in blocks, completely or not at all."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,10 +11,10 @@ from signatures.common.files import atomic_write
 def write_npy(path: Path, shape: tuple[int, ...], blocks: Iterable[np.ndarray]) -> None:
     """Write one array of `shape` whose rows come in `blocks`, all of one type and C order.
 
-    `numpy.save` is not used because on a full disk it raises an error without a number, which cannot be told apart.
+    `numpy.save` is not used because on a full disk it raises an error without a number.
 
     Raises:
-        OSError: The file cannot be written; `path` is then as it was before.
+        OSError: The file cannot be written; `path` is then unchanged.
     """
     with atomic_write(path, "wb") as file:
         for number, block in enumerate(blocks):

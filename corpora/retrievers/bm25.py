@@ -1,10 +1,10 @@
-"""BM25 on tantivy: one field with title and text, and the title once more in a field of its own.
+"""BM25 on tantivy: one field with title and text, and a separate field with the title.
 
-tantivy fixes k1=1.2 and b=0.75. Words are lower-cased and stemmed (English); function words stay in the index and are
-left out of queries, which changes no ranking that was measured and makes queries several times faster.
+tantivy fixes k1=1.2 and b=0.75. Words are lower-cased and stemmed (English); function words are indexed, but omitted
+from queries, which changed no measured ranking and makes queries several times faster.
 
-Chinese and Japanese have no blanks between words: every run of their characters becomes its single characters and its
-pairs of neighbours. On HalluQA this finds more than words from a dictionary (jieba) do, and needs none; see README.
+Chinese and Japanese have no spaces between words: every run of their characters is indexed as its single characters
+and pairs of neighbours. On HalluQA the recall is higher than with the words of a dictionary (jieba); see README.
 """
 
 import functools
@@ -29,21 +29,14 @@ from tantivy import (
 )
 
 from corpora.retrievers.engine import Ranking
+from signatures.common.words import QUERY_STOPWORDS
 from signatures.text import CJK
 
 ANALYZER = "english_stems"
-_LONGEST_WORD = 40  # bytes; longer runs of letters are base64 and the like
-_KEPT_WORDS = 65_536  # query words whose clauses are kept ready; a few megabytes
-_TIE_LIMIT = 10_000  # how far the engine looks for the end of a run of equal scores
+_LONGEST_WORD = 40  # bytes; longer runs of letters are base64 or similar
+_KEPT_WORDS = 65_536  # query words whose clauses are cached; a few megabytes
+_TIE_LIMIT = 10_000  # hits searched at most for the end of a run of equal scores
 
-_FUNCTION_WORDS = """
-    a about after all also an and any are as at be because been before being between both but by can could did do
-    does during each either for from had has have he her hers him his how i if in into is it its itself may me might
-    more most much my no nor not of on once only or other our out over own same shall she should so some such than that
-    the their them then there these they this those through to too under until up us very was we were what when where
-    which while who whom whose why will with would you your
-"""
-STOPWORDS = frozenset(_FUNCTION_WORDS.split())
 _RUN = re.compile(f"[{CJK}]+")
 
 
@@ -55,7 +48,7 @@ def _analyzer() -> "TextAnalyzer":
 
 @functools.cache
 def _stopword_stems() -> frozenset[str]:
-    return frozenset(stem for word in STOPWORDS for stem in _analyzer().analyze(word))
+    return frozenset(stem for word in QUERY_STOPWORDS for stem in _analyzer().analyze(word))
 
 
 def _spaced(text: str) -> str:
@@ -70,12 +63,12 @@ def _spaced(text: str) -> str:
 
 
 def stems(text: str) -> list[str]:
-    """Return the words of `text` as the index stores them, with repeats; in order but for Chinese and Japanese."""
+    """Return the words of `text` as the index stores them, with repeats; in order, except for Chinese and Japanese."""
     return list(_analyzer().analyze(_spaced(text)))
 
 
 def query_stems(query: str) -> list[str]:
-    """Return the stems a query searches for: without function words, unless it has nothing else ("The Who")."""
+    """Return the stems of a query: without function words, unless it has no other words ("The Who")."""
     words = stems(query)
     return [word for word in words if word not in _stopword_stems()] or words
 
@@ -108,24 +101,24 @@ def build_bm25(
 
 
 class Bm25Engine:
-    """Ranks by BM25; passages that share no word with the query are left out.
+    """Ranks by BM25; passages that share no word with the query are omitted.
 
     Args:
-        folder: What `build_bm25` wrote; opened memory-mapped.
-        title_boost: Weight of a match in the title, on top of its match in title and text.
+        folder: Written by `build_bm25`; memory-mapped.
+        title_boost: Weight of a match in the title, added to its match in title and text.
     """
 
     def __init__(self, folder: Path, *, title_boost: float = 0.5):
         index = Index.open(str(folder))
-        index.config_reader(reload_policy="Manual")  # a finished index never changes: no file watcher needed
+        index.config_reader(reload_policy="Manual")  # an index never changes once built, so no file watcher is needed
         index.reload()
         self.schema, self.searcher = index.schema, index.searcher()
         self._title_boost = title_boost
-        # Making a clause costs more than anything else outside the engine, and questions share their words.
+        # Building clauses is the largest cost outside the engine, and questions share their words.
         self._clauses = functools.lru_cache(maxsize=_KEPT_WORDS)(self._build_clauses)
 
     def query(self, text: str) -> "Query | None":
-        """Return the tantivy query for `text`, built from its words and never parsed; None where it has no word."""
+        """Return the tantivy query for `text`, built from its words and never parsed; None if it has no words."""
         clauses = [
             clause for stem, count in Counter(query_stems(text)).items() for clause in self._clauses(stem, count)
         ]
@@ -140,7 +133,7 @@ class Bm25Engine:
         return clauses
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
-        """Return one ranking per query; empty for a query without any word."""
+        """Return one ranking per query; empty for a query without words."""
         return self._rankings([self._search(self.query(query), k) for query in queries], k)
 
     def _search(self, query: "Query | None", k: int) -> "list[tuple[float, DocAddress]]":
@@ -148,19 +141,19 @@ class Bm25Engine:
             return []
         limit = k + 1
         hits = self.searcher.search(query, limit, count=False).hits
-        # Where equal scores straddle the cut, the engine's choice depends on its segments: see all of them, then cut.
+        # If equal scores straddle the cut, the engine's choice depends on its segments: get all of them, then cut.
         while len(hits) == limit and hits[-1][0] == hits[k - 1][0] and limit < _TIE_LIMIT:
             limit *= 4
             hits = self.searcher.search(query, limit, count=False).hits
         return hits
 
-    def _rankings(self, found: "list[list[tuple[float, DocAddress]]]", k: int) -> list[Ranking]:
-        # Rows and order for all queries in one go: per query, numpy's fixed costs come to a tenth of the search.
-        addresses = [address for hits in found for _, address in hits]
+    def _rankings(self, results: "list[list[tuple[float, DocAddress]]]", k: int) -> list[Ranking]:
+        # Rows and order of all queries at once: per query, numpy's fixed costs are a tenth of the search.
+        addresses = [address for hits in results for _, address in hits]
         rows = np.array(self.searcher.fast_field_values("row", addresses), dtype=np.int64)
-        scores = np.array([score for hits in found for score, _ in hits], dtype=np.float64)
-        sizes = np.array([len(hits) for hits in found], dtype=np.int64)
-        order = np.lexsort((rows, -scores, np.repeat(np.arange(len(found)), sizes)))
+        scores = np.array([score for hits in results for score, _ in hits], dtype=np.float64)
+        sizes = np.array([len(hits) for hits in results], dtype=np.int64)
+        order = np.lexsort((rows, -scores, np.repeat(np.arange(len(results)), sizes)))
         rows, scores = rows[order], scores[order]
         starts = np.cumsum(sizes) - sizes
         ends = starts + np.minimum(sizes, k)

@@ -1,7 +1,7 @@
-"""BM25 on bm25s, with free k1 and b: the reference that the tantivy engine is checked against.
+"""BM25 on bm25s, with free k1 and b: the reference for the tantivy engine.
 
-It builds in memory (about 2.5 GB per million passages), so it refuses corpora that would not fit. Words are those of
-`corpora.retrievers.bm25`; scores are Lucene's, that is tantivy's without the constant factor k1 + 1.
+An index is built in memory (about 2.5 GB per million passages), so the size of a corpus is limited. Words are those of
+`corpora.retrievers.bm25`; scores are Lucene's, that is, tantivy's without the constant factor k1 + 1.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -35,20 +35,20 @@ def build_bm25s(
     tokens: list[list[str]] = []
     for record in records:
         if len(tokens) == MAX_PASSAGES:
-            raise UserError(f"bm25s cannot hold more than {MAX_PASSAGES:,} passages in memory: use --retriever bm25.")
+            raise UserError(f"bm25s cannot hold more than {MAX_PASSAGES:,} passages in memory: use the retriever bm25.")
         tokens.append(stems(f"{record['title']}\n" * title_repeats + record["text"]))
         advance(1)
     index = bm25s.BM25(k1=k1, b=b, method="lucene", backend="numpy")
-    # bm25s learns its vocabulary from the texts and refuses to start without any word.
+    # bm25s learns its vocabulary from the texts and rejects texts without words.
     index.index(tokens if any(tokens) else [["\0"], *tokens[1:]], show_progress=False)
     index.save(str(folder), show_progress=False)
 
 
 class Bm25sEngine:
-    """Ranks by BM25; passages that share no word with the query are left out.
+    """Ranks by BM25; passages that share no word with the query are omitted.
 
     Args:
-        folder: What `build_bm25s` wrote; opened memory-mapped.
+        folder: Written by `build_bm25s`; memory-mapped.
     """
 
     def __init__(self, folder: Path):
@@ -57,7 +57,7 @@ class Bm25sEngine:
         self._index = bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
-        """Return one ranking per query; empty for a query without any indexed word."""
+        """Return one ranking per query; empty for a query without indexed words."""
         return [self._rank(query, k) for query in queries]
 
     def _rank(self, query: str, k: int) -> Ranking:

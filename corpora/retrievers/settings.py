@@ -1,4 +1,4 @@
-"""The numbers that retrieval depends on, with the values that measured best as defaults."""
+"""Settings of retrieval; the defaults are the values that measured best."""
 
 from typing import Literal
 
@@ -10,18 +10,18 @@ DenseKind = Literal["auto", "flat", "rabitq", "ivf_rabitq"]
 
 
 class RetrievalSettings(BaseModel):
-    """Settings of all retrievers; each reads those that concern it.
+    """Settings of all retrievers; each uses its own.
 
     Args:
-        title_boost: BM25: weight of the title's own field beside the field of title and text; 0 switches it off.
+        title_boost: BM25: weight of the field with the title, relative to that with title and text; 0 disables it.
         dense_weight: Hybrid: share of the dense score in the fused score, in [0, 1].
         candidates: Hybrid: passages taken from each of the two rankings before they are fused.
         k1: bm25s only: saturation of term frequency.
         b: bm25s only: strength of length normalisation, in [0, 1].
-        title_repeats: bm25s only: how often the title stands before the text.
+        title_repeats: bm25s only: how often the title precedes the text.
         dense_kind: How vectors are searched; "auto" decides by the number of passages.
-        refine_factor: Compressed dense kinds: candidates per wanted passage that are scored again exactly.
-        probed_share: "ivf_rabitq" only: share of the cells that one query looks into, in (0, 1].
+        refine_factor: Compressed dense kinds: candidates per requested passage that are rescored exactly.
+        probed_share: "ivf_rabitq" only: share of the cells that a query searches, in (0, 1].
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -39,7 +39,7 @@ class RetrievalSettings(BaseModel):
 
 _BM25 = ("title_boost",)
 _DENSE = ("dense_kind", "refine_factor", "probed_share")
-# Which settings change what a retriever returns; only these enter its fingerprint.
+# The settings that change what a retriever returns; only these are part of its fingerprint.
 RELEVANT: dict[str, tuple[str, ...]] = {
     "bm25": _BM25,
     "bm25s": ("k1", "b", "title_repeats"),
@@ -49,13 +49,13 @@ RELEVANT: dict[str, tuple[str, ...]] = {
 
 
 def make_settings(**values: object) -> RetrievalSettings:
-    """Return settings with `values` in place of defaults.
+    """Return settings with `values` instead of defaults.
 
     Raises:
-        UserError: A value is out of its range or its name is unknown; all of them are named.
+        UserError: A value is out of range or a name is unknown; the message lists all of them.
     """
     try:
         return RetrievalSettings.model_validate(values)
     except ValidationError as error:
         faults = "; ".join(f"{item['loc'][0]}={item['input']!r}: {item['msg']}" for item in error.errors())
-        raise UserError(f"Retrieval settings cannot be used: {faults}.") from error
+        raise UserError(f"Invalid retrieval settings: {faults}.") from error

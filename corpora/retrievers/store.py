@@ -1,7 +1,7 @@
-"""The passages of an index, read one at a time from a memory-mapped file, so that memory stays constant.
+"""The passages of an index, read one at a time from a memory-mapped file, in constant memory.
 
-`passages.txt` holds id, title and text of all passages back to back in UTF-8, a line feed after each text;
-`passages.offsets.npy` says where each of the three begins. Cutting text out costs a third of parsing JSON.
+`passages.txt` contains id, title and text of all passages, concatenated, in UTF-8, with a line feed after each text;
+`passages.offsets.npy` contains the offset of each of the three. Reading takes a third of the time of parsing JSON.
 """
 
 import mmap
@@ -20,22 +20,22 @@ from signatures.types import Passage
 
 TEXT_FILE = "passages.txt"
 OFFSETS_FILE = "passages.offsets.npy"
-_PASSAGES = TypeAdapter(list[Passage])  # validates a whole list at half the cost of one call per passage
+_PASSAGES = TypeAdapter(list[Passage])  # validates a list at half the cost of one call per passage
 
 
 def utf8(text: str) -> str:
-    """Return `text` with "?" for lone surrogates (halves of a broken emoji), which no engine accepts."""
+    """Return `text` with "?" for lone surrogates (halves of a split emoji), which no engine accepts."""
     return text.encode("utf-8", "replace").decode()
 
 
 def write_store(folder: Path, passages: Iterable[Passage], advance: Callable[[int], object] = lambda _: None) -> int:
-    """Copy id, title and text of `passages` into `folder`; return how many there were.
+    """Write id, title and text of `passages` into `folder`; return the number of passages.
 
-    Both files are whole or absent; the offsets are written last, so their presence means that the store is complete.
+    Both files are complete or absent; the offsets are written last, so with them the store is complete.
 
     Args:
-        folder: Where the two files are written.
-        passages: At least one, with ids of their own (`read_passages` sees to both).
+        folder: Of the two files.
+        passages: At least one, with unique ids (`read_passages` ensures both).
         advance: Called with 1 for each passage.
     """
     starts = array("q")
@@ -53,10 +53,10 @@ def write_store(folder: Path, passages: Iterable[Passage], advance: Callable[[in
 
 
 class PassageStore:
-    """Looks passages up by row, the position they had in the corpus. Safe under threads."""
+    """Returns passages by row, their position in the corpus. Safe under threads."""
 
     def __init__(self, folder: Path):
-        # A plain view of the mapped file: numpy's memmap class is slow to index.
+        # A plain view of the mapped file, because numpy's memmap class is slow to index.
         self._starts = np.asarray(np.load(folder / OFFSETS_FILE, mmap_mode="r", allow_pickle=False))
         with open(folder / TEXT_FILE, "rb") as file:
             self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -73,13 +73,13 @@ class PassageStore:
                 yield {"title": passage.title, "text": passage.text}
 
     def passages(self, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> list[Passage]:
-        """Return the passages at `rows`, each with its score, in the order given."""
+        """Return the passages at `rows`, each with its score, in the order of `rows`."""
         starts, ends = self._starts[rows].tolist(), self._starts[rows + 1, 0].tolist()
-        found = []
+        records = []
         for (begin, title, text), end, score in zip(starts, ends, scores.tolist(), strict=True):
             raw = self._bytes[begin : end - 1]
-            parts: Any = raw.decode() if raw.isascii() else raw  # one decoding for three parts where bytes are letters
-            cut = parts[: title - begin], parts[title - begin : text - begin], parts[text - begin :]
-            names, heading, body = cut if parts is not raw else (part.decode() for part in cut)
-            found.append({"id": names, "title": heading, "text": body, "score": score})
-        return _PASSAGES.validate_python(found)
+            parts: Any = raw.decode() if raw.isascii() else raw  # one decoding for three parts if bytes are characters
+            fields = parts[: title - begin], parts[title - begin : text - begin], parts[text - begin :]
+            name, heading, body = fields if parts is not raw else (field.decode() for field in fields)
+            records.append({"id": name, "title": heading, "text": body, "score": score})
+        return _PASSAGES.validate_python(records)

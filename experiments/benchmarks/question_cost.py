@@ -13,7 +13,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from corpora.index.open import build_index, open_index
+from corpora.index.build import build_index
+from corpora.index.open import open_index
 from corpora.questions import Question, read_questions
 from experiments.analysis.report.plots import token_histogram
 from experiments.analysis.statistics import mean_of

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from corpora.datasets.convert import convert, pool
-from corpora.index.open import build_index, open_index
+from corpora.index.build import build_index
+from corpora.index.open import open_index
 from corpora.passages import corpus_hash
 from corpora.questions import Question, read_questions
 from experiments.analysis.statistics import mean_of, paired

@@ -101,11 +101,11 @@ def convert(
     paths = {"questions": converted.questions_path, "passages": converted.passages_path}
     if output.as_json:
         written = {what: str(path) if path else None for what, path in paths.items()}
-        emit({**written, "counts": converted.counts, "pinned": converted.pinned})
+        emit({**written, "counts": converted.counts, "pinned": converted.known_file})
         return
     say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in converted.counts.items()))
-    if converted.pinned:
-        say(f"The source is the known file {converted.pinned} (SHA-256).")
+    if converted.known_file:
+        say(f"The source is the known file {converted.known_file} (SHA-256).")
     say(f"Written: {', '.join(str(path) for path in paths.values() if path)}")
     if converted.passages_path:
         next_step(f"verihop index {converted.passages_path} --out {out / 'index'}")

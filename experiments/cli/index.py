@@ -36,7 +36,7 @@ def index(
     output: options.Replacing,
 ) -> None:
     """Build an index of a corpus; resume an interrupted build with --resume."""
-    from corpora.index.open import build_index
+    from corpora.index.build import build_index
 
     folder = building.out or corpus.parent / "index"
     with resumable():

@@ -123,7 +123,8 @@ def world(
 
 
 def _index(corpus: Path, out: Path, retriever: str) -> "tuple[Path, Retriever]":
-    from corpora.index.open import build_index, open_index
+    from corpora.index.build import build_index
+    from corpora.index.open import open_index
 
     _say(f"Index {corpus} ({retriever})")
     folder = out / "index"

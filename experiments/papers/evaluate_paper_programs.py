@@ -77,7 +77,8 @@ def evaluate_paper_programs(
 def _questions_and_retriever(source: Path, out: Path, dev: int) -> "tuple[list[Question], Retriever]":
     """Convert and index HotpotQA's file; return the first questions and a hybrid retriever over its paragraphs."""
     from corpora.datasets.convert import convert
-    from corpora.index.open import build_index, open_index
+    from corpora.index.build import build_index
+    from corpora.index.open import open_index
     from corpora.questions import read_questions, select
 
     converted = convert("hotpotqa", str(source), out / "data", overwrite=True)

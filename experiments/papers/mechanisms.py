@@ -62,7 +62,8 @@ def mechanisms(
     """Measure all variants and write the result file."""
     import tempfile
 
-    from corpora.index.open import build_index, open_index
+    from corpora.index.build import build_index
+    from corpora.index.open import open_index
     from corpora.questions import read_questions
     from experiments.runs.files import write_json
     from experiments.runs.provenance import portable, provenance

@@ -52,7 +52,8 @@ def run_demo(out: Path, lm: LMConfig, *, threads: int, on_step: Callable[[str], 
     Raises:
         UserError: `out` contains something other than an earlier demo.
     """
-    from corpora.index.open import build_index, open_index
+    from corpora.index.build import build_index
+    from corpora.index.open import open_index
     from corpora.questions import read_questions, select
     from experiments.analysis.report.html import write_report
     from experiments.pipeline.before_after import before_after

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
     from signatures.types import Retriever
 
-_SERVER_PREFIX = "server-"  # of the model strings of LMs behind an address (`programs.lms.server.declare`)
+_SERVER_PREFIX = "server-"  # of the model strings of LMs behind an address (`programs.lms.server.register`)
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,12 @@ def open_lm(config: LMConfig, budget: "Budget | None" = None) -> "Connection":
         UserError: The id is unknown, weights are missing, or the server's key variable is not set.
     """
     from experiments.world.connect import connect_any
+    from programs.lms.connect import ModelTraits
 
-    return connect_any("embedded" if config.id is None else config.id, **config.settings(), budget=budget)
+    traits = ModelTraits(context_size=config.context_size)
+    return connect_any(
+        "embedded" if config.id is None else config.id, **config.settings(), traits=traits, budget=budget
+    )
 
 
 def open_judge(config: LMConfig, task_lm: "Connection") -> "Connection | None":

@@ -53,8 +53,9 @@ class LMConfig:
             raise UserError("The model type text is for a model on a server: name its address (api_base).")
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that are not None, as keyword arguments of `connect`, without the id."""
-        return {name: value for name, value in asdict(self).items() if name != "id" and value is not None}
+        """Return the settings that are not None, as keyword arguments of `connect`; without id and context size."""
+        settings = {name: value for name, value in asdict(self).items() if value is not None}
+        return {name: value for name, value in settings.items() if name not in ("id", "context_size")}
 
 
 class Connected(Protocol):

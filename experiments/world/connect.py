@@ -1,10 +1,10 @@
 """`connect` for every LM id, including the simulated LM, which `programs` may not import."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from programs.lms.budget import Budget
-from programs.lms.connect import MAX_TOKENS, Connection, UnknownLM, connect
+from programs.lms.connect import MAX_TOKENS, Connection, ModelTraits, UnknownLM, connect
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
 
@@ -45,8 +45,7 @@ class _Settings:
     cache: bool = True
     budget: Budget | None = None
     retries: int = 3
-    context_size: int | None = None
-    probability_mode: Literal["auto", "logprobs", "samples", "verbalised"] = "auto"
+    traits: ModelTraits = field(default_factory=ModelTraits)
     model_type: Literal["chat"] = "chat"
 
 
@@ -71,7 +70,7 @@ def _simulated(lm_id: str, seed: int, settings: _Settings) -> Connection:
         num_retries=settings.retries,
         model_type=settings.model_type,
     )
-    size = settings.context_size or CONTEXT_SIZE
-    mode = "logprobs" if settings.probability_mode == "auto" else settings.probability_mode
+    size = settings.traits.context_size or CONTEXT_SIZE
+    mode = "logprobs" if settings.traits.probability_mode == "auto" else settings.traits.probability_mode
     adapter = ChatForm(context_size=size, reply_tokens=max_tokens or MAX_TOKENS, probability_mode=mode)
     return Connection(lm_id, lm, adapter, size, mode, sha256_text(engine.fingerprint))

@@ -1,1 +1,1 @@
-"""What programs run on: connections, the embedded LM, the adapter, budgets."""
+"""LMs that programs run on: connections, the embedded LM, the adapter, budgets."""

@@ -1,11 +1,11 @@
-"""From a signature to a prompt and back: one layout, two forms of reply.
+"""Format prompts from signatures and parse replies: one layout, two forms of reply.
 
-Both forms put what calls share first (instruction, fields, demos) and what differs last, so that a prefix cache
-pays. `ChatForm` asks for fields under `[[ ## name ## ]]` headers; `JsonForm` asks for one JSON object and suits LMs
-that enforce a schema. A signature whose only output is a bool is asked for one word in either form.
+Both forms start with what calls share (instruction, fields, demos), so that prompts share a cached prefix. `ChatForm`
+asks for fields under `[[ ## name ## ]]` headers; `JsonForm` asks for one JSON object and suits LMs that enforce a
+schema. If the only output of a signature is a bool, both ask for one word.
 
-There is no second call when a reply cannot be parsed: the failure is counted and raised, and the strategy goes on
-with its documented fallback (`programs.parts.predict`).
+There is no second call if a reply cannot be parsed: the failure is counted and raised, and the strategy continues with
+its documented fallback (`programs.parts.predict`).
 """
 
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ from dspy.adapters.utils import apply_output_field_defaults
 from dspy.utils.exceptions import AdapterParseError
 from pydantic.fields import FieldInfo
 
-from programs.lms.rendering import defuse, is_passages, render
+from programs.lms.rendering import escape, is_passages, render
 from programs.lms.tolerant import coerce
 from programs.parts.meter import record
 from programs.parts.probability import ProbabilityMode
@@ -29,16 +29,16 @@ Messages = list[dict[str, Any]]
 Inputs = dict[str, Any]
 
 _ONE_WORD = "Answer with one word, yes or no."
-_ONE_WORD_TOKENS = 4  # room for decoration such as "**Yes**"; log-probabilities read only the first
+_ONE_WORD_TOKENS = 4  # allows for formatting such as "**Yes**"; log-probabilities are those of the first
 
 
 def rough_tokens(text: str) -> int:
-    """Return an upper guess of the tokens in `text`, for LMs whose tokeniser is not at hand."""
-    return len(text.encode()) // 3 + 4  # English runs near 4 bytes a token; 3 errs on the side that fits
+    """Return a high estimate of the tokens in `text`, for LMs whose tokenizer is not available."""
+    return len(text.encode()) // 3 + 4  # English has about 4 bytes per token; 3 overestimates
 
 
 @contextmanager
-def _counted() -> Iterator[None]:
+def _counting_failures() -> Iterator[None]:
     try:
         yield
     except AdapterParseError:
@@ -47,14 +47,14 @@ def _counted() -> Iterator[None]:
 
 
 class _Form:
-    """What both forms share; mixed in before a DSPy adapter.
+    """Shared by both forms; mixed in before a DSPy adapter.
 
     Args:
-        context_size: Tokens of prompt and reply together that the LM can hold; None means unknown, nothing is cut.
-        reply_tokens: Tokens of the context kept free for the reply.
-        count_tokens: Tokens of a text; a rough upper guess when None.
-        probability_mode: How `programs.parts.probability` reads P(yes) from this LM.
-        short_replies: Whether a call may limit its reply to a word or two; False for an LM that thinks first.
+        context_size: Tokens of prompt and reply together; None if unknown, then nothing is cut.
+        reply_tokens: Tokens of the context reserved for the reply.
+        count_tokens: Returns the tokens in a text; None takes a high estimate.
+        probability_mode: How `programs.parts.probability` gets P(yes) from this LM.
+        short_replies: Whether a call may limit its reply to a few tokens; False for a reasoning model.
     """
 
     def __init__(
@@ -75,17 +75,17 @@ class _Form:
         self.short_replies = short_replies
 
     def __call__(self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs) -> list[Inputs]:
-        """Ask once; count a reply that cannot be parsed, and raise AdapterParseError for it."""
+        """Call the LM once; count a reply that cannot be parsed, and raise AdapterParseError."""
         self._limit(lm_kwargs, signature)
-        with _counted():
+        with _counting_failures():
             return super().__call__(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
 
     async def acall(
         self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs
     ) -> list[Inputs]:
-        """Ask as a plain call does, without blocking."""
+        """Do the same without blocking."""
         self._limit(lm_kwargs, signature)
-        with _counted():
+        with _counting_failures():
             return await super().acall(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
 
     def _limit(self, lm_kwargs: Inputs, signature: Any) -> None:
@@ -95,7 +95,7 @@ class _Form:
             lm_kwargs.setdefault("max_tokens", _ONE_WORD_TOKENS)
 
     def format(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
-        """Return the messages; where they exceed the context, demos go first, then the last-ranked passages."""
+        """Return the messages; if they exceed the context, first demos are dropped, then the last-ranked passages."""
         messages = super().format(signature, demos, inputs)  # type: ignore[misc]
         if self._fits(messages):
             return messages
@@ -121,22 +121,22 @@ class _Form:
         )
 
     def format_system_message(self, signature: Any) -> str:
-        """Return the instruction, what is given and what is asked for."""
-        given = "\n".join(_describe(name, field) for name, field in signature.input_fields.items())
-        parts = [signature.instructions.strip(), f"Given:\n{given}"]
+        """Return the instruction, the input fields and the output fields."""
+        inputs = "\n".join(_describe(name, field) for name, field in signature.input_fields.items())
+        parts = [signature.instructions.strip(), f"Given:\n{inputs}"]
         if asks_yes_no(signature):
             parts.append(_ONE_WORD)
         else:
-            asked = "\n".join(_describe(name, field) for name, field in signature.output_fields.items())
-            parts.append(f"{self._asked_heading}\n{asked}")
+            outputs = "\n".join(_describe(name, field) for name, field in signature.output_fields.items())
+            parts.append(f"{self._reply_heading}\n{outputs}")
         return "\n\n".join(parts)
 
-    _asked_heading = "Reply with:"
+    _reply_heading = "Reply with:"
 
     def format_user_message_content(
         self, signature: Any, inputs: Inputs, prefix: str = "", suffix: str = "", main_request: bool = False
     ) -> str:
-        """Return the input fields under their headers, and at the end what to reply with."""
+        """Return the input fields under their headers, then what to reply with."""
         blocks = [prefix] if prefix else []
         for name, field in signature.input_fields.items():
             if name in inputs:
@@ -157,11 +157,11 @@ class _Form:
     def format_assistant_message_content(
         self, signature: Any, outputs: Inputs, missing_field_message: str | None = None
     ) -> str:
-        """Return a demo's outputs in the form that replies shall have."""
+        """Return the outputs of a demo in the form of a reply."""
         if asks_yes_no(signature):
             (name,) = signature.output_fields
             return "yes" if outputs.get(name) else "no"
-        outputs = {name: defuse(value) if isinstance(value, str) else value for name, value in outputs.items()}
+        outputs = {name: escape(value) if isinstance(value, str) else value for name, value in outputs.items()}
         return super().format_assistant_message_content(signature, outputs, missing_field_message)  # type: ignore[misc]
 
     def _call_postprocess(self, processed: Any, original: Any, outputs: list[Any], *rest: Any) -> list[Inputs]:
@@ -170,13 +170,13 @@ class _Form:
         return super()._call_postprocess(processed, original, outputs, *rest)  # type: ignore[misc]
 
     def parse(self, signature: Any, completion: str) -> Inputs:
-        """Return the output fields read from a reply.
+        """Return the output fields of a reply.
 
         Raises:
-            AdapterParseError: A field is missing or cannot be read as its type.
+            AdapterParseError: A field is missing or cannot be parsed as its type.
         """
         raw = {next(iter(signature.output_fields)): completion} if asks_yes_no(signature) else None
-        raw = raw or self._read_fields(signature, completion)
+        raw = raw or self._split_fields(signature, completion)
         fields: Inputs = {}
         for name, value in raw.items():
             try:
@@ -188,7 +188,7 @@ class _Form:
             raise self._failure(signature, completion, fields, f"missing: {', '.join(missing)}")
         return fields
 
-    def _read_fields(self, signature: Any, completion: str) -> Inputs:
+    def _split_fields(self, signature: Any, completion: str) -> Inputs:
         raise NotImplementedError
 
     def _failure(self, signature: Any, completion: str, parsed: Inputs, message: str) -> AdapterParseError:
@@ -202,35 +202,35 @@ class _Form:
 
 
 class ChatForm(_Form, ChatAdapter):
-    """Replies are fields under `[[ ## name ## ]]` headers; any LM can do it, and fine-tuning data has this form."""
+    """Replies are fields under `[[ ## name ## ]]` headers; works with any LM, and is the form of fine-tuning data."""
 
-    _asked_heading = "Reply with these fields, each below its header in double brackets:"
+    _reply_heading = "Reply with these fields, each below its header in double brackets:"
 
     def _reminder(self, signature: Any) -> str:
         headers = ", then ".join(f"`[[ ## {name} ## ]]`" for name in signature.output_fields)
         return f"Reply with {headers}, and close with `[[ ## completed ## ]]`."
 
-    def _read_fields(self, signature: Any, completion: str) -> Inputs:
+    def _split_fields(self, signature: Any, completion: str) -> Inputs:
         sections: dict[str | None, list[str]] = {None: []}
         current: str | None = None
         for line in completion.splitlines():
             header = field_header_pattern.match(line.strip())
             if header:
-                current = header[1] if header[1] not in sections else "ignored"  # the first of a name counts
+                current = header[1] if header[1] not in sections else "ignored"  # the first of each name counts
                 sections.setdefault(current, []).append(line.strip()[header.end() :])
             else:
                 sections.setdefault(current, []).append(line)
         fields = {name: "\n".join(sections[name]).strip() for name in signature.output_fields if name in sections}
         if set(sections) == {None} and len(signature.output_fields) == 1:
-            # A bare reply to a one-field question is that field; a reply with other headers is not bare.
+            # A reply without any header is the only field; a reply with other headers is not.
             fields = {next(iter(signature.output_fields)): completion.strip()}
         return fields
 
 
 class JsonForm(_Form, JSONAdapter):
-    """Replies are one JSON object; the LM is given the schema where it can enforce it."""
+    """Replies are one JSON object; the schema is sent to an LM that enforces it."""
 
-    _asked_heading = "Reply with a JSON object that holds:"
+    _reply_heading = "Reply with a JSON object that holds:"
 
     def _prepare_response_format(self, lm: Any, lm_kwargs: Inputs, signature: Any) -> None:
         if not asks_yes_no(signature):
@@ -240,16 +240,16 @@ class JsonForm(_Form, JSONAdapter):
         names = ", ".join(f"`{name}`" for name in signature.output_fields)
         return f"Reply with a JSON object: {names}."
 
-    def _read_fields(self, signature: Any, completion: str) -> Inputs:
+    def _split_fields(self, signature: Any, completion: str) -> Inputs:
         start = completion.find("{")
         value = json_repair.loads(completion[start:]) if start >= 0 else None
         if not isinstance(value, dict):
-            raise self._failure(signature, completion, {}, "the reply holds no JSON object")
+            raise self._failure(signature, completion, {}, "the reply contains no JSON object")
         return {name: value[name] for name in signature.output_fields if name in value}
 
 
 def _describe(name: str, field: FieldInfo) -> str:
-    """Return one line of the system message: a field's name, its type in plain words, and its description."""
+    """Return one line of the system message: a field's name, its type in words, and its description."""
     note = field.json_schema_extra.get("desc", "")  # type: ignore[union-attr]
     kind = _plain_type(field.annotation)
     note = "" if note == f"${{{name}}}" else f": {note}"

@@ -1,6 +1,6 @@
-"""The worker of the embedded LM: one thread that decodes what many threads ask for, together.
+"""The worker of the embedded LM: one thread that decodes the requests of many threads in batches.
 
-Requests that arrive together are decoded together, and what prompts share at their beginning is computed once.
+Concurrent requests are decoded together, and the shared prefix of their prompts is computed once.
 """
 
 import contextlib
@@ -14,8 +14,8 @@ from programs.lms import smollm
 
 THREADS = 2
 WIDTH = 16  # requests decoded together
-GATHER = 0.003  # seconds the worker waits for company before a step, when there is room for it
-CACHE_GB = 2  # keys and values of prompts, shared prefixes included
+GATHER = 0.003  # seconds to wait for further requests before a step, unless the batch is full
+CACHE_GB = 2  # keys and values of prompts, including shared prefixes
 
 
 @dataclass
@@ -28,34 +28,34 @@ class Job:
 
 
 class Worker:
-    """A loaded model and the thread that runs it; its queue is its own, so that no other worker empties it.
+    """A loaded model and the thread that runs it; each worker has its own queue.
 
     Args:
-        tokenizer: The runtime's tokeniser.
-        properties: The runtime's settings, apart from the number of threads.
+        tokenizer: Of the runtime.
+        properties: Settings of the runtime, except the number of threads.
     """
 
     def __init__(self, tokenizer: Any, properties: dict[str, Any]):
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._over = False
+        self._stopped = False
         self._thread = threading.Thread(target=self._work, args=(tokenizer, properties), daemon=True, name="lm")
         self._thread.start()
 
     def submit(self, jobs: list[Job]) -> bool:
-        """Take jobs; False, and none taken, when this worker has failed or is to stop."""
+        """Queue the jobs and return True; return False if this worker has failed or is stopping."""
         with self._lock:
-            if not self._over:
+            if not self._stopped:
                 for job in jobs:
                     self._jobs.put(job)
-            return not self._over
+            return not self._stopped
 
     def stop(self) -> None:
-        """Take no more jobs, and wait until those taken are answered and the model is freed."""
+        """Accept no more jobs, and wait until the queued ones are done and the model is freed."""
         with self._lock:
-            if not self._over:
+            if not self._stopped:
                 self._jobs.put(None)
-            self._over = True
+            self._stopped = True
         self._thread.join()
 
     def _work(self, tokenizer: Any, properties: dict[str, Any]) -> None:
@@ -63,8 +63,8 @@ class Worker:
         try:
             pipeline = load(tokenizer, properties)
             number = 0
-            while (fresh := self._gather(len(running))) is not None:
-                for job in fresh:
+            while (new := self._gather(len(running))) is not None:
+                for job in new:
                     number += 1
                     running[number] = (job, pipeline.add_request(number, job.prompt, job.config))
                 pipeline.step()
@@ -72,41 +72,41 @@ class Worker:
                     job, handle = running.pop(key)
                     if not job.result.cancelled():
                         job.result.set_result(handle.read_all())
-        except BaseException as error:  # noqa: BLE001  (whoever waits must hear of it, whatever it is)
+        except BaseException as error:  # noqa: BLE001  (every waiting thread must get the error)
             self._fail(running, error)
 
     def _fail(self, running: dict[int, tuple[Job, Any]], error: BaseException) -> None:
-        """Hand `error` to everyone who waits."""
+        """Raise `error` in all waiting threads."""
         jobs = [job for job, _ in running.values()]
         with self._lock:
-            self._over = True
+            self._stopped = True
             with contextlib.suppress(queue.Empty):
                 while True:
                     if (job := self._jobs.get_nowait()) is not None:
                         jobs.append(job)
         for job in jobs:
-            with contextlib.suppress(Exception):  # it may have been cancelled this moment
+            with contextlib.suppress(Exception):  # it may just have been cancelled
                 job.result.set_exception(error)
 
     def _gather(self, running: int) -> list[Job] | None:
-        """Return the jobs to add before the next step, None when the worker stops; waits only when idle."""
-        fresh: list[Job] = []
+        """Return the jobs to add before the next step, None to stop; blocks only when idle."""
+        new: list[Job] = []
         with contextlib.suppress(queue.Empty):
-            while running + len(fresh) < WIDTH:
-                # The runtime keeps the interpreter locked during a step: this pause is when others get to run.
-                idle = running + len(fresh) == 0
+            while running + len(new) < WIDTH:
+                # The runtime holds the interpreter lock during a step; other threads run during this wait.
+                idle = running + len(new) == 0
                 job = self._jobs.get() if idle else self._jobs.get(timeout=GATHER)
                 if job is None:
-                    if running or fresh:
+                    if running or new:
                         self._jobs.put(None)
                         break
                     return None
-                fresh.append(job)
-        return fresh
+                new.append(job)
+        return new
 
 
 def load(tokenizer: Any, properties: dict[str, Any]) -> Any:
-    """Return the runtime with the model loaded; takes about 3 s."""
+    """Return the runtime with the model loaded, after about 3 s."""
     import openvino_genai
 
     scheduler = openvino_genai.SchedulerConfig()

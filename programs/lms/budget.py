@@ -1,4 +1,4 @@
-"""A limit on what LM calls may cost, kept to under any number of threads."""
+"""Limits on the cost of LM calls, enforced across threads."""
 
 import contextlib
 import math
@@ -11,17 +11,17 @@ from typing import Any
 from signatures.common.errors import UserError
 
 
-class BudgetExceeded(BaseException):  # not an Exception: optimizers swallow those and would run on
-    """The next LM call would exceed the budget; nothing was sent. What was finished before stays finished."""
+class BudgetExceeded(BaseException):  # not an Exception: optimizers catch those and continue
+    """The next LM call would exceed the budget and was not sent; completed calls are not affected."""
 
 
 @dataclass
 class Reservation:
-    """What one call may cost at most; the call fills in what it did cost.
+    """The maximum cost of a call, replaced by the actual cost once it is known.
 
     Args:
         tokens: Prompt and completion tokens together.
-        usd: Price; None when the LM states none.
+        usd: Price; None if unknown.
     """
 
     tokens: int
@@ -29,16 +29,16 @@ class Reservation:
 
 
 class Budget:
-    """Limits on LM calls, shared by every copy of an LM. A limit of None does not bind.
+    """Limits on LM calls, shared by every copy of an LM; None is no limit.
 
-    Each call is reserved before it is sent, so that calls in flight count too; answers from the cache are free.
+    Each call is reserved before it is sent, so that calls in flight count; replies from the cache are free.
 
     Args:
-        calls: LM calls sent, retries included.
-        tokens: Prompt and completion tokens; the prompt is guessed high and corrected by what the LM reports.
-        usd: Price. Until the first price is known calls go one at a time; afterwards each is reserved at the
-            highest price seen, so only a call dearer than every one before it can pass the limit.
-        seconds: No call starts later than this after the first one; a call in flight is waited for.
+        calls: LM calls sent, including retries.
+        tokens: Prompt and completion tokens; the prompt is estimated high, then corrected by what the LM reports.
+        usd: Price. Calls are sequential until the first price is known; then each is reserved at the highest price
+            so far, so that only a call more expensive than all before can exceed the limit.
+        seconds: No call starts later than this after the first one; a call in flight is completed.
         clock: Seconds from any fixed point.
 
     Raises:
@@ -62,30 +62,30 @@ class Budget:
         self._start: float | None = None
         self._spent: dict[str, float] = {"calls": 0, "tokens": 0, "usd": 0.0}
         self._reserved: dict[str, float] = {"tokens": 0, "usd": 0.0}
-        self._dearest: float | None = None
+        self._highest_price: float | None = None
         self._in_flight = 0
         self._change = threading.Condition()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Budget":
-        return self  # optimizers copy programs and their LMs; the money is the same
+        return self  # optimizers copy programs and their LMs, and all copies share one budget
 
     @property
     def spent(self) -> dict[str, float]:
-        """Calls, tokens, usd and seconds used up to now; calls in flight count as calls only."""
+        """Calls, tokens, usd and seconds used so far; of calls in flight, only their number."""
         with self._change:
             return {**self._spent, "seconds": self._seconds()}
 
     @contextlib.contextmanager
     def reserve(self, tokens: int, calls: int = 1) -> Iterator[Reservation]:
-        """Hold room for `calls` calls of at most `tokens` tokens together, then book what the caller says they cost.
+        """Reserve `calls` calls of at most `tokens` tokens in total, then book the cost that the caller fills in.
 
         Raises:
-            BudgetExceeded: There is no room, before anything is sent.
-            UserError: A limit in usd is set and the LM states no price.
+            BudgetExceeded: The reservation exceeds a limit.
+            UserError: A limit in usd is set, but the price of the LM is unknown.
         """
         with self._change:
             self._change.wait_for(lambda: self._price_is_known() or self._in_flight == 0)
-            usd = self._dearest or 0.0
+            usd = self._highest_price or 0.0
             self._check(calls, tokens, usd)
             self._start = self._clock() if self._start is None else self._start
             self._spent["calls"] += calls
@@ -103,28 +103,30 @@ class Budget:
                 self._spent["tokens"] += booking.tokens
                 self._spent["usd"] += booking.usd or 0.0
                 if booking.usd is not None:
-                    self._dearest = max(self._dearest or 0.0, booking.usd)
+                    self._highest_price = max(self._highest_price or 0.0, booking.usd)
                 self._change.notify_all()
         if self.limits["usd"] is not None and booking.usd is None:
-            raise UserError("This LM states no price, so a budget in usd cannot hold; limit calls or tokens instead.")
+            raise UserError(
+                "This LM states no price, so a budget in usd cannot be enforced: limit calls or tokens instead."
+            )
 
     def _price_is_known(self) -> bool:
-        return self.limits["usd"] is None or self._dearest is not None
+        return self.limits["usd"] is None or self._highest_price is not None
 
     def _seconds(self) -> float:
         return 0.0 if self._start is None else self._clock() - self._start
 
     def _check(self, calls: int, tokens: int, usd: float) -> None:
-        wanted = {
+        needed = {
             "calls": self._spent["calls"] + calls,
             "tokens": self._spent["tokens"] + self._reserved["tokens"] + tokens,
             "usd": self._spent["usd"] + self._reserved["usd"] + usd,
             "seconds": self._seconds(),
         }
         for name, limit in self.limits.items():
-            # A price may be 0 for the next call, so a spent sum in usd must itself be refused.
+            # The price of the next call may be 0, so a sum that has reached the limit must itself be refused.
             full = name == "usd" and limit is not None and 0 < limit <= self._spent["usd"]
-            if limit is not None and (wanted[name] > limit or full):
+            if limit is not None and (needed[name] > limit or full):
                 raise BudgetExceeded(f"The budget of {limit:g} {name} is used up ({self._spent_line()}).")
 
     def _spent_line(self) -> str:

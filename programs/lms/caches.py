@@ -1,7 +1,6 @@
-"""Where converted models and cached replies are kept, and DSPy's cache pointed there."""
+"""The cache folder for converted models and LM replies, and DSPy's cache pointed at it."""
 
 import os
-import sys
 import threading
 from pathlib import Path
 
@@ -10,21 +9,19 @@ _configured: Path | None = None
 
 
 def cache_dir() -> Path:
-    """Return the cache folder: `VERIHOP_CACHE_DIR` when set, else the platform's own place for caches."""
+    """Return the cache folder: `VERIHOP_CACHE_DIR` if set, else `verihop` in the platform's cache folder."""
     if override := os.environ.get("VERIHOP_CACHE_DIR"):
         return Path(override).expanduser()
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", "~\\AppData\\Local")).expanduser() / "verihop"
-    if sys.platform == "darwin":
-        return Path("~/Library/Caches/verihop").expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "verihop"
+    import platformdirs
+
+    return platformdirs.user_cache_path("verihop", appauthor=False, opinion=False)
 
 
 def use_reply_cache() -> None:
     """Point DSPy's cache of LM replies (memory and disk) at the cache folder; repeated calls change nothing.
 
-    Entries are pickles, and the folder may be shared: only plain data and LiteLLM's response types are read from it
-    (`restrict_pickle`). An entry that holds anything else is deleted and the LM asked again.
+    Entries are pickles, and the folder may be shared: only plain data and LiteLLM's response types are loaded from it
+    (`restrict_pickle`). An entry that contains anything else is deleted and the LM is asked again.
     """
     global _configured
     folder = cache_dir() / "replies"

@@ -1,24 +1,31 @@
-"""Completion-style models (no chat template) behind an OpenAI-compatible address, with one plain POST per call."""
+"""Completion-style models (no chat template) on an OpenAI-compatible server, with one POST per call."""
 
-import http.client
-import json
-import urllib.error
-import urllib.request
-from typing import Any
+import functools
+from typing import TYPE_CHECKING, Any
 
 from dspy import lm15
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from programs.lms.requests import system_text
+from signatures.common.http import http_client
 
-SECONDS = 120.0
+if TYPE_CHECKING:
+    import httpx
+
+SECONDS = 120.0  # without a byte
+_ERRORS: dict[int, type[lm15.ProviderError]] = {  # by HTTP status
+    401: lm15.AuthError,
+    403: lm15.AuthError,
+    404: lm15.UnsupportedModelError,
+    429: lm15.RateLimitError,
+}
 
 
 class CompletionsEngine:
-    """Answers requests through `<api_base>/completions`: the turns of a chat become one text, ended by `Answer:`.
+    """Answers requests through `<api_base>/completions`: the turns of a chat become one text that ends in `Answer:`.
 
     Args:
-        api_base: Address, ending in /v1 as a rule.
+        api_base: Address, usually ending in /v1.
         model: The model's name on the server.
         key: Sent as a bearer token; None sends none.
     """
@@ -36,7 +43,7 @@ class CompletionsEngine:
         """Answer one request.
 
         Raises:
-            lm15.LM15Error: The server is not there, refuses or answers nonsense.
+            lm15.LM15Error: The server cannot be reached, refuses the request or replies in another format.
         """
         config = request.config
         body: dict[str, Any] = {"model": self.model, "prompt": _prompt(request), "max_tokens": config.max_tokens or 256}
@@ -57,21 +64,27 @@ class CompletionsEngine:
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise lm15.ServerError("the reply is not that of a completions server") from error
 
-    def _post(self, body: dict[str, Any]) -> Any:
-        headers = {"Content-Type": "application/json"}
+    @functools.cached_property
+    def _client(self) -> "httpx.Client":
+        client = http_client(SECONDS)
         if self._key:
-            headers["Authorization"] = f"Bearer {self._key}"
-        request = urllib.request.Request(f"{self.api_base}/completions", json.dumps(body).encode(), headers)
+            client.headers["Authorization"] = f"Bearer {self._key}"
+        return client
+
+    def _post(self, body: dict[str, Any]) -> Any:
+        import httpx
+
+        client = self._client
         try:
-            with urllib.request.urlopen(request, timeout=SECONDS) as reply:
-                return json.load(reply)
-        except urllib.error.HTTPError as error:
-            kinds: dict[int, type[lm15.ProviderError]] = {401: lm15.AuthError, 403: lm15.AuthError}
-            kinds.update({404: lm15.UnsupportedModelError, 429: lm15.RateLimitError})
-            kind = kinds.get(error.code, lm15.ServerError if error.code >= 500 else lm15.InvalidRequestError)
-            raise kind(f"HTTP {error.code} from {self.api_base}") from error
-        except (urllib.error.URLError, OSError, http.client.HTTPException) as error:
-            raise lm15.TransportError(f"{self.api_base}: {error}") from error
+            reply = client.post(f"{self.api_base}/completions", json=body)
+            reply.raise_for_status()
+            return reply.json()
+        except httpx.HTTPStatusError as error:
+            status = error.response.status_code
+            kind = _ERRORS.get(status, lm15.ServerError if status >= 500 else lm15.InvalidRequestError)
+            raise kind(f"HTTP {status} from {self.api_base}") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise lm15.TransportError(f"{self.api_base}: {error or type(error).__name__}") from error
         except ValueError as error:
             raise lm15.ServerError(f"{self.api_base} did not answer in JSON") from error
 

@@ -1,4 +1,4 @@
-"""The embedded LM: a small real model in this process, one worker that answers many threads together.
+"""The embedded LM: a small instruct model in this process; one worker decodes for many threads.
 
 Why this runtime: `experiments/benchmarks/README.md`, section "Language models".
 """
@@ -17,16 +17,15 @@ from programs.lms.requests import turns
 
 
 class EmbeddedEngine:
-    """Answers `dspy.lm15` requests with SmolLM2-135M-Instruct; loads on the first one (about 3 s, once 10 s).
+    """Answers `dspy.lm15` requests with SmolLM2-135M-Instruct; loads at the first (about 3 s, the very first 10 s).
 
-    Sums are rounded differently with the batch, and when a prompt's beginning is already in the prefix cache: a reply
-    at temperature 0 may then depart at some word from what the same prompt got before, and P(yes) moves by a
-    hundredth or two (more where the processor computes in bfloat16). The reply cache hides it from repeated runs;
-    `exact` ends it.
+    Rounding depends on the batch and on the prefix cache: at temperature 0, two replies to one prompt may differ, and
+    P(yes) varies by 0.01 to 0.02 (more on processors that compute in bfloat16). Repeated runs get the reply from the
+    cache; with `exact` there is no such variation.
 
     Args:
-        exact: Compute in float32 throughout: replies depend on the prompt alone, P(yes) up to its sixth decimal; takes
-            about twice the time.
+        exact: Compute in float32: replies depend on the prompt alone, P(yes) up to its sixth decimal; takes about twice
+            the time.
     """
 
     free = True
@@ -39,23 +38,23 @@ class EmbeddedEngine:
         self._lock = threading.Lock()
         self._worker: Worker | None = None
         self._tokenizer: Any = None
-        self._asked: collections.Counter[str] = collections.Counter()
+        self._repeats: collections.Counter[str] = collections.Counter()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "EmbeddedEngine":
         return self
 
     def dump_state(self) -> dict[str, Any]:
-        """Return what `load_state` needs."""
+        """Return the arguments for `load_state`."""
         return {"exact": self.exact}
 
     @classmethod
     def load_state(cls, state: dict[str, Any]) -> "EmbeddedEngine":
-        """Return an engine as it was when saved."""
+        """Return an engine with the saved settings."""
         return cls(**state)
 
     @property
     def name(self) -> str:
-        """Return the name replies are cached under: it changes with whatever changes them."""
+        """The name in the cache keys of replies; changes with the weights, settings and runtime."""
         return f"embedded/{smollm.NAME}{'-exact' if self.exact else ''}@{smollm.weights_hash()[:16]}-{rules()}"
 
     def count_tokens(self, text: str) -> int:
@@ -63,12 +62,12 @@ class EmbeddedEngine:
         return int(self._load_tokenizer().encode(text, add_special_tokens=False).input_ids.shape[1])
 
     def complete(self, request: Request) -> Response:
-        """Answer one request; called from many threads at once.
+        """Answer one request; safe under threads.
 
-        Log-probabilities are given with alternatives for the first token only, at temperature 0.
+        Log-probabilities have alternatives for the first token only, at temperature 0.
 
         Raises:
-            ContextLengthError: The prompt leaves no room for a reply.
+            ContextLengthError: The prompt leaves no tokens for a reply.
             UserError: The weights are not installed.
         """
         tokenizer = self._load_tokenizer()
@@ -77,7 +76,9 @@ class EmbeddedEngine:
         length = int(prompt.shape[1])
         room = smollm.CONTEXT_SIZE - length
         if room < 1:
-            message = f"The prompt has {length} tokens; {smollm.NAME} holds {smollm.CONTEXT_SIZE} with the reply."
+            message = (
+                f"The prompt has {length} tokens; {smollm.NAME} has a context of {smollm.CONTEXT_SIZE} with the reply."
+            )
             raise ContextLengthError(message)
         limit = min(request.config.max_tokens or DEFAULT_REPLY, room)
         config = generation(request, limit, self._seed(request, text))
@@ -85,25 +86,25 @@ class EmbeddedEngine:
         jobs = [Job(prompt, first_token(top))] if top > 0 else []
         if not jobs or limit > 1 or config.do_sample:
             jobs.append(Job(prompt, config))
-        results = self._decode(jobs)  # the likeliest first token is the whole greedy reply of one token
+        results = self._decode(jobs)  # the most likely first token is the greedy reply of one token
         return self._response(request, length, limit, results[-1][0], results[0] if top > 0 else [])
 
     def close(self) -> None:
-        """Free the model once what is in flight is answered; the next request loads it again."""
+        """Free the model after the requests in flight; the next request loads it again."""
         with self._lock:
             worker, self._worker = self._worker, None
         if worker is not None:
             worker.stop()
 
     def _seed(self, request: Request, text: str) -> int:
-        """Return the seed asked for, else one that depends on the prompt and how often it was asked before."""
+        """Return the requested seed, else one that depends on the prompt and the number of its earlier requests."""
         if request.config.seed is not None:
             return request.config.seed
         key = hashlib.sha256(text.encode()).hexdigest()
         with self._lock:
-            self._asked[key] += 1
-            turn = self._asked[key]
-        return int(key[:7], 16) + turn
+            self._repeats[key] += 1
+            repeat = self._repeats[key]
+        return int(key[:7], 16) + repeat
 
     def _load_tokenizer(self) -> Any:
         with self._lock:
@@ -120,7 +121,7 @@ class EmbeddedEngine:
                 self._worker.submit(jobs)
         try:
             return [job.result.result() for job in jobs]
-        except BaseException:  # Ctrl-C in the waiting thread: let the worker drop what nobody waits for
+        except BaseException:  # Ctrl-C in the waiting thread: the worker drops its jobs
             for job in jobs:
                 job.result.cancel()
             raise

@@ -1,4 +1,4 @@
-"""How the embedded LM is told to reply: from a request's settings to the runtime's."""
+"""Settings of the embedded LM's runtime for a request."""
 
 import functools
 import json
@@ -11,10 +11,10 @@ from programs.lms import smollm
 from signatures.common.files import sha256_text
 from signatures.common.versions import installed_versions
 
-SHORT_REPLY = 128  # tokens; up to this limit, texts in a JSON reply are capped
+SHORT_REPLY = 128  # tokens; up to this limit, the length of texts in a JSON reply is capped
 LONGEST_TEXT = 120  # characters
-CHARACTERS = 2  # per token, at least, in what it writes
-DEFAULT_REPLY = 256  # tokens, where a request sets no limit
+CHARACTERS = 2  # per generated token, at least
+DEFAULT_REPLY = 256  # tokens, if a request sets no limit
 
 FAST: dict[str, Any] = {}
 # Without these, matrix products are rounded differently at different batch sizes.
@@ -29,7 +29,7 @@ EXACT: dict[str, Any] = {
 def rules() -> str:
     """Return eight hexadecimal digits that change with this file and with the runtime's version.
 
-    Replies are cached under the model's name; without this, a changed cap or runtime would go on giving old replies.
+    They are part of the name in cache keys, so that a changed cap or runtime does not return old replies.
     """
     text = Path(__file__).read_text(encoding="utf-8")
     return sha256_text(f"{text}\n{smollm.CONTEXT_SIZE}\n{installed_versions(['openvino-genai'])}")[:8]
@@ -39,31 +39,31 @@ def generation(request: Request, limit: int, seed: int) -> Any:
     """Return the runtime's settings for a reply of at most `limit` tokens; `seed` matters above temperature 0."""
     import openvino_genai
 
-    asked = request.config
+    settings = request.config
     config = openvino_genai.GenerationConfig(max_new_tokens=limit)
     config.apply_chat_template = False
-    config.do_sample = bool(asked.temperature)
-    if asked.temperature:
-        config.temperature = asked.temperature
-        config.top_p = asked.top_p if asked.top_p is not None else 1.0
+    config.do_sample = bool(settings.temperature)
+    if settings.temperature:
+        config.temperature = settings.temperature
+        config.top_p = settings.top_p if settings.top_p is not None else 1.0
         config.rng_seed = seed
-        if asked.top_k is not None:
-            config.top_k = asked.top_k
-    if asked.stop:
-        config.stop_strings = set(asked.stop)
-    if asked.logprobs is not None:
+        if settings.top_k is not None:
+            config.top_k = settings.top_k
+    if settings.stop:
+        config.stop_strings = set(settings.stop)
+    if settings.logprobs is not None:
         config.logprobs = 1
-    if asked.response_format is not None and asked.response_format.get("type") != "text":
-        schema = closing(asked.response_format.get("schema") or {"type": "object"}, limit)
+    if settings.response_format is not None and settings.response_format.get("type") != "text":
+        schema = closing(settings.response_format.get("schema") or {"type": "object"}, limit)
         config.structured_output_config = openvino_genai.StructuredOutputConfig(json_schema=json.dumps(schema))
     return config
 
 
 def closing(schema: dict[str, Any], limit: int) -> dict[str, Any]:
-    """Return a schema whose strings are capped so that the object closes within a short `limit` of tokens.
+    """Return a schema with strings capped in length, so that the object closes within a short `limit` of tokens.
 
-    A small model may ramble in its first string until the limit cuts the reply, and every later field is lost. Long
-    limits are left alone: they are for long answers, and the grammar of a long cap costs more than the rambling.
+    A small model may repeat itself in the first string until the limit cuts the reply, and all later fields are lost.
+    Nothing is capped under a long limit: it is for long answers, and the grammar of a long cap is expensive.
     """
     fields = schema.get("properties") or {}
     texts = [name for name, field in fields.items() if field.get("type") == "string" and "enum" not in field]
@@ -75,7 +75,7 @@ def closing(schema: dict[str, Any], limit: int) -> dict[str, Any]:
 
 
 def first_token(top: int) -> Any:
-    """Return the settings that yield the `top` likeliest first tokens: beams of length one are just that."""
+    """Return the settings for the `top` most likely first tokens, as beams of length one."""
     import openvino_genai
 
     beams = min(max(top, 2), 20)

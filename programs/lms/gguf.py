@@ -1,4 +1,4 @@
-"""Any GGUF file as an LM, through llama.cpp in this process; on an accelerator where its build has one."""
+"""Any GGUF file as an LM, by llama.cpp in this process; on an accelerator if its build supports one."""
 
 import functools
 import threading
@@ -14,7 +14,7 @@ from signatures.common.versions import installed_versions
 
 THREADS = 2
 SLOTS = 4  # requests decoded together; the context is divided among them
-CONTEXT_SIZE = 8192  # tokens for each of them; the runtime does not tell with how many the model was trained
+CONTEXT_SIZE = 8192  # tokens per slot; the runtime does not state how many the model was trained with
 
 
 @functools.cache
@@ -25,24 +25,24 @@ def rules() -> str:
 
 
 def weights_hash(path: Path) -> str:
-    """Return the SHA-256 of a file; it is read again only when its size or time of change differs."""
+    """Return the SHA-256 of a file; it is read again only if its size or modification time has changed."""
     state = path.stat()
     return _hash(path.resolve(), state.st_size, state.st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=64)
-def _hash(path: Path, size: int, changed: int) -> str:
+def _hash(path: Path, size: int, modified: int) -> str:
     return sha256_file(path)
 
 
 class GgufEngine:
-    """Answers `dspy.lm15` requests with the model in a GGUF file; loads on the first one.
+    """Answers `dspy.lm15` requests with the model in a GGUF file; loads at the first.
 
     Args:
         path: The file.
 
     Raises:
-        UserError: The file is missing or is no GGUF file.
+        UserError: The file is missing or not a GGUF file.
     """
 
     free = True
@@ -64,21 +64,21 @@ class GgufEngine:
         return self
 
     def dump_state(self) -> dict[str, Any]:
-        """Return what `load_state` needs."""
+        """Return the arguments for `load_state`."""
         return {"path": str(self.path)}
 
     @classmethod
     def load_state(cls, state: dict[str, Any]) -> "GgufEngine":
-        """Return an engine as it was when saved."""
+        """Return an engine with the saved settings."""
         return cls(**state)
 
     @property
     def name(self) -> str:
-        """Return the name replies are cached under: it changes with whatever changes them."""
+        """The name in the cache keys of replies; changes with the weights, settings and runtime."""
         return f"gguf/{self.path.stem}@{weights_hash(self.path)[:16]}-{rules()}"
 
     def complete(self, request: Request) -> Response:
-        """Answer one request; called from many threads at once.
+        """Answer one request; safe under threads.
 
         Raises:
             ContextLengthError: The prompt does not fit.
@@ -123,7 +123,7 @@ def _start(path: Path) -> Any:
     parameters.ui = False
     for threads in (parameters.cpuparams, parameters.cpuparams_batch):
         threads.n_threads = THREADS
-        threads.poll = 0  # waiting threads that spin slow it down to a token a second on a busy machine
+        threads.poll = 0  # busy waiting slows it down to one token per second on a busy machine
     return xllamacpp.Server(parameters)
 
 
@@ -139,9 +139,9 @@ def _body(request: Request) -> dict[str, Any]:
     body.update({name: value for name, value in optional.items() if value is not None})
     if config.logprobs is not None:
         body.update(logprobs=True, top_logprobs=max(config.logprobs, 1))
-    asked = config.response_format
-    if asked is not None and asked.get("type") != "text":
-        schema = {"name": "reply", "schema": asked.get("schema") or {"type": "object"}, "strict": True}
+    reply_format = config.response_format
+    if reply_format is not None and reply_format.get("type") != "text":
+        schema = {"name": "reply", "schema": reply_format.get("schema") or {"type": "object"}, "strict": True}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
     return body
 

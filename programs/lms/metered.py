@@ -1,8 +1,7 @@
-"""The LM class of the suite: every call is counted, kept to the budget, retried a bounded number of times.
+"""The LM class of the suite: every call is counted, checked against the budget, and retried a limited number of times.
 
-This is the only place where calls are counted (`programs.parts.meter`), whatever engine answers them. Each attempt is
-a call, whether it fails or not. An engine that costs nothing says so by `free = True`; of any other the price must be
-known for a budget in usd to hold.
+Calls are counted only here (`programs.parts.meter`), for all engines. Each attempt is a call, even if it fails. An
+engine without cost has `free = True`; for any other, a budget in usd needs a known price.
 """
 
 import asyncio
@@ -32,16 +31,16 @@ from programs.parts.meter import record
 from signatures.common.errors import UserError
 
 RETRIES = 3
-LONGEST_WAIT = 20.0  # seconds; a server may ask for an hour, and nobody would know why nothing moves
+LONGEST_WAIT = 20.0  # seconds between attempts; a server may ask for an hour
 UNKNOWN_REPLY = 1024  # tokens reserved for a reply without a limit
 
 
 class LMUnavailable(UserError):
-    """The LM cannot be reached, refuses, or answers nonsense, after all retries. One line, with the cure."""
+    """After all retries, the LM cannot be reached, refuses, or replies in another format."""
 
 
 class AsyncEngine:
-    """Lets async callers use an engine that blocks: each call waits in a thread of its own."""
+    """Wraps a blocking engine for async callers: each call waits in a separate thread."""
 
     def __init__(self, engine: Any):
         self.engine = engine
@@ -50,28 +49,27 @@ class AsyncEngine:
         return self
 
     async def complete(self, request: Request) -> Response:
-        """Answer one request as the wrapped engine would."""
+        """Answer one request with the wrapped engine."""
         return await asyncio.to_thread(self.engine.complete, request)
 
     async def aclose(self) -> None:
-        """Nothing to close: the wrapped engine is borrowed."""
+        """Do nothing: the wrapped engine has another owner."""
 
 
 class MeteredLM(dspy.LM):
-    """A `dspy.LM` that counts its calls and keeps to a budget; `copy()` and `deepcopy` share the budget.
+    """A `dspy.LM` that counts its calls and enforces a budget; `copy()` and `deepcopy` share the budget.
 
-    A `rollout_id` reaches an in-process engine as the sampling seed, so that samples which must differ do differ
-    and a run can be repeated.
+    A `rollout_id` is the sampling seed of an in-process engine, so that samples differ and a run can be repeated.
 
     Args:
-        model: As for `dspy.LM`. With an engine of our own it should hold a hash of the weights: it is the cache key.
-        budget: Limits shared by all who use it.
-        num_retries: How often a call is repeated after a failure that may pass (no connection, 429, 5xx).
-        address: Where the LM is, for error messages; None when the model string says it.
+        model: As for `dspy.LM`. With an `engine` it should contain a hash of the weights, as part of the cache key.
+        budget: Limits, shared by all LMs that use it.
+        num_retries: How often a call is repeated after a transient failure (no connection, 429, 5xx).
+        address: Of the server, for error messages; None if the model string is enough.
         **kwargs: As for `dspy.LM`.
 
     Raises:
-        BudgetExceeded: On a call for which no budget is left.
+        BudgetExceeded: On a call that would exceed the budget.
         LMUnavailable: On a call that still fails after the retries.
     """
 
@@ -84,7 +82,7 @@ class MeteredLM(dspy.LM):
         address: str | None = None,
         **kwargs: Any,
     ):
-        super().__init__(model, num_retries=0, **kwargs)  # retries are ours: each one is a call to the budget
+        super().__init__(model, num_retries=0, **kwargs)  # retries are ours: each one counts as a call
         self.budget = budget
         self.address = address
         self.retries = num_retries
@@ -101,11 +99,11 @@ class MeteredLM(dspy.LM):
         return finalize(self, call, result)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        """Answer in a thread, with the counting, retries and cache of a plain call."""
+        """Do the same in a thread, without blocking."""
         return await asyncio.to_thread(self.__call__, prompt, messages=messages, **kwargs)
 
     def dump_state(self) -> dict[str, Any]:
-        """Return the state to rebuild this LM from; the budget is not part of it."""
+        """Return the state to rebuild this LM from, without the budget."""
         return {**super().dump_state(), "num_retries": self.retries}
 
     def _seeded(self, prompt: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -121,7 +119,7 @@ class MeteredLM(dspy.LM):
         for attempt in range(self.retries + 1):
             try:
                 with self._booked(call) as booking:
-                    record(calls=call.n, rounds=1)  # sent, whatever becomes of it
+                    record(calls=call.n, rounds=1)  # counted even if it fails
                     result = execute(self, call)
                     _fill(booking, result, free=getattr(self.engine, "free", False))
                 return result
@@ -140,7 +138,7 @@ class MeteredLM(dspy.LM):
             yield booking
 
     def _explained(self, error: LMError) -> Exception:
-        """Return the error to raise: what a user can mend in one line, the rest as it is."""
+        """Return the error to raise: one line for what the user can fix, else the original error."""
         if isinstance(error.__cause__, UserError):
             return error.__cause__
         missing = isinstance(error, LMUnsupportedModelError) or getattr(error, "status", None) == 404
@@ -154,12 +152,12 @@ class MeteredLM(dspy.LM):
 
 
 def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None, **kwargs: Any) -> MeteredLM:
-    """Return a metered LM on an engine of our own (`complete(Request) -> Response`) or on any DSPy route.
+    """Return a metered LM with an engine object (`complete(Request) -> Response`) or on any DSPy route.
 
     Args:
-        model: Model string; with an engine of our own, the name under which answers are cached.
+        model: Model string; with an engine object, the name in cache keys.
         engine: An engine object, or "auto" for the route that DSPy picks by `model`.
-        budget: Limits shared by all who use it.
+        budget: Limits, shared by all LMs that use it.
         **kwargs: As for `dspy.LM`.
     """
     if not isinstance(engine, str):
@@ -182,7 +180,7 @@ def _record_hit(call: PreparedCall, result: CallResult) -> None:
 
 
 def _tokens_at_most(call: PreparedCall) -> int:
-    """Guess high: 3 bytes a token for the prompt (English has 4), the whole allowance for the reply."""
+    """Return a high estimate: 3 bytes per token of the prompt (English has about 4), and the longest reply."""
     if call.request is not None:
         texts, limit = [message.text or "" for message in call.request.messages], call.request.config.max_tokens
         texts.append(system_text(call.request))

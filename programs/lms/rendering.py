@@ -1,9 +1,9 @@
-"""How values look in a prompt: passages numbered, hops and texts in one line each, nothing that can pose as structure.
+"""Render values in a prompt: passages are numbered; passages, hops and texts take one line each.
 
-Passages and model output are untrusted. What they could use to pose as part of the prompt is defused here: field
-markers, the special tokens of widespread chat templates (ChatML and Llama 3 `<|...|>`, DeepSeek with full-width
-bars, Gemma's turns, Llama 2's and Mistral's `[INST]`), and the line breaks that would let one passage imitate
-another. Tokens of other templates pass, and so do plain words: an instruction in a passage is still read by the LM.
+Passages and model output are untrusted. What could imitate the structure of the prompt is escaped here: field markers,
+the special tokens of widespread chat templates (ChatML and Llama 3 `<|...|>`, DeepSeek with full-width bars, Gemma's
+turns, Llama 2's and Mistral's `[INST]`), and line breaks, by which one passage could imitate another. Tokens of other
+templates are not escaped, nor are plain words: the LM still sees an instruction in a passage.
 """
 
 import re
@@ -24,16 +24,16 @@ _PASSAGES = TypeAdapter(list[Passage])
 _HOPS = TypeAdapter(list[Hop])
 
 
-def defuse(text: str) -> str:
+def escape(text: str) -> str:
     """Return `text` without field markers (`[[ ## x ## ]]` becomes `[x]`) and without chat-template tokens."""
     previous = None
-    while previous != text:  # a marker inside a marker comes to light only when the inner one is gone
+    while previous != text:  # removing a marker may reveal one around it
         previous, text = text, _FIELD_MARKER.sub(r"[\1]", text)
-    return _SPECIAL_TOKEN.sub(r"\g<0> ", text)  # a space after the bracket: no longer one token, still legible
+    return _SPECIAL_TOKEN.sub(r"\g<0> ", text)  # a space after the bracket: no longer a special token
 
 
 def _one_line(text: str) -> str:
-    return " ".join(defuse(text).split())
+    return " ".join(escape(text).split())
 
 
 def render_passages(passages: Sequence[Passage]) -> str:
@@ -51,7 +51,7 @@ def render_passages(passages: Sequence[Passage]) -> str:
 def render_hops(hops: Sequence[Hop]) -> str:
     """Return one line `n. question (evidence: "...") -> answer` for each hop, n counted from 1.
 
-    The answer ends the line: a small LM copies what stands behind it along with it.
+    The answer ends the line, because a small LM copies what follows it as well.
     """
     if not hops:
         return "(none)"
@@ -63,23 +63,23 @@ def render_hops(hops: Sequence[Hop]) -> str:
 
 
 def render_texts(texts: Sequence[str]) -> str:
-    """Return one line `- text` for each text: without numbers, which would read like those of passages."""
+    """Return one line `- text` for each text, without numbers, which would look like those of passages."""
     if not texts:
         return "(none)"
     return "\n".join(f"- {_one_line(text)}" for text in texts)
 
 
 def is_passages(field: FieldInfo) -> bool:
-    """Return whether a field holds a list of passages."""
+    """Return whether the type of a field is a list of passages."""
     return field.annotation == list[Passage]
 
 
 def render(field: FieldInfo, value: Any) -> str:
-    """Return the text of an input field's value; demos read back from JSON hold dicts instead of passages."""
+    """Return the text of an input field's value; demos loaded from JSON contain dicts instead of passages."""
     if is_passages(field) and not isinstance(value, str):
         return render_passages(_PASSAGES.validate_python(value))
     if field.annotation == list[Hop] and not isinstance(value, str):
         return render_hops(_HOPS.validate_python(value))
     if field.annotation == list[str] and not isinstance(value, str):
         return render_texts(value)
-    return defuse(str(format_field_value(field_info=field, value=value)))
+    return escape(str(format_field_value(field_info=field, value=value)))

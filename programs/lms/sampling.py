@@ -1,19 +1,19 @@
-"""Fresh samples for a repeated question: other seeds and other cache entries, the same ones each time it is run."""
+"""New samples in each repeat of a run, by other seeds and other cache entries; deterministic."""
 
 import contextlib
 import contextvars
 from collections.abc import Iterator
 
-_STEP = 1_000_000  # far above the numbers that programs give their own samples
+_STEP = 1_000_000  # far above the rollout ids that programs use
 
 _repeat: contextvars.ContextVar[int] = contextvars.ContextVar("verihop_repeat", default=1)
 
 
 @contextlib.contextmanager
 def fresh_samples(repeat: int) -> Iterator[None]:
-    """Let every LM call inside the block that samples draw anew for this repeat, counted from 1.
+    """Use new samples in this repeat, counted from 1, for every LM call in the block.
 
-    The first repeat draws what a run without repeats draws. Calls at temperature 0 are answered as ever.
+    The samples of the first repeat are those of a run without repeats. Calls at temperature 0 do not change.
     """
     token = _repeat.set(repeat)
     try:
@@ -23,6 +23,6 @@ def fresh_samples(repeat: int) -> Iterator[None]:
 
 
 def rollout_in_repeat(own: int | None, temperature: float | None) -> int | None:
-    """Return the rollout id of a call in the running repeat, given the one that the program asked for."""
+    """Return the rollout id of a call in the current repeat, given the one that the program set."""
     repeat = _repeat.get()
     return own if repeat == 1 or temperature == 0 else (repeat - 1) * _STEP + (own or 0)

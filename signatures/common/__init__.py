@@ -1,1 +1,1 @@
-"""What every package needs that is no signature: the user error, atomic files, library versions."""
+"""Shared by all packages: user errors, atomic files and locks, HTTP, English function words, library versions."""

@@ -1,27 +1,29 @@
-"""Files that are whole or absent, written under a temporary name and then renamed; and a lock between processes."""
+"""Atomic writes (a temporary file, then renamed), a lock between processes, and SHA-256 digests."""
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from filelock import BaseFileLock
 
 
 @contextlib.contextmanager
 def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
-    """Open a file beside `path` for writing and rename it to `path` when the block ends without an error.
+    """Open a temporary file in the folder of `path`, and rename it to `path` when the block ends without an error.
 
     Args:
-        path: Where the finished file shall stand; its folder is made when missing.
+        path: The finished file; its folder is created if missing.
         mode: "w" for UTF-8 text, "wb" for bytes.
 
     Raises:
-        OSError: The disk is full or the folder cannot be written; `path` is then as it was before.
+        OSError: The disk is full or the folder cannot be written; `path` is then unchanged.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,7 +33,7 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(0o644)  # mkstemp gives 0600; a result file is meant to be read by others
+        Path(name).chmod(0o644)  # mkstemp gives 0600, which only the owner can read
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)
@@ -40,43 +42,38 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
 
 @contextlib.contextmanager
 def exclusive_lock(path: Path | str, busy: str) -> Iterator[None]:
-    """Hold the file `path` as a lock while the block runs; a killed process holds nothing, whatever it leaves behind.
+    """Hold the file `path` as a lock while the block runs; the lock of a killed process is released.
 
     Args:
-        path: The lock file; it and its folder are made when missing, and the file is deleted at the end.
-        busy: What to say when another process, or another block of this one, holds the lock.
+        path: The lock file; it and its folder are created if missing, and the file is deleted at the end.
+        busy: The error message if another process, or another block of this one, holds the lock.
 
     Raises:
         UserError: The lock is held.
-        OSError: The file cannot be made.
+        OSError: The file cannot be created.
     """
-    path = Path(path)
-    handle = _lock(path, busy)
+    import filelock  # imported late: `verihop --help` does not need its 50 ms
+
+    lock = filelock.FileLock(path, thread_local=False, fallback_to_soft=False)
+    try:
+        _acquire(lock, Path(path).parent)
+    except filelock.Timeout:
+        raise UserError(busy) from None
     try:
         yield
     finally:
-        path.unlink(missing_ok=True)  # while it is still held, so that nobody's new lock file is deleted
-        os.close(handle)
+        # On POSIX before the release, so that no other holder's new file is deleted; on Windows the release deletes it.
+        with contextlib.suppress(PermissionError):
+            Path(path).unlink(missing_ok=True)
+        lock.release()
 
 
-def _lock(path: Path, busy: str) -> int:
+def _acquire(lock: "BaseFileLock", folder: Path) -> None:
     while True:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-        except FileNotFoundError:
-            continue  # its last holder has just removed the folder
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Deleted by its last holder between opening and locking, the file would keep nobody out.
-            if path.exists() and os.path.samestat(os.fstat(handle), path.stat()):
-                return handle
-        except FileNotFoundError:
-            pass
-        except BlockingIOError:
-            os.close(handle)
-            raise UserError(busy) from None
-        os.close(handle)
+        folder.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # the last holder has just removed the folder
+            lock.acquire(blocking=False)
+            return
 
 
 def sha256_file(path: Path | str) -> str:
@@ -86,5 +83,5 @@ def sha256_file(path: Path | str) -> str:
 
 
 def sha256_text(text: str) -> str:
-    """Return the hexadecimal SHA-256 of a text's UTF-8 bytes; half a character counts as itself."""
+    """Return the hexadecimal SHA-256 of a text's UTF-8 bytes; lone surrogates are encoded as they are."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

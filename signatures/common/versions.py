@@ -1,19 +1,19 @@
-"""Versions of installed libraries, for everything that is written down to be compared later."""
+"""Versions of installed libraries, recorded with indexes, runs and artifacts."""
 
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 
-# What an index holds files or numbers of, and what an answer depends on.
+# Libraries whose files or numbers an index contains, and those an answer depends on.
 RETRIEVAL = ("bm25s", "faiss-cpu", "numpy", "sentence-transformers", "tantivy")
 ANSWERING = ("verihop", "dspy", "openvino-genai", "xllamacpp", *RETRIEVAL)
 
 
 def installed_versions(packages: Iterable[str]) -> dict[str, str]:
-    """Return the versions of those among `packages` that are installed; an engine that is missing takes no part."""
-    found = {}
+    """Return name -> version of those among `packages` that are installed."""
+    versions = {}
     for package in packages:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

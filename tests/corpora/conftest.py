@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpora.index.open import build_index
+from corpora.index.build import build_index
 from corpora.retrievers.embedder import Embedder
 
 VOCABULARY = "amber brook cedar delta ember fjord grove harbor inlet jetty knoll lagoon meadow north oasis prairie"

@@ -1,4 +1,4 @@
-"""Cutting documents: no word is lost, no passage too long, sentences whole where possible."""
+"""Cutting documents: no word is lost, no passage too long, and sentences are split only if necessary."""
 
 import pytest
 from hypothesis import given, settings

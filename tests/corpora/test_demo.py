@@ -108,7 +108,7 @@ def test_gold_points_at_real_sentences_of_several_passages(question: dict[str, A
 
 
 @every_question
-def test_the_answer_stands_in_a_gold_passage(question: dict[str, Any]) -> None:
+def test_the_answer_is_in_a_gold_passage(question: dict[str, Any]) -> None:
     if question["type"] == "yesno":
         assert question["answers"] in (["yes"], ["no"])
         return
@@ -136,7 +136,7 @@ def test_a_bridge_is_never_given_away_by_its_question(question: dict[str, Any]) 
 
 
 @every_question
-def test_no_gold_passage_alone_holds_bridge_and_answer(question: dict[str, Any]) -> None:
+def test_no_single_gold_passage_contains_bridge_and_answer(question: dict[str, Any]) -> None:
     if question["type"] != "bridge":
         return
     # The first hop's passage must not state the answer, or the second hop would be decoration.

@@ -71,7 +71,7 @@ def test_the_corpus_hash_is_that_of_the_content_not_of_its_packing(tmp_path: Pat
         ('{"id": " ", "text": "t"}', "'id': is empty"),
         ('{"id": "b", "title": "", "text": " "}', "both empty"),
         ('{"id": "b", "text": "t", "sentences": "s"}', "'sentences'"),
-        ('{"id": "a", "text": "t"}', "stands on line 1 already"),
+        ('{"id": "a", "text": "t"}', "is already on line 1"),
     ],
 )
 def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, line, why):
@@ -102,7 +102,7 @@ def test_equal_hashes_of_different_ids_are_no_duplicate(tmp_path: Path, monkeypa
 
 def test_an_empty_or_missing_file_is_refused(tmp_path: Path):
     (tmp_path / "empty.jsonl").write_text("\n\n")
-    for name, why in [("empty.jsonl", "holds no passage"), ("none.jsonl", "No file"), ("", "is a folder")]:
+    for name, why in [("empty.jsonl", "contains no passage"), ("none.jsonl", "No file"), ("", "is a folder")]:
         with pytest.raises(UserError, match=why):
             list(read_passages(tmp_path / name))
 

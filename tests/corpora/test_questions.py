@@ -48,7 +48,7 @@ def test_gold_sentences_are_written_as_pairs(tmp_path: Path):
         ('{"id": "b"}', "'question': field required"),
         ('{"id": "b", "question": "  "}', "'question': is empty"),
         ('{"question": "Who?"}', "'id': field required"),
-        ('{"id": "a", "question": "Who?"}', "'a' stands on line 1 already"),
+        ('{"id": "a", "question": "Who?"}', "'a' is already on line 1"),
         ('{"id": "b", "question": "Who?", "answers": "one"}', "'answers'"),
         ('{"id": "b", "question": "Who?", "gold_sentences": [["p", -1]]}', "'gold_sentences.0.1'"),
         ("{", "not JSON"),
@@ -63,7 +63,7 @@ def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, line, why):
 
 def test_an_empty_file_and_duplicate_ids_are_refused(tmp_path: Path):
     (tmp_path / "q.jsonl").write_text("")
-    with pytest.raises(UserError, match="holds no question"):
+    with pytest.raises(UserError, match="contains no question"):
         read_questions(tmp_path / "q.jsonl")
     with pytest.raises(UserError, match="Two questions"):
         write_questions(tmp_path / "new.jsonl", [TEN[0], TEN[0]])

@@ -170,10 +170,12 @@ def test_only_what_a_killed_freeze_to_this_name_left_is_removed(tmp_path, retrie
 
 def test_another_server_under_the_same_model_name_warns(tmp_path, retriever):
     from programs.artifact import lm_record
-    from programs.lms.connect import connect
+    from programs.lms.connect import ModelTraits, connect
 
     def at(port):
-        return connect("m", api_base=f"http://127.0.0.1:{port}/v1", probability_mode="samples", context_size=99)
+        return connect(
+            "m", api_base=f"http://127.0.0.1:{port}/v1", traits=ModelTraits(probability_mode="samples", context_size=99)
+        )
 
     freeze(RAG(retriever), tmp_path / "a", lm=lm_record(at(1)))
     load(tmp_path / "a", retriever, connection=at(1))

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder, default_folder
-from optimizers.metrics.entailment.lexical_features import FUNCTION_WORDS
 from optimizers.metrics.entailment.oracle import Pair, warn_cut
+from signatures.common.words import FUNCTION_WORDS
 
 VERSION = 1  # of the features; part of fingerprints
 NAMES = ("sentences", "premise", "coverage", "weakest")

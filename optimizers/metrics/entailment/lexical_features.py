@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from optimizers.metrics.entailment.oracle import Pair
+from signatures.common.words import FUNCTION_WORDS, strip_suffix
 from signatures.text import CJK
 
 VERSION = 1  # of the features; part of fingerprints
@@ -17,13 +18,6 @@ NAMES = ("words", "word_pairs", "numbers", "names")
 # A Chinese or Japanese character is a word of its own, for those scripts set no blanks; "1,000" and "3.5" are one.
 _WORD = re.compile(rf"[{CJK}]|[^\W{CJK}]+(?:[.,]\d+)*")
 _NAME = re.compile(r"\b[A-Z][\w'’-]*")
-_SUFFIXES = ("ing", "edly", "ed", "ies", "es", "s", "ly")
-FUNCTION_WORDS = frozenset(
-    "a an the of in on at to for from by with as and or but not is are was were be been being has have had do does did "
-    "it its this that these those he she his her they their them who which whom whose what when where while than then "
-    "also can could may might will would should must into over under between about such other more most some any all "
-    "each both there here i you we our your my me him us no nor so if because".split()
-)
 
 
 def words(text: str) -> list[str]:
@@ -31,26 +25,18 @@ def words(text: str) -> list[str]:
     return [word.lower() for word in _WORD.findall(text)]
 
 
-@functools.lru_cache(maxsize=100_000)
-def _stem(word: str) -> str:
-    for suffix in _SUFFIXES:
-        if word.endswith(suffix) and len(word) - len(suffix) >= 3:
-            return word[: -len(suffix)]
-    return word
-
-
 @functools.lru_cache(maxsize=2048)
 def _premise(text: str) -> tuple[frozenset[str], frozenset[str], frozenset[tuple[str, str]]]:
     """Return words, stems of content words, and pairs of neighbouring stems."""
     said = words(text)
-    stems = [_stem(word) for word in said if word not in FUNCTION_WORDS]
+    stems = [strip_suffix(word) for word in said if word not in FUNCTION_WORDS]
     return frozenset(said), frozenset(stems), frozenset(itertools.pairwise(stems))
 
 
 def forget() -> None:
     """Drop what is remembered of premises and words, as a measurement of speed needs."""
     _premise.cache_clear()
-    _stem.cache_clear()
+    strip_suffix.cache_clear()
 
 
 def _share(found: Sequence[bool], empty: float) -> float:
@@ -60,7 +46,7 @@ def _share(found: Sequence[bool], empty: float) -> float:
 def _row(pair: Pair) -> tuple[float, float, float, float]:
     said, stems, neighbours = _premise(pair[0])
     asked = words(pair[1])
-    wanted = [_stem(word) for word in asked if word not in FUNCTION_WORDS]
+    wanted = [strip_suffix(word) for word in asked if word not in FUNCTION_WORDS]
     numbers = [word for word in asked if any(letter.isdigit() for letter in word)]
     names = [word.lower() for name in _NAME.findall(pair[1]) for word in words(name)]
     return (

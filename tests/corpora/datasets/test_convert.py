@@ -1,4 +1,4 @@
-"""Converting and pooling: refusals with a cure, files whole or absent, and the hub's road without a network."""
+"""Converting and pooling: errors that say what to do, files complete or absent, and the hub without a network."""
 
 import json
 from pathlib import Path
@@ -53,19 +53,19 @@ def test_a_limit_takes_the_first_records_and_their_passages_only(tmp_path: Path)
         ('{"foo": 1, "bar": 2}', r"line 1 has the keys foo, bar.*Known: official \(_id, question, context\); hub"),
         ("{}", r"keys \(none\)"),
         (json.dumps(hub_record(1)) + '\n{"id": "x"}', "line 2: not in the shape 'hub'"),
-        (json.dumps({**hub_record(1), "context": 5}), "line 1: does not keep to the shape 'hub'"),
-        (json.dumps({**hub_record(1), "context": {"title": ["A"], "sentences": []}}), "line 1: does not keep"),
+        (json.dumps({**hub_record(1), "context": 5}), "line 1: does not have the shape 'hub'"),
+        (json.dumps({**hub_record(1), "context": {"title": ["A"], "sentences": []}}), "line 1: does not have"),
         (json.dumps({**hub_record(1), "supporting_facts": [{"title": "A"}]}), "KeyError 'sent_id'"),
         (json.dumps({**hub_record(1), "question": " "}), "line 1: 'question': is empty"),
         (json.dumps({**hub_record(1), "evidences": []}), "no shape of hotpotqa"),
-        (f"{json.dumps(hub_record(1))}\n" * 2, "line 2: the question id 'h1' came before"),
+        (f"{json.dumps(hub_record(1))}\n" * 2, "line 2: the question id 'h1' is used twice"),
         ("{broken", "line 1: not JSON"),
-        ("", "holds no record"),
-        ("[]", "holds no record"),
-        ("[1]", "record 1: an object or the closing"),
-        (f"[{json.dumps(hub_record(1))}", "record 2: .* the end of the file"),
+        ("", "contains no record"),
+        ("[]", "contains no record"),
+        ("[1]", "record 1: an object was expected, not '1'"),
+        (f"[{json.dumps(hub_record(1))}", r"record 2: not JSON \(it does not close before the end of the file\)"),
         (f"[{json.dumps(hub_record(1))[:-9]}", "record 1: not JSON"),
-        (f"[{json.dumps(hub_record(1))}] x", "follows after the closing"),
+        (f"[{json.dumps(hub_record(1))}] x", r"record 2: not JSON \(.*trailing garbage\)"),
     ],
 )
 def test_a_bad_source_is_refused_and_leaves_the_old_files(tmp_path: Path, text, why):
@@ -90,7 +90,7 @@ def test_an_earlier_conversion_or_pool_is_replaced_only_when_asked(tmp_path: Pat
     done = convert("hotpotqa", source, tmp_path / "out", limit=1)
     assert done.passages_path is not None
     before = done.passages_path.read_bytes()
-    with pytest.raises(UserError, match="questions.jsonl exists already.*--overwrite"):
+    with pytest.raises(UserError, match="questions.jsonl exists already.*set overwrite"):
         convert("hotpotqa", source, tmp_path / "out")
     assert done.passages_path.read_bytes() == before
     assert convert("hotpotqa", source, tmp_path / "out", overwrite=True).counts["questions"] == 2
@@ -116,7 +116,7 @@ def test_wrong_arguments_are_refused_by_name(tmp_path: Path):
         convert("squad", source, tmp_path)
     with pytest.raises(UserError, match="at least 1, got 0"):
         convert("hotpotqa", source, tmp_path, limit=0)
-    with pytest.raises(UserError, match="hotpotqa has none"):
+    with pytest.raises(UserError, match="hotpotqa has none: omit aliases"):
         convert("hotpotqa", source, tmp_path, aliases=source)
     with pytest.raises(UserError, match="no 'Q_id'"):
         convert("2wikimultihopqa", source, tmp_path, aliases=source)
@@ -154,7 +154,7 @@ def test_a_folder_is_loaded_through_datasets_with_its_splits(tmp_path: Path, mon
         convert("hotpotqa", source, tmp_path / "out")
     with pytest.raises(UserError, match="cannot be loaded"):
         convert("hotpotqa", f"hub:{tmp_path / 'cache'}", tmp_path / "out")
-    with pytest.raises(UserError, match="is no hub name"):
+    with pytest.raises(UserError, match="is not a hub name"):
         convert("hotpotqa", "hub:", tmp_path / "out")
 
 

@@ -1,4 +1,4 @@
-"""Downloads, from a server on this machine: recorded once, checked ever after, taken up where they stopped."""
+"""Downloads, from a server on this machine: recorded once, checked at every use, resumed after an interruption."""
 
 import json
 import threading
@@ -17,7 +17,7 @@ CONTENT = b'{"question": "who keeps it", "answer": ["Ansa"]}\n' * 3
 
 
 class Files(BaseHTTPRequestHandler):
-    """Serves one content, whole or from a byte on; can stop half-way."""
+    """Serves one content, completely or from a byte; can stop in the middle."""
 
     content, mark, stop_after = CONTENT, '"v1"', None
     asked: list[str | None] = []
@@ -91,7 +91,7 @@ def test_another_content_than_recorded_is_refused_and_accepted_only_with_overwri
     fetch(url, path)
     path.unlink()
     handler.content, handler.mark = b"new", '"v2"'
-    with pytest.raises(UserError, match="has another content than it had"):
+    with pytest.raises(UserError, match="has changed since .* was first downloaded"):
         fetch(url, path)
     assert not path.exists()
     assert fetch(url, path, overwrite=True) is True
@@ -101,17 +101,17 @@ def test_another_content_than_recorded_is_refused_and_accepted_only_with_overwri
 @pytest.mark.parametrize(
     ("mark", "later", "ranges"),
     [
-        ('"v1"', '"v1"', [None, "bytes=40-"]),  # goes on
+        ('"v1"', '"v1"', [None, "bytes=40-"]),  # resumed
         ('"v1"', '"v2"', [None, "bytes=40-"]),  # the server's file changed, so it sends all
-        ("", "", [None, None]),  # nothing tells versions apart
+        ("", "", [None, None]),  # nothing distinguishes versions
         ('W/"v1"', 'W/"v1"', [None, None]),
     ],
 )
-def test_an_interrupted_download_goes_on_only_where_that_is_safe(server, tmp_path: Path, mark, later, ranges):
+def test_an_interrupted_download_is_resumed_only_if_that_is_safe(server, tmp_path: Path, mark, later, ranges):
     handler, url = server
     path = tmp_path / "file"
     handler.mark, handler.stop_after = mark, 40
-    with pytest.raises(UserError, match="the same command goes on"):
+    with pytest.raises(UserError, match="check the network, then repeat to resume"):
         fetch(url, path)
     assert not path.exists()
     handler.mark, handler.stop_after = later, None
@@ -122,7 +122,7 @@ def test_an_interrupted_download_goes_on_only_where_that_is_safe(server, tmp_pat
     assert names(tmp_path) == ["file", "file.lock.json"]
 
 
-def test_a_whole_part_that_was_never_renamed_is_fetched_anew(server, tmp_path: Path):
+def test_a_complete_part_that_was_never_renamed_is_fetched_again(server, tmp_path: Path):
     handler, url = server
     (tmp_path / "file.part").write_bytes(CONTENT)
     (tmp_path / "file.part.lock.json").write_text(json.dumps({"etag": '"v1"'}))
@@ -131,9 +131,9 @@ def test_a_whole_part_that_was_never_renamed_is_fetched_anew(server, tmp_path: P
     assert (tmp_path / "file").read_bytes() == CONTENT
 
 
-def test_what_cannot_be_fetched_is_said_with_its_cure(server, tmp_path: Path):
+def test_what_cannot_be_fetched_is_an_error_that_says_what_to_do(server, tmp_path: Path):
     _, url = server
-    with pytest.raises(UserError, match=r"cannot be had \(404"):
+    with pytest.raises(UserError, match=r"cannot be downloaded \(404 "):
         fetch(f"{url}s", tmp_path / "file")
     with pytest.raises(UserError, match="check the network"):
         fetch("http://127.0.0.1:9/file", tmp_path / "new" / "file")
@@ -142,15 +142,15 @@ def test_what_cannot_be_fetched_is_said_with_its_cure(server, tmp_path: Path):
     with pytest.raises(UserError, match="was not fetched: move it away"):
         fetch(url, tmp_path / "mine")
     (tmp_path / "bad.lock.json").write_text("[")
-    with pytest.raises(UserError, match="bad.lock.json cannot be read"):
+    with pytest.raises(UserError, match="bad.lock.json is not a JSON object"):
         fetch(url, tmp_path / "bad")
 
 
-def test_the_file_is_named_where_there_are_several():
+def test_one_of_several_files_must_be_named():
     assert choose("x", {"a": "http://a"}, None) == ("a", "http://a")
     with pytest.raises(UserError, match="no address"):
         choose("musique", DATASETS["musique"].files, None)
-    with pytest.raises(UserError, match=r"--file \(NQ-open.train.jsonl, NQ-open.dev.jsonl\)"):
+    with pytest.raises(UserError, match=r"name one \(NQ-open.train.jsonl, NQ-open.dev.jsonl\)"):
         choose("nq_open", DATASETS["nq_open"].files, None)
     with pytest.raises(UserError, match="Unknown file of nq_open 'x'"):
         choose("nq_open", DATASETS["nq_open"].files, "x")

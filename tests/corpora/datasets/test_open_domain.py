@@ -105,9 +105,12 @@ def test_big_bench_states_the_answer_as_scores_inside_one_object(tmp_path: Path,
     [
         ('{"examples": [{"input": "x"', "record 1: not JSON"),
         ('{"examples": [{"input": "x?", "target_scores": {"Yes": 1}}', "record 2: .*the end of the file"),
-        ('{"examples": [{"input": "x?", "target_scores": {"Yes": 1}}]', "ends before the closing '}'"),
-        ('{"examples": []}', "holds no record"),
-        ('{"n" 1, "examples": [{}]}', "no colon after 'n'"),
+        (
+            '{"examples": [{"input": "x?", "target_scores": {"Yes": 1}}]',
+            r"record 2: not JSON \(it does not close before the end",
+        ),
+        ('{"examples": []}', "contains no record"),
+        ('{"n" 1, "examples": [{}]}', "record 1: not JSON .*must be separated by a colon"),
     ],
 )
 def test_a_damaged_object_is_refused(tmp_path: Path, text, why):
@@ -163,7 +166,7 @@ def test_web_questions_reads_the_lisp_list(tmp_path: Path):
     target = r'(list (description "Ansa \"Sail\" Merrow") (description Marl) (description "The (old) Mill"))'
     (question,) = questions(tmp_path, "web_questions", [{"utterance": "who?", "targetValue": target, "url": "u"}])
     assert question.answers == ['Ansa "Sail" Merrow', "Marl", "The (old) Mill"]
-    with pytest.raises(UserError, match="targetValue cannot be read"):
+    with pytest.raises(UserError, match="targetValue cannot be parsed"):
         questions(
             tmp_path, "web_questions", [{"utterance": "?", "targetValue": "(list (description )"}], overwrite=True
         )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from corpora.datasets.checksums import PINNED
+from corpora.datasets.checksums import CHECKSUMS
 from corpora.datasets.convert import Converted, convert, pool
 from corpora.datasets.subsets import take
 from corpora.passages import read_passages
@@ -46,11 +46,11 @@ def test_all_questions_and_paragraphs_arrive_and_all_gold_is_there(all_converted
         assert result.counts.get(name, 0) == 0
 
 
-@pytest.mark.parametrize("file", PINNED)
-def test_every_pinned_file_has_its_hash_and_converts_whole(shared_data: Path, tmp_path: Path, file: str):
-    expected = PINNED[file]
+@pytest.mark.parametrize("file", CHECKSUMS)
+def test_every_known_file_has_its_checksum_and_converts_completely(shared_data: Path, tmp_path: Path, file: str):
+    expected = CHECKSUMS[file]
     result = convert(expected.dataset, shared_data / file, tmp_path / "out")
-    assert result.pinned == file
+    assert result.known_file == file
     assert result.counts.get("questions", 0) == expected.questions
     assert result.counts.get("passages", 0) == expected.passages
     if result.questions_path is not None:
@@ -59,19 +59,19 @@ def test_every_pinned_file_has_its_hash_and_converts_whole(shared_data: Path, tm
         assert all(question.answers for question in questions)
 
 
-def test_a_file_with_one_byte_changed_is_no_pinned_file(shared_data: Path, tmp_path: Path):
+def test_a_file_with_one_byte_changed_is_no_known_file(shared_data: Path, tmp_path: Path):
     content = (shared_data / "mintaka" / "mintaka_sample_7.json").read_bytes()
     (tmp_path / "x.json").write_bytes(content.replace(b"9ace9041", b"9ace9042"))
-    assert convert("mintaka", tmp_path / "x.json", tmp_path / "out").pinned is None
+    assert convert("mintaka", tmp_path / "x.json", tmp_path / "out").known_file is None
 
 
 def converted_questions(shared_data: Path, out: Path, file: str) -> list[Question]:
-    path = convert(PINNED[file].dataset, shared_data / file, out).questions_path
+    path = convert(CHECKSUMS[file].dataset, shared_data / file, out).questions_path
     assert path is not None
     return read_questions(path)
 
 
-def test_strategyqas_gold_stands_in_its_paragraphs(shared_data: Path, tmp_path: Path):
+def test_strategyqas_gold_is_in_its_paragraphs(shared_data: Path, tmp_path: Path):
     questions = converted_questions(shared_data, tmp_path / "q", "strategyqa/strategyqa_dev_100.json")
     corpus = convert("strategyqa", shared_data / "strategyqa" / "paragraphs_998.jsonl", tmp_path / "p").passages_path
     assert corpus is not None
@@ -83,7 +83,7 @@ def test_strategyqas_gold_stands_in_its_paragraphs(shared_data: Path, tmp_path: 
     assert {answer for question in questions for answer in question.answers} == {"yes", "no"}
 
 
-def test_most_of_qeds_answers_stand_word_by_word_in_their_sentences(shared_data: Path, tmp_path: Path):
+def test_most_of_qeds_answers_are_verbatim_in_their_sentences(shared_data: Path, tmp_path: Path):
     result = convert("nq_open", shared_data / "nq_open" / "qed_dev_1355.jsonl", tmp_path / "out")
     assert result.questions_path is not None
     assert result.passages_path is not None

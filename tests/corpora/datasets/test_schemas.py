@@ -124,7 +124,7 @@ def test_ircot_answers_are_spans_numbers_or_dates(tmp_path: Path, objects, answe
     assert question.answers == answers
 
 
-def test_gold_that_does_not_hold_is_counted_never_lost_in_silence(tmp_path: Path):
+def test_invalid_gold_is_counted_never_dropped_silently(tmp_path: Path):
     facts = [["Ossa", 9], ["Nowhere", 0], ["Nowhere", 1], ["Lake Marn", 0], ["Lake Marn", 0]]
     result = converted(tmp_path, "hotpotqa", {**HOTPOT, "supporting_facts": facts})
     (question,), passages = read(result)
@@ -187,7 +187,7 @@ def test_wikimultihop_accepts_the_official_aliases(tmp_path: Path):
     assert question.answers == ["Veld", "Veldt", "Veldish"]
 
 
-def test_musique_resolves_references_and_tells_equal_titles_apart(tmp_path: Path):
+def test_musique_resolves_references_and_distinguishes_equal_titles(tmp_path: Path):
     (question,), passages = read(converted(tmp_path, "musique", MUSIQUE))
     first, second = question.sub_questions
     assert (second.question, second.answer) == ("In which country is Lake Marn? (the #9 hit)", "Veld")

@@ -1,4 +1,4 @@
-"""Named subsets: the same questions on every machine, and refusals where there are too few."""
+"""Named subsets: the same questions on every machine, and errors if there are too few."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_draw_depends_on_ids_alone_and_the_smaller_is_part_of_the_larger():
     assert len(set(drawn)) == 500
 
 
-def test_halluqas_knowledge_is_told_by_its_type():
+def test_halluqas_knowledge_is_selected_by_its_type():
     questions = [Question(id=kind, question="?", type=kind) for kind in ("Misleading", "Knowledge")]
     assert [question.id for question in take("halluqa-knowledge", questions)] == ["Knowledge"]
 

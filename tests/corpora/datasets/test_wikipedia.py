@@ -60,7 +60,7 @@ def test_dpr_passages_keep_their_ids_and_their_quotation_marks(tmp_path: Path, p
         (HEADER + '1\ta\tA\n2\t"open\tB\n3\tc\tC\n', "line 3: a quotation mark is opened"),
         (HEADER + "1\ta\tA\n\n2\t\t\n", "line 4: .*'title' and 'text' are both empty"),
         ("id\ttext\n1\ta\n", "line 2 has the keys id, text: no shape of psgs_w100"),
-        (HEADER, "holds no record"),
+        (HEADER, "contains no record"),
     ],
 )
 def test_a_bad_row_is_reported_with_its_line(tmp_path: Path, content, why):
@@ -72,7 +72,7 @@ def test_a_bad_row_is_reported_with_its_line(tmp_path: Path, content, why):
 
 def test_an_open_quotation_mark_in_a_csv_and_other_bytes_are_refused(tmp_path: Path):
     (tmp_path / "p.csv").write_text('id,text,title\n1,"open,A\n')
-    with pytest.raises(UserError, match="line 2: no row of a table"):
+    with pytest.raises(UserError, match="line 2: not a row of a table"):
         passages_of(tmp_path, "psgs_w100", tmp_path / "p.csv")
     (tmp_path / "p.tsv").write_bytes(HEADER.encode() + b"1\t\xff\tA\n")
     with pytest.raises(UserError, match="line 2: not UTF-8"):
@@ -103,7 +103,7 @@ def test_a_damaged_or_foreign_archive_is_refused(tmp_path: Path):
     (tmp_path / "cut.tar.bz2").write_bytes(source.read_bytes()[:-2000])
     with pytest.raises(UserError, match="cut.tar.bz2"):
         passages_of(tmp_path, "hotpotqa_abstracts", tmp_path / "cut.tar.bz2")
-    with pytest.raises(UserError, match=r"holds no wiki_\*.bz2"):
+    with pytest.raises(UserError, match=r"contains no wiki_\*.bz2"):
         passages_of(tmp_path, "hotpotqa_abstracts", archive(tmp_path / "other.tar.bz2", {"a.txt": []}))
     with pytest.raises(UserError, match="AA/wiki_00.bz2, line 2: a JSON list"):
         bad = archive(tmp_path / "bad.tar.bz2", {"AA/wiki_00.bz2": [abstract(1), []]})
@@ -111,7 +111,7 @@ def test_a_damaged_or_foreign_archive_is_refused(tmp_path: Path):
     (tmp_path / "x.json.bz2").write_bytes(b"no bzip2")
     with pytest.raises(UserError, match="cannot be decompressed"):
         passages_of(tmp_path, "plain", tmp_path / "x.json.bz2")
-    with pytest.raises(UserError, match="is packed: unpack it"):
+    with pytest.raises(UserError, match="is a ZIP archive: unpack it"):
         convert("strategyqa", tmp_path / "x.zip", tmp_path / "out")
 
 

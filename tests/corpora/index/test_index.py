@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from corpora.index import build
+from corpora.index.build import build_index
 from corpora.index.manifest import exclusive
-from corpora.index.open import build_index, open_index
+from corpora.index.open import open_index
 from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.settings import make_settings
 from signatures.common.errors import UserError
@@ -37,12 +38,10 @@ def test_letters_of_any_script_come_back_as_they_were(tmp_path):
     assert [passage.model_dump(exclude={"score"}) for passage in found] == lines
 
 
-def test_an_index_of_another_corpus_is_refused_with_the_cure(
-    tmp_path, hybrid_folder, corpus, make_corpus, fake_embedder
-):
+def test_an_index_of_another_corpus_is_refused(tmp_path, hybrid_folder, corpus, make_corpus, fake_embedder):
     open_index(hybrid_folder, corpus, embedder=fake_embedder)
     other = make_corpus(tmp_path / "other.jsonl", seed=1)
-    with pytest.raises(UserError, match=r"another corpus.*rebuild with .*--overwrite"):
+    with pytest.raises(UserError, match=r"another corpus.*rebuild it with overwrite"):
         open_index(hybrid_folder, other, embedder=fake_embedder)
 
 
@@ -70,7 +69,7 @@ def test_a_broken_index_json_is_one_line(tmp_path, content):
 
 
 def test_no_index_and_unknown_names_are_named(tmp_path, corpus, hybrid_folder, fake_embedder):
-    with pytest.raises(UserError, match="holds no index"):
+    with pytest.raises(UserError, match="contains no index"):
         open_index(tmp_path / "nothing")
     with pytest.raises(UserError, match="Unknown retriever 'bm52'.*bm25, bm25s, dense, hybrid"):
         build_index(corpus, tmp_path / "i", retriever="bm52")
@@ -78,15 +77,15 @@ def test_no_index_and_unknown_names_are_named(tmp_path, corpus, hybrid_folder, f
         open_index(hybrid_folder, retriever="bm25s", embedder=fake_embedder)
     with pytest.raises(UserError, match="k1 is fixed"):
         open_index(hybrid_folder, embedder=fake_embedder, k1=2)
-    with pytest.raises(UserError, match="give one of them"):
+    with pytest.raises(UserError, match="choose one"):
         build_index(corpus, tmp_path / "i", resume=True, overwrite=True)
 
 
-def test_existing_folders_are_never_touched_unasked(tmp_path, corpus, make_corpus):
+def test_existing_folders_are_changed_only_with_overwrite(tmp_path, corpus, make_corpus):
     folder = tmp_path / "i"
     build_index(corpus, folder, retriever="bm25")
     before = (folder / "index.json").read_bytes()
-    with pytest.raises(UserError, match="already holds an index.*--overwrite"):
+    with pytest.raises(UserError, match="already contains an index.*set overwrite"):
         build_index(corpus, folder, retriever="bm25")
     other = make_corpus(tmp_path / "other.jsonl", seed=1)
     with pytest.raises(UserError, match="another corpus hash"):
@@ -107,7 +106,7 @@ def test_overwrite_deletes_an_index_and_nothing_else(tmp_path, corpus):
     foreign.mkdir()
     (foreign / "thesis.txt").write_text("mine")
     for overwrite in (False, True):
-        with pytest.raises(UserError, match="is not empty and holds no index"):
+        with pytest.raises(UserError, match="is not empty and contains no index"):
             build_index(corpus, foreign, retriever="bm25", overwrite=overwrite)
     assert (foreign / "thesis.txt").exists()
     with pytest.raises(UserError, match="is a file"):
@@ -129,7 +128,7 @@ def test_a_resumed_build_keeps_its_settings(tmp_path, corpus):
         build_index(corpus, folder, retriever="bm25", resume=True, settings=make_settings(title_boost=2))
 
 
-def test_two_builds_in_one_folder_are_kept_apart(tmp_path, corpus):
+def test_two_builds_in_one_folder_exclude_each_other(tmp_path, corpus):
     with exclusive(tmp_path / "i"), pytest.raises(UserError, match="being built by another process"):
         build_index(corpus, tmp_path / "i", retriever="bm25")
 
@@ -147,7 +146,7 @@ def test_an_unusable_corpus_leaves_no_index(tmp_path, lines, message):
         open_index(tmp_path / "i")
 
 
-def test_after_a_refused_corpus_the_same_command_works_once_it_is_mended(tmp_path):
+def test_after_a_refused_corpus_the_same_command_works_once_it_is_fixed(tmp_path):
     path = tmp_path / "passages.jsonl"
     path.write_text('{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n')
     with pytest.raises(UserError):
@@ -157,17 +156,17 @@ def test_after_a_refused_corpus_the_same_command_works_once_it_is_mended(tmp_pat
     assert build_index(path, tmp_path / "i", retriever="bm25").passages == 2
 
 
-def test_a_refused_folder_and_a_finished_index_hold_no_lock(tmp_path, corpus):
+def test_a_refused_folder_and_a_complete_index_contain_no_lock(tmp_path, corpus):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("mine")
-    with pytest.raises(UserError, match="holds no index"):
+    with pytest.raises(UserError, match="contains no index"):
         build_index(corpus, tmp_path / "mine", retriever="bm25")
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
     build_index(corpus, tmp_path / "i", retriever="bm25")
     assert not (tmp_path / "i" / "build.lock").exists()
 
 
-def test_killed_while_it_overwrites_a_folder_is_still_ours_and_begun_anew(tmp_path, corpus, monkeypatch):
+def test_killed_while_overwriting_a_folder_is_still_ours_and_restarted(tmp_path, corpus, monkeypatch):
     folder = tmp_path / "i"
     build_index(corpus, folder, retriever="bm25")
 
@@ -178,7 +177,7 @@ def test_killed_while_it_overwrites_a_folder_is_still_ours_and_begun_anew(tmp_pa
         patch.setattr("corpora.index.manifest.shutil.rmtree", killed)
         with pytest.raises(KeyboardInterrupt):
             build_index(corpus, folder, retriever="bm25", overwrite=True)
-    with pytest.raises(UserError, match="begin anew with --overwrite"):
+    with pytest.raises(UserError, match="set overwrite to restart"):
         build_index(corpus, folder, retriever="bm25", resume=True)
     assert build_index(corpus, folder, retriever="bm25", overwrite=True).passages
 
@@ -188,7 +187,7 @@ import os, signal, sys
 sys.path[:0] = [{root!r}, {tests!r}]
 import conftest
 from corpora.index import build
-from corpora.index.open import build_index
+from corpora.index.build import build_index
 from corpora.retrievers.embedder import Embedder
 
 build.SHARD, build._STEP = 10, 5
@@ -219,9 +218,9 @@ def run_build(tmp_path: Path, corpus: Path, *, fatal: int, resume: bool) -> subp
 
 def test_after_kill_minus_nine_resume_finishes_without_embedding_again(tmp_path, corpus, fake_embedder, hybrid_folder):
     assert run_build(tmp_path, corpus, fatal=35, resume=False).returncode == -signal.SIGKILL
-    with pytest.raises(UserError, match=r"unfinished index.*--resume"):
+    with pytest.raises(UserError, match=r"unfinished index: build it again with resume"):
         open_index(tmp_path / "i", embedder=fake_embedder)
-    with pytest.raises(UserError, match=r"unfinished index.*--resume"):
+    with pytest.raises(UserError, match=r"unfinished index: set resume"):
         build_index(corpus, tmp_path / "i", embedder=fake_embedder)
     finished = run_build(tmp_path, corpus, fatal=0, resume=True)
     assert finished.returncode == 0, finished.stderr.decode()
@@ -240,8 +239,8 @@ def test_a_full_disk_leaves_no_index_and_resume_finishes(tmp_path, corpus, fake_
 
     folder = tmp_path / "i"
     with monkeypatch.context() as patch:
-        patch.setattr(f"corpora.index.open.{step}", full)
-        with pytest.raises(UserError, match="disk is full.*--resume"):
+        patch.setattr(f"corpora.index.build.{step}", full)
+        with pytest.raises(UserError, match="disk is full.*with resume"):
             build_index(corpus, folder, embedder=fake_embedder)
     with pytest.raises(UserError, match="unfinished"):
         open_index(folder, embedder=fake_embedder)
@@ -253,7 +252,7 @@ LIMITED = """
 import resource, signal, sys
 sys.path[:0] = [{root!r}, {tests!r}]
 import conftest
-from corpora.index.open import build_index
+from corpora.index.build import build_index
 from corpora.retrievers.embedder import Embedder
 from signatures.common.errors import UserError
 

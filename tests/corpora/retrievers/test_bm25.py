@@ -3,7 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from corpora.index.open import build_index, open_index
+from corpora.index.build import build_index
+from corpora.index.open import open_index
 from corpora.retrievers.bm25 import Bm25Engine, build_bm25, query_stems
 from corpora.retrievers.bm25s_reference import Bm25sEngine, build_bm25s
 from corpora.retrievers.settings import make_settings
@@ -107,7 +108,7 @@ def test_queries_without_a_known_word_find_nothing(tmp_path, corpus, name):
 
 
 @pytest.mark.parametrize("name", ["bm25", "bm25s"])
-def test_equal_scores_stand_in_corpus_order_even_at_the_cut(tmp_path, name):
+def test_equal_scores_are_in_corpus_order_even_at_the_cut(tmp_path, name):
     path = tmp_path / "passages.jsonl"
     path.write_text("".join(json.dumps({"id": f"p{n}", "text": "the same words"}) + "\n" for n in range(100)))
     build_index(path, tmp_path / name, retriever=name)

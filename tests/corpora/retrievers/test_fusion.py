@@ -52,7 +52,7 @@ def test_a_candidate_better_in_both_parts_is_never_behind(candidates, weight, pl
     assert (fused[mine] >= fused[below] - 1e-12).all()
 
 
-def test_the_formula_by_hand():
+def test_the_formula_on_a_worked_example():
     fused = fuse_scores(np.array([4.0, 2.0, 0.0]), np.array([0.0, 0.5, 1.0]), 0.7)
     np.testing.assert_allclose(fused, [0.3 + 0.35, 0.15 + 0.525, 0.7])
 

@@ -13,7 +13,7 @@ def own_cache(tmp_path, monkeypatch):
 @pytest.fixture(scope="session")
 def world(tmp_path_factory) -> Path:
     """Return a folder with a small simulated world and its index."""
-    from corpora.index.open import build_index
+    from corpora.index.build import build_index
     from experiments.world.generate import generate
 
     folder = tmp_path_factory.mktemp("world")

@@ -23,7 +23,7 @@ def test_data_sets_are_listed_converted_and_pooled(verihop, tmp_path):
     code, out, _ = verihop("data", "pool", tmp_path / "a" / "passages.jsonl", "--out", tmp_path / "p.jsonl", "--json")
     assert json.loads(out)["counts"]["written"] == 2
     code, _, err = verihop("data", "convert", "hotpotqa", tmp_path / "in.json", "--out", tmp_path / "a", "--quiet")
-    assert (code, "--overwrite" in err) == (2, True)
+    assert (code, "set overwrite" in err) == (2, True)
     code, out, _ = verihop(
         "data", "convert", "own", tmp_path / "in.json", "--out", tmp_path / "own", "--quiet", "--json"
     )

@@ -53,7 +53,7 @@ def test_a_program_that_retrieves_needs_an_index(verihop, world, tmp_path):
         ('{"id": "1", "question": "  "}', "questions.jsonl"),
         ('{"id": "1"}', "questions.jsonl"),
         ("", "no question"),
-        ('{"id": "1", "question": "x \\ud800 ?"}', "half a character"),
+        ('{"id": "1", "question": "x \\ud800 ?"}', "lone surrogate"),
     ],
 )
 def test_a_broken_question_file_is_told_with_file_and_line(line, message, verihop, world, tmp_path):
@@ -118,7 +118,7 @@ def test_an_edited_index_is_refused(verihop, world, tmp_path):
     path = tmp_path / "index" / "index.json"
     path.write_text(path.read_text().replace('"files": {', '"files": {}, "old": {'))
     code, _, err = verihop("ask", "Who?", "--program", "rag", *ROAD[:2], "--index", tmp_path / "index")
-    assert (code, "not as it was written" in err) == (2, True)
+    assert (code, "has changed since it was written" in err) == (2, True)
 
 
 def test_a_question_of_broken_bytes_is_one_line(verihop, world):

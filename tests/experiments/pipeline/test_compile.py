@@ -16,7 +16,7 @@ from optimizers.metrics.catalog import get_metric
 from programs.artifact import read_artifact
 from programs.lms.adapter import ChatForm
 from programs.lms.budget import Budget
-from programs.lms.connect import Connection, connect
+from programs.lms.connect import Connection, ModelTraits, connect
 from programs.lms.metered import metered_lm
 from programs.rag import RAG
 from signatures.common.errors import UserError
@@ -173,7 +173,9 @@ def test_an_artifact_of_an_lm_on_a_server_asks_for_the_address(make, tmp_path):
     make()
     path = tmp_path / "a" / "artifact.json"
     record = json.loads(path.read_text())
-    server = connect("Qwen/m", api_base="http://127.0.0.1:9/v1", probability_mode="samples", context_size=99)
+    server = connect(
+        "Qwen/m", api_base="http://127.0.0.1:9/v1", traits=ModelTraits(probability_mode="samples", context_size=99)
+    )
     record["lm"] = {"id": server.id, "model": server.lm.model, "adapter": "ChatForm", "probability_mode": "samples"}
     path.write_text(json.dumps(record))
     assert read_artifact(tmp_path / "a").lm

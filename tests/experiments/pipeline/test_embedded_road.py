@@ -3,7 +3,8 @@
 import json
 from pathlib import Path
 
-from corpora.index.open import build_index, open_index
+from corpora.index.build import build_index
+from corpora.index.open import open_index
 from corpora.questions import read_questions, select
 from experiments.pipeline.evaluate import evaluate
 from experiments.runs.config import RunConfig

@@ -11,6 +11,7 @@ from experiments.pipeline import setup
 from experiments.pipeline.setup import open_judge, open_lm
 from experiments.runs.config import LMConfig
 from programs.lms.budget import Budget
+from programs.lms.connect import ModelTraits
 from signatures.common.errors import UserError
 
 SETTINGS = {
@@ -27,11 +28,13 @@ def test_what_is_set_reaches_the_lm_and_what_is_not_is_left_to_it(monkeypatch: p
     seen = {}
     monkeypatch.setattr("experiments.world.connect.connect_any", lambda lm, **settings: seen.update(settings))
     open_lm(LMConfig("m", **SETTINGS))
-    assert seen == {**SETTINGS, "budget": None}
+    traits = ModelTraits(context_size=SETTINGS["context_size"])
+    expected = {name: value for name, value in SETTINGS.items() if name != "context_size"}
+    assert seen == {**expected, "budget": None, "traits": traits}
     seen.clear()
     open_lm(LMConfig("m"), Budget(calls=3))
     assert seen.pop("budget").limits["calls"] == 3
-    assert seen == {"model_type": "chat"}
+    assert seen == {"model_type": "chat", "traits": ModelTraits()}
 
 
 @pytest.mark.parametrize(

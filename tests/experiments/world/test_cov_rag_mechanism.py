@@ -14,7 +14,8 @@ from typing import NamedTuple
 import dspy
 import pytest
 
-from corpora.index.open import build_index, open_index
+from corpora.index.build import build_index
+from corpora.index.open import open_index
 from corpora.questions import read_questions
 from experiments.analysis.statistics import Mean, Paired, mean_of, paired
 from experiments.world.generate import generate

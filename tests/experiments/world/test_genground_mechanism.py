@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from corpora.index.open import build_index, open_index
+from corpora.index.build import build_index
+from corpora.index.open import open_index
 from corpora.passages import read_passages
 from corpora.questions import Question, read_questions
 from experiments.analysis.statistics import paired

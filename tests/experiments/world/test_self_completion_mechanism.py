@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from corpora.index.open import build_index, open_index
+from corpora.index.build import build_index
+from corpora.index.open import open_index
 from corpora.passages import read_passages
 from corpora.questions import Question, read_questions
 from experiments.analysis.statistics import mean_of, paired

@@ -3,7 +3,8 @@
 import dspy
 import pytest
 
-from corpora.index.open import build_index, open_index
+from corpora.index.build import build_index
+from corpora.index.open import open_index
 from experiments.world.dials import read_dials
 from experiments.world.generate import generate, records
 from experiments.world.grammar import parse_question

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from programs.lms.adapter import ChatForm, JsonForm
-from programs.lms.rendering import defuse, render_hops, render_passages, render_texts
+from programs.lms.rendering import escape, render_hops, render_passages, render_texts
 from programs.parts.meter import metered
 from programs.parts.predict import attempt
 from programs.parts.yesno import asks_yes_no
@@ -34,7 +34,7 @@ def test_a_hop_shows_question_answer_and_evidence_only():
     assert render_hops([hop]) == '1. Who? (evidence: "It is Ansa.") -> Ansa'
 
 
-def test_texts_stand_in_one_line_each_without_numbers():
+def test_each_text_is_one_line_without_a_number():
     assert render_texts(["One\n[1] passage?", "[[ ## answer ## ]] two"]) == "- One [1] passage?\n- [answer] two"
     assert render_texts([]) == "(none)"
 
@@ -43,8 +43,8 @@ def test_texts_stand_in_one_line_each_without_numbers():
 def test_no_text_can_pose_as_a_field_marker_or_a_chat_token(text):
     import re
 
-    assert not re.search(r"\[\[ ## (\w+) ## \]\]", defuse(text))
-    assert not re.search(r"<\|\S", defuse(text))
+    assert not re.search(r"\[\[ ## (\w+) ## \]\]", escape(text))
+    assert not re.search(r"<\|\S", escape(text))
 
 
 @pytest.mark.parametrize(
@@ -52,15 +52,15 @@ def test_no_text_can_pose_as_a_field_marker_or_a_chat_token(text):
     "<|im_start|> <|eot_id|> <｜User｜> <start_of_turn> <end_of_turn> <bos> <eos> [INST] [/INST] [inst] <s> </s> "
     "<<SYS>> <</SYS>> [SYSTEM_PROMPT] [/SYSTEM_PROMPT]".split(),
 )
-def test_tokens_of_widespread_chat_templates_are_defused_and_stay_legible(token):
-    text = defuse(f"Before {token} after")
+def test_tokens_of_widespread_chat_templates_are_escaped_and_stay_legible(token):
+    text = escape(f"Before {token} after")
     assert token not in text
     assert text.replace(" ", "") == f"Before{token}after"
 
 
 def test_brackets_in_plain_text_stay_as_they_are():
     text = "a < b, x <section> [1] [INSTEAD] <span> |x| 3 <4"
-    assert defuse(text) == text
+    assert escape(text) == text
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -93,7 +93,7 @@ def test_what_is_shared_comes_first(form, scripted):
     [("yes", True), ("Yes.", True), ("**No**", False), (" true", True), ("否", False), ("No, it does not", False)],
 )
 @pytest.mark.parametrize("form", FORMS)
-def test_a_lone_bool_is_asked_and_read_in_one_word(form, reply, value, scripted):
+def test_a_single_bool_is_one_word(form, reply, value, scripted):
     engine = scripted(lambda system, user: reply, form())
     assert asks_yes_no(Supported)
     assert dspy.Predict(Supported)(claim="c").supported is value
@@ -102,7 +102,7 @@ def test_a_lone_bool_is_asked_and_read_in_one_word(form, reply, value, scripted)
     assert engine.requests[0].config.response_format is None
 
 
-def test_an_unreadable_reply_is_counted_once_and_not_asked_again(scripted):
+def test_an_unparseable_reply_is_counted_once_and_not_retried(scripted):
     engine = scripted(lambda system, user: "perhaps")
     with metered() as meter:
         assert attempt(dspy.Predict(Supported), claim="c") is None

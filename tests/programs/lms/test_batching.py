@@ -1,4 +1,4 @@
-"""The worker decodes what it took and ends; what comes after is another worker's."""
+"""The worker decodes its queued jobs and stops; later jobs go to another worker."""
 
 import threading
 from types import SimpleNamespace
@@ -42,7 +42,7 @@ def open_gate() -> threading.Event:
     return gate
 
 
-def test_closing_ends_though_a_new_request_comes_while_one_is_in_flight(pipelines) -> None:
+def test_closing_returns_even_if_a_new_request_arrives_during_one_in_flight(pipelines) -> None:
     gate = threading.Event()
     first = Pipeline(gate)
     pipelines(first, Pipeline(open_gate()))
@@ -74,7 +74,7 @@ def test_a_worker_that_was_stopped_takes_nothing(pipelines) -> None:
     assert not worker.submit([Job("late", None)])
 
 
-def test_a_failure_reaches_who_waits_and_the_next_request_starts_over(pipelines) -> None:
+def test_a_failure_reaches_all_waiting_threads_and_the_next_request_starts_a_new_worker(pipelines) -> None:
     class Broken(Pipeline):
         def step(self) -> None:
             raise RuntimeError("out of memory")

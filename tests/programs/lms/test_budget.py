@@ -1,4 +1,4 @@
-"""Budgets hold, whatever the limits and however many threads."""
+"""Budgets are enforced for any limits and any number of threads."""
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
@@ -41,7 +41,7 @@ def test_a_call_that_is_refused_costs_nothing_and_the_finished_stay_booked() -> 
     assert budget.spent["tokens"] == 14
 
 
-def test_calls_in_flight_hold_their_tokens_until_they_report() -> None:
+def test_calls_in_flight_reserve_their_tokens_until_they_report() -> None:
     budget = Budget(tokens=100)
     with budget.reserve(tokens=60) as booking:
         assert not spend(budget, at_most=60, actual=1)
@@ -51,7 +51,7 @@ def test_calls_in_flight_hold_their_tokens_until_they_report() -> None:
 
 @settings(deadline=None, max_examples=20)
 @given(price=st.floats(0.01, 1.0), limit=st.floats(0.0, 5.0))
-def test_equal_prices_never_pass_the_limit_in_usd(price: float, limit: float) -> None:
+def test_equal_prices_never_exceed_the_limit_in_usd(price: float, limit: float) -> None:
     budget = Budget(usd=limit)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: spend(budget, at_most=1, actual=1, usd=price), range(20)))

@@ -1,4 +1,4 @@
-"""Replies come back from disk, and nothing else does."""
+"""Replies, and nothing else, are loaded from disk."""
 
 import os
 from pathlib import Path

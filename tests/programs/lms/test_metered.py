@@ -74,7 +74,7 @@ def test_copies_count_and_pay_together(echo) -> None:
     assert meter.calls == 2
 
 
-def test_rollouts_reach_the_engine_as_seeds_and_stay_apart_in_the_cache(echo) -> None:
+def test_rollouts_reach_the_engine_as_seeds_and_have_separate_cache_entries(echo) -> None:
     engine = echo()
     lm = metered_lm("echo/a@1", engine=engine, temperature=1.0)
     for rollout in (1, 2, 1):
@@ -109,7 +109,7 @@ def test_every_failed_attempt_is_counted(echo) -> None:
     assert meter.calls == len(engine.requests) == 4
 
 
-def test_a_budget_in_usd_holds_for_engines_that_say_they_are_free_and_refuses_the_rest(echo) -> None:
+def test_a_budget_in_usd_accepts_free_engines_and_refuses_unknown_prices(echo) -> None:
     engine = echo()
     lm = metered_lm("echo/a@1", engine=engine, cache=False, budget=Budget(usd=1.0))
     with pytest.raises(UserError, match="no price"):
@@ -144,14 +144,14 @@ def test_an_async_call_is_counted_too(echo) -> None:
 
 
 @pytest.mark.parametrize("form", [ChatForm, JsonForm])
-def test_an_async_call_counts_its_unreadable_reply_too(echo, form) -> None:
+def test_an_async_call_counts_its_unparseable_reply(echo, form) -> None:
     lm = metered_lm("echo/a@1", engine=echo("perhaps"), cache=False)
     with dspy.context(lm=lm, adapter=form()), metered() as meter, pytest.raises(AdapterParseError):
         asyncio.run(dspy.Predict("claim -> supported: bool").acall(claim="c"))
     assert meter.parse_failures == 1
 
 
-def test_an_lm_that_thinks_first_is_not_held_to_one_word(echo) -> None:
+def test_a_reasoning_model_is_not_limited_to_one_word(echo) -> None:
     engine = echo()
     lm = metered_lm("echo/a@1", engine=engine, cache=False)
     with dspy.context(lm=lm, adapter=ChatForm(short_replies=False)):

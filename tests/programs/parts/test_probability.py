@@ -4,7 +4,7 @@ import dspy
 import pytest
 
 from programs.lms.adapter import ChatForm
-from programs.lms.connect import connect
+from programs.lms.connect import ModelTraits, connect
 from programs.lms.metered import metered_lm
 from programs.parts.meter import metered
 from programs.parts.probability import probability
@@ -44,7 +44,7 @@ def test_logprobs_of_a_server_are_summed_over_spellings(server) -> None:
 
 
 def test_a_server_that_forgets_its_logprobs_is_a_failure_and_no_half(server) -> None:
-    connection = connect("m", api_base=server.base, probability_mode="logprobs")
+    connection = connect("m", api_base=server.base, traits=ModelTraits(probability_mode="logprobs"))
     server.top = None
     with connection.use(), metered() as meter:
         assert probability(dspy.Predict(Supported), claim="c") is None
@@ -52,7 +52,7 @@ def test_a_server_that_forgets_its_logprobs_is_a_failure_and_no_half(server) -> 
 
 
 def test_neither_yes_nor_no_is_a_failure(server) -> None:
-    connection = connect("m", api_base=server.base, probability_mode="logprobs")
+    connection = connect("m", api_base=server.base, traits=ModelTraits(probability_mode="logprobs"))
     server.text, server.top = "Perhaps", {"Perhaps": -0.1}
     with connection.use(), metered() as meter:
         assert probability(dspy.Predict(Supported), claim="c") is None

@@ -1,4 +1,7 @@
 import errno
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -6,7 +9,7 @@ from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, exclusive_lock, sha256_file, sha256_text
 
 
-def test_a_finished_block_leaves_the_whole_file(tmp_path):
+def test_a_finished_block_leaves_the_complete_file(tmp_path):
     with atomic_write(tmp_path / "deep" / "a.txt") as file:
         file.write("whole")
     assert (tmp_path / "deep" / "a.txt").read_text() == "whole"
@@ -32,14 +35,14 @@ def test_a_lock_keeps_others_out_and_leaves_no_file(tmp_path):
     assert not lock.exists()
 
 
-def test_a_lock_file_that_a_killed_process_left_holds_nobody_up(tmp_path):
+def test_a_lock_file_left_by_a_killed_process_does_not_block(tmp_path):
     (tmp_path / "lock").touch()
     with exclusive_lock(tmp_path / "lock", "busy"):
         pass
 
 
-def test_many_who_want_one_lock_get_it_one_at_a_time(tmp_path):
-    """The file is deleted and made anew all the time; never may two hold it, one by its name and one by its inode."""
+def test_concurrent_holders_of_a_lock_get_it_one_at_a_time(tmp_path):
+    """The file is deleted and recreated all the time; two must never hold it, one by its name and one by its inode."""
     from concurrent.futures import ThreadPoolExecutor
 
     inside, most = [], []
@@ -57,3 +60,27 @@ def test_many_who_want_one_lock_get_it_one_at_a_time(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
     assert max(most) == 1
+
+
+HOLDER = """
+import time
+from signatures.common.files import exclusive_lock
+
+with exclusive_lock({path!r}, "busy"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_the_lock_of_a_killed_process_is_released(tmp_path):
+    lock = tmp_path / "lock"
+    command = [sys.executable, "-c", HOLDER.format(path=str(lock))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(UserError, match="busy"), exclusive_lock(lock, "busy"):
+            pass
+        holder.kill()
+        holder.wait()
+        with exclusive_lock(lock, "busy"):
+            pass
+    assert not lock.exists()

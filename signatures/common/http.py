@@ -1,0 +1,35 @@
+"""The HTTP client of downloads and LM servers."""
+
+from typing import TYPE_CHECKING
+
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    import httpx
+
+
+def http_client(seconds: float) -> "httpx.Client":
+    """Return a client that uses the environment's proxies and the system's certificates; safe under threads.
+
+    Args:
+        seconds: How long to wait for a connection, and for each piece of a reply.
+
+    Raises:
+        UserError: The proxy settings cannot be used.
+    """
+    import ssl
+
+    import httpx  # imported late: it takes a tenth of a second
+
+    try:
+        return httpx.Client(
+            timeout=httpx.Timeout(seconds, pool=None),
+            limits=httpx.Limits(max_connections=None),
+            verify=ssl.create_default_context(),
+            follow_redirects=True,
+        )
+    except (ImportError, ValueError, httpx.InvalidURL) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(
+            f"The proxy settings cannot be used ({reason}): check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY."
+        ) from error
