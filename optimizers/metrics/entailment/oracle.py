@@ -8,6 +8,9 @@ from typing import Protocol, runtime_checkable
 from signatures.common.errors import UserNotice
 
 Pair = tuple[str, str]
+"""(premise, hypothesis)."""
+Entails = Callable[[str, str], bool]
+"""(premise, hypothesis) -> whether the premise entails the hypothesis."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +105,7 @@ def _whole(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def judge(oracle: EntailmentOracle, pairs: Sequence[Pair]) -> Callable[[str, str], bool]:
+def judge(oracle: EntailmentOracle, pairs: Sequence[Pair]) -> Entails:
     """Return a function that says whether a premise entails a hypothesis, for the given pairs, with one oracle call.
 
     Args:

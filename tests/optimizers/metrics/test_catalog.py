@@ -6,8 +6,6 @@ import pytest
 from optimizers.metrics.catalog import METRICS, get_metric, get_metrics
 from optimizers.metrics.cost import COSTS
 from optimizers.metrics.judge import judged_by
-from optimizers.metrics.revisions import REVISION_METRICS
-from optimizers.metrics.verification import VERIFICATION_METRICS
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
 from signatures.types import Hop, Passage
@@ -53,7 +51,8 @@ NEEDS_NO_GOLD = ("abstention", "uncited")
 NEEDS_A_NAME = ("answer_in_context@5", "answer_in_context@10")  # yes and no stand in every text
 NEEDS_TITLES = ("recall[title]@5", "recall[title]@10")
 NEEDS_HOPS = ("hop_hit@5",)
-NEEDS_VERIFICATIONS = (*VERIFICATION_METRICS, *REVISION_METRICS)
+VERIFICATIONS = ("judgement[", "form[", "references[", "revision[")
+NEEDS_VERIFICATIONS = tuple(name for name in METRICS if name.startswith(VERIFICATIONS))
 
 
 @pytest.mark.parametrize("name", [name for name in METRICS if name not in NEEDS_NO_GOLD])

@@ -126,5 +126,5 @@ def test_a_refused_prompt_loses_its_verdict_and_not_the_run(scripted) -> None:
 
 @pytest.mark.parametrize("name", [name for name, metric in METRICS.items() if metric.judged])
 def test_without_a_judge_the_cure_is_named(name: str) -> None:
-    with pytest.raises(UserError, match="--judge-lm"):
+    with pytest.raises(UserError, match="judged_by"):
         get_metric(name)(EXAMPLE, SAID)
