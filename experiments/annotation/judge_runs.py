@@ -18,7 +18,7 @@ from experiments.runs.files import SCHEMA, Json, Row, git_revision, read_rows
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
-    from optimizers.metrics.listwise_judge import Bout
+    from optimizers.metrics.listwise_judge import Comparison
     from signatures.types import Passage
 
 
@@ -118,10 +118,10 @@ def judge_runs(
 
     def work(id: str) -> Row:
         rows = shared[id]
-        verdict = judge(bout_of(rows, corpus))
+        verdict = judge(comparison_of(rows, corpus))
         revisions = {label: reviser(row, corpus) for label, row in rows.items() if reviser.verifies(row)}
-        unread = verdict.unread + sum(item.unread for item in revisions.values())
-        moved = verdict.moved + sum(item.moved for item in revisions.values())
+        unread = verdict.unparsed + sum(item.unparsed for item in revisions.values())
+        moved = verdict.clamped + sum(item.clamped for item in revisions.values())
         scores = {label: item.score for label, item in revisions.items()}
         return {"id": id, "scores": verdict.scores, "revisions": scores, "unread": unread, "moved": moved}
 
@@ -147,12 +147,12 @@ def judge_runs(
     return summarise_judgements(labels, judged, left_out)
 
 
-def bout_of(rows: Mapping[str, Row], corpus: "Mapping[str, Passage]") -> "Bout":
+def comparison_of(rows: Mapping[str, Row], corpus: "Mapping[str, Passage]") -> "Comparison":
     """Return the answers of several runs to one question, as the judge takes them."""
-    from optimizers.metrics.listwise_judge import Bout
+    from optimizers.metrics.listwise_judge import Comparison
 
     first = next(iter(rows.values()))
-    return Bout(
+    return Comparison(
         id=first["id"],
         question=first["question"],
         golds=first["answers"],

@@ -129,7 +129,7 @@ class KeyFactsBuilder(dspy.Module):
         return KeyFacts(steps, facts, max(0, len(found) - MOST))
 
     def max_calls(self) -> int:
-        """Return the most LM calls one question can take."""
+        """Return the maximum number of LM calls for one question."""
         return 2
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from experiments.benchmarks.entailment_pairs import SEED, Judged, read_judged, some
 from experiments.runs.provenance import portable, provenance
-from optimizers.metrics.entailment.calibrated import FEATURES, WEIGHTS, measure
+from optimizers.metrics.entailment.calibrated import FEATURES, WEIGHTS, measure_features
 from optimizers.metrics.entailment.logistic import Weights, fit
 from signatures.common.files import atomic_write
 from signatures.common.versions import installed_versions
@@ -27,7 +27,7 @@ FEWER = {"likelihood": 400}  # pairs, where each takes a pass of the LM
 
 def features_of(pairs: Sequence[Judged]) -> dict[str, NDArray[np.float64]]:
     """Return the features of pairs for every oracle but `FEWER`'s, each model running over them once."""
-    rows = measure("calibrated", [one.pair for one in pairs])
+    rows = measure_features("calibrated", [one.pair for one in pairs])
     columns = {name: [FEATURES["calibrated"].index(one) for one in FEATURES[name]] for name in SHARED}
     return {name: rows[:, chosen] for name, chosen in columns.items()}
 
@@ -51,7 +51,7 @@ def main() -> None:
     }
     for name, n in FEWER.items():
         chosen = some(half, n)
-        rows = measure(name, [one.pair for one in chosen])
+        rows = measure_features(name, [one.pair for one in chosen])
         oracles[name] = {**fit_on(name, rows, chosen).as_dict(), "pairs": len(chosen)}
     made = {
         "about": "Weights of the offline entailment oracles, fitted on half 0 of pairs that people judged.",

@@ -12,7 +12,7 @@ from experiments.benchmarks.entailment_figures import SETS, Values, auc_differen
 from experiments.benchmarks.entailment_fit import SHARED as OFFLINE
 from experiments.benchmarks.entailment_fit import features_of, fit_on
 from experiments.benchmarks.entailment_pairs import Judged, some
-from optimizers.metrics.entailment.calibrated import WeighedOracle
+from optimizers.metrics.entailment.calibrated import WeightedOracle
 
 PLAIN = "token containment"
 SEEDS = range(1, 21)
@@ -77,7 +77,7 @@ def transfer(fitted_on: Half, held_out: Half) -> dict[str, Any]:
 
 def offline_line(name: str, half: Half) -> dict[str, Any]:
     """Return the line of one of `OFFLINE`, from features already measured."""
-    oracle = WeighedOracle(name)
+    oracle = WeightedOracle(name)
     scores = oracle.weights(half.features[name])
     told = by_set(scores, oracle.threshold, half.pairs)
     return {"fingerprint": oracle.fingerprint, "threshold": oracle.threshold, **told}
@@ -85,7 +85,7 @@ def offline_line(name: str, half: Half) -> dict[str, Any]:
 
 def above_plain(half: Half) -> dict[str, Any]:
     """Return how far the calibrated oracle's AUC lies above plain containment's, on each data set and pooled."""
-    scores = WeighedOracle("calibrated").weights(half.features["calibrated"])
+    scores = WeightedOracle("calibrated").weights(half.features["calibrated"])
     plain = half.features["lexical"][:, 0]
     return {name: auc_difference(scores[rows], plain[rows], chosen) for name, rows, chosen in parts(half.pairs)}
 

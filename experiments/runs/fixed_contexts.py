@@ -11,7 +11,7 @@ from signatures.common.files import sha256_text
 if TYPE_CHECKING:
     from corpora.questions import Question
     from experiments.runs.files import Row
-    from optimizers.contexts import Given
+    from optimizers.contexts import FixedContext
     from signatures.types import Passage
 
 Knowledge = Literal["closed", "partial", "complete", "balanced"]
@@ -64,14 +64,14 @@ def choose_references(
     Raises:
         UserError: The kind is unknown, or no question can be asked so.
     """
-    from optimizers.contexts import balanced
+    from optimizers.contexts import balanced_contexts
 
     if knowledge not in KNOWLEDGE:
         raise unknown("kind of knowledge", knowledge, KNOWLEDGE)
     corpus = {passage.id: passage for passage in passages}
-    chosen: list[Given] = []
+    chosen: list[FixedContext] = []
     if knowledge == "balanced":
-        chosen = balanced(questions, corpus, n=n, seed=seed, spare=passages)
+        chosen = balanced_contexts(questions, corpus, n=n, seed=seed, spare=passages)
     else:
         chosen, first = _one_kind(questions, corpus, passages, knowledge, n, seed)
         if not chosen:
@@ -111,14 +111,14 @@ def _one_kind(
     knowledge: Any,
     n: int,
     seed: int,
-) -> "tuple[list[Given], UserError | None]":
+) -> "tuple[list[FixedContext], UserError | None]":
     """Return the questions with references of one kind, and why the first that has none has none."""
-    from optimizers.contexts import given_references
+    from optimizers.contexts import fixed_context
 
     chosen, first = [], None
     for question in questions:
         try:
-            chosen.append(given_references(question, corpus, condition=knowledge, n=n, seed=seed, spare=passages))
+            chosen.append(fixed_context(question, corpus, condition=knowledge, n=n, seed=seed, spare=passages))
         except UserError as error:
             first = first or error
     return chosen, first

@@ -55,7 +55,7 @@ def test_a_file_of_no_use_is_told_once_and_never_in_the_way(overlap, tmp_path, c
     else:
         path.write_bytes(content)
     oracle = CachedOracle(overlap, path)
-    with pytest.warns(UserWarning, match=r"cannot be kept in .*j\.sqlite"):
+    with pytest.warns(UserWarning, match=r"cannot be cached in .*j\.sqlite"):
         assert oracle(PAIRS) == [1.0, 0.0, 1.0, 0.0]
     assert oracle(PAIRS) == [1.0, 0.0, 1.0, 0.0]
     if content is not None:

@@ -65,7 +65,7 @@ def test_the_order_of_labels_is_read_from_the_config(tmp_path, tiny: str) -> Non
 def test_labels_that_do_not_say_which_is_which_are_refused(tmp_path) -> None:
     with pytest.raises(UserError, match="LABEL_0, LABEL_1"):
         entailed_label({0: "LABEL_0", 1: "LABEL_1"})
-    with pytest.raises(UserError, match="says which one is entailment"):
+    with pytest.raises(UserError, match="do not identify entailment"):
         CrossEncoderOracle(save_tiny(tmp_path, {0: "yes", 1: "no"}))(PAIRS)
     assert entailed_label({0: "not_entailment", 1: "entailment"}) == 1
     assert entailed_label({0: "LABEL_0"}) is None

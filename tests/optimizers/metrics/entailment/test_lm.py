@@ -29,7 +29,7 @@ def test_p_yes_per_pair_in_order_and_unreadable_replies_are_zero_and_counted(con
     oracle = LMOracle(connection)
     pairs = [("the sky is blue", "it is blue"), ("the sky is red", "it is blue"), ("fog", "it is blue"), ("", "x")]
     assert oracle([*pairs, pairs[0]]) == [1.0, 0.0, 0.0, 0.0, 1.0]
-    assert oracle.unread == 1
+    assert oracle.unparsed == 1
     assert "the sky is red" in "".join(connection.engine.prompts)
 
 
