@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.statistics import Mean, mean_of
-from experiments.annotation.review.answers import run_labels
+from experiments.annotation.review.answer_cards import run_labels
 from experiments.pipeline.map_rows import work_through
 from experiments.runs.config import Connected, describe_lm
 from experiments.runs.files import SCHEMA, Json, Row, git_revision, read_rows

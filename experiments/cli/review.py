@@ -10,8 +10,8 @@ from experiments.cli import options
 from experiments.cli.console import emit, next_step, note, say
 
 if TYPE_CHECKING:
-    from experiments.annotation.review.folder import Review
-    from experiments.annotation.review.session import Session
+    from experiments.annotation.review.review_folder import Review
+    from experiments.annotation.review.reviewer_session import Session
 
 review = typer.Typer(no_args_is_help=True, help="Judge key facts and answers; every decision is saved at once.")
 
@@ -63,7 +63,7 @@ def keyfacts(
     as_json: options.Json = False,
 ) -> None:
     """Accept, edit or reject key facts beside their references."""
-    from experiments.annotation.review.keyfacts import passages_beside, review_keyfacts
+    from experiments.annotation.review.keyfact_cards import passages_beside, review_keyfacts
 
     corpus = passages or passages_beside(questions)
     if corpus is None:
@@ -97,9 +97,9 @@ def answers(
     as_json: options.Json = False,
 ) -> None:
     """Rate the answers of runs on a scale of the papers, blind and in shuffled order."""
-    from experiments.annotation.review.answers import review_answers
-    from experiments.annotation.review.keyfacts import passages_beside
-    from experiments.annotation.review.scales import answer_scale
+    from experiments.annotation.review.answer_cards import review_answers
+    from experiments.annotation.review.keyfact_cards import passages_beside
+    from experiments.annotation.review.rating_scales import answer_scale
 
     corpus = passages or (passages_beside(questions) if questions else None)
     made = review_answers(
@@ -125,7 +125,7 @@ def resume(
     as_json: options.Json = False,
 ) -> None:
     """Go on with a review, as the same person or another; what is undecided comes first."""
-    from experiments.annotation.review.folder import read_review
+    from experiments.annotation.review.review_folder import read_review
 
     _sit(read_review(folder), reviewer, terminal=terminal, port=port, open_=open_, as_json=as_json)
 
@@ -145,9 +145,9 @@ def export(
     as_json: options.Json = False,
 ) -> None:
     """Write the questions with their reviewed key facts, or the ratings as CSV."""
-    from experiments.annotation.review.exchange import export_csv
-    from experiments.annotation.review.folder import read_review
-    from experiments.annotation.review.keyfacts import export_keyfacts
+    from experiments.annotation.review.csv_exchange import export_csv
+    from experiments.annotation.review.keyfact_export import export_keyfacts
+    from experiments.annotation.review.review_folder import read_review
 
     made = read_review(folder)
     if made.scale.name == "keyfacts" and not ratings:
@@ -172,8 +172,8 @@ def import_(
     as_json: options.Json = False,
 ) -> None:
     """Take ratings from a CSV file; lines that cannot be taken are reported, and the exit code is 2."""
-    from experiments.annotation.review.exchange import import_csv
-    from experiments.annotation.review.folder import read_review
+    from experiments.annotation.review.csv_exchange import import_csv
+    from experiments.annotation.review.review_folder import read_review
     from signatures.common.errors import UserError
 
     made = read_review(out)
@@ -200,18 +200,18 @@ def agreement(
     as_json: options.Json = False,
 ) -> None:
     """Print kappa between people, their ratings of each run, and how metrics go with them."""
-    from experiments.annotation.review.findings import findings
-    from experiments.annotation.review.folder import read_review
+    from experiments.annotation.review.results import review_results
+    from experiments.annotation.review.review_folder import read_review
 
-    found = findings(read_review(folder), run)
+    found = review_results(read_review(folder), run)
     if as_json:
         emit(found.as_dict())
         return
     from rich.console import Console
 
-    from experiments.annotation.review.tables import tables
+    from experiments.annotation.review.result_tables import result_tables
 
-    Console().print(tables(found))
+    Console().print(result_tables(found))
 
 
 def _sit(made: "Review", reviewer: str, *, terminal: bool, port: int, open_: bool, as_json: bool) -> None:
@@ -219,13 +219,13 @@ def _sit(made: "Review", reviewer: str, *, terminal: bool, port: int, open_: boo
     import shlex
 
     from experiments.annotation.review.decisions import DecisionLog
-    from experiments.annotation.review.folder import alone, reviewer_name
-    from experiments.annotation.review.session import Session
+    from experiments.annotation.review.review_folder import exclusive_access, reviewer_name
+    from experiments.annotation.review.reviewer_session import Session
 
     folder = made.folder
     for reason, count in made.description.left_out.items():
         note(f"Left out: {count} {reason}.")
-    with alone(folder), DecisionLog(folder) as log:
+    with exclusive_access(folder), DecisionLog(folder) as log:
         session = Session(made, log, reviewer_name(reviewer, log.ratings.reviewers()))
         try:
             if terminal:

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from experiments.annotation.review.cards import Card
-from experiments.annotation.review.scales import answer_scale
+from experiments.annotation.review.rating_scales import answer_scale
 from signatures.common.errors import UserError
 
 
@@ -32,7 +32,7 @@ def test_nothing_that_people_see_names_the_run(make_run, make_row, rate, sitting
 
 
 def test_the_order_is_shuffled_by_the_seed_alone(make_run, make_row, rate, tmp_path):
-    from experiments.annotation.review.answers import review_answers
+    from experiments.annotation.review.answer_cards import review_answers
 
     runs = [make_run(name, *(make_row(f"q{n}", "Vadley.", 1.0) for n in range(12))) for name in ("a", "b")]
 
@@ -75,7 +75,7 @@ def test_gold_passages_are_shown_before_those_cited(make_run, make_row, rate, qu
 
 def test_runs_that_cannot_be_rated_are_refused(make_run, make_row, rate, tmp_path):
     run = make_run("one", make_row("q1", "Vadley.", 1.0))
-    with pytest.raises(UserError, match="given twice"):
+    with pytest.raises(UserError, match="named twice"):
         rate([run, run], "helpful")
     with pytest.raises(UserError, match="holds no answers"):
         rate([run, tmp_path / "nowhere"], "helpful")

@@ -29,7 +29,7 @@ def test_a_third_is_asked_only_for_disagreements(stepwise, sitting):
     cy.decide(second, "0")
     dee = sitting(stepwise, "Dee")
     assert todo(dee) == [third]
-    with pytest.raises(UserError, match="Others have judged"):
+    with pytest.raises(UserError, match="Others have already judged"):
         dee.decide(first, "0")
 
 
@@ -50,7 +50,7 @@ def test_what_is_undecided_comes_first_and_own_decisions_can_be_changed(stepwise
     assert ann.mine(stepwise.cards[0].items[0]).value == "0"
     ann.decide(stepwise.cards[0].items[0].id, None)
     assert ann.progress().decided == 0
-    with pytest.raises(UserError, match="no decision to take back"):
+    with pytest.raises(UserError, match="no decision to undo"):
         ann.decide(stepwise.cards[0].items[0].id, None)
 
 
@@ -58,6 +58,18 @@ def test_what_cannot_be_decided_is_refused_and_nothing_written(stepwise, sitting
     ann = sitting(stepwise, "Ann")
     with pytest.raises(UserError, match="no item 'nope'"):
         ann.decide("nope", "1")
-    with pytest.raises(UserError, match="'accept' is no grade of 'stepwise'"):
+    with pytest.raises(UserError, match="'accept' is not a grade of 'stepwise'"):
         ann.decide(stepwise.cards[0].items[0].id, "accept")
     assert stepwise.ratings().reviewers() == []
+
+
+def test_an_edit_that_changes_nothing_is_an_acceptance_and_an_empty_one_is_refused(keyfacts, sitting):
+    session, item = sitting(keyfacts, "Ann"), keyfacts.cards[0].items[0]
+    assert session.decide(item.id, "edit", f" {item.text} ").value == "accept"
+    with pytest.raises(UserError, match="needs words"):
+        session.decide(item.id, "edit", " \n")
+    with pytest.raises(UserError, match="2,001"):
+        session.decide(item.id, "edit", "x" * 2001)
+    with pytest.raises(UserError, match="half a character"):
+        session.decide(item.id, "edit", "\ud83d")
+    assert session.mine(item).value == "accept"
