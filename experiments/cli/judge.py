@@ -54,7 +54,7 @@ def judge(
     if judgement.unread or judgement.moved:
         note(f"{judgement.unread} replies of the judge could not be read; {judgement.moved} scores lay outside 0 to 1.")
     say(f"Written: {out}")
-    if judgement.silent:
+    if judgement.all_unparsed:
         raise UserError(f"{lm} gave no verdict that could be read: it cannot judge. Name another LM with --lm.")
     next_step(f"verihop compare {' '.join(map(str, runs))}")
 

@@ -77,7 +77,7 @@ def test_runs_that_cannot_be_rated_are_refused(make_run, make_row, rate, tmp_pat
     run = make_run("one", make_row("q1", "Vadley.", 1.0))
     with pytest.raises(UserError, match="named twice"):
         rate([run, run], "helpful")
-    with pytest.raises(UserError, match="holds no answers"):
+    with pytest.raises(UserError, match="contains no answers"):
         rate([run, tmp_path / "nowhere"], "helpful")
     with pytest.raises(UserError, match="nothing to review"):
         rate([run, make_run("two", make_row("q2", "Vadley.", 1.0))], "helpful")
