@@ -124,9 +124,9 @@ class KeyFactsBuilder(dspy.Module):
         if not steps:
             return KeyFacts([], [])
         extracted = attempt(self.extracting, question=question, answer=answer, steps=steps)
-        found = [fact.strip() for fact in extracted.key_facts if fact.strip()] if extracted else []
-        facts = check_facts(_repeats_last(found)[:MOST], passages, self.entails, threshold=self.threshold)
-        return KeyFacts(steps, facts, max(0, len(found) - MOST))
+        candidates = [fact.strip() for fact in extracted.key_facts if fact.strip()] if extracted else []
+        facts = check_facts(_repeats_last(candidates)[:MOST], passages, self.entails, threshold=self.threshold)
+        return KeyFacts(steps, facts, max(0, len(candidates) - MOST))
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question."""

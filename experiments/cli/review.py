@@ -63,9 +63,9 @@ def keyfacts(
     as_json: options.Json = False,
 ) -> None:
     """Accept, edit or reject key facts beside their references."""
-    from experiments.annotation.review.keyfact_cards import passages_beside, review_keyfacts
+    from experiments.annotation.review.keyfact_cards import default_passages, review_keyfacts
 
-    corpus = passages or passages_beside(questions)
+    corpus = passages or default_passages(questions)
     if corpus is None:
         note(f"No references are shown: {questions.parent} has no passages.jsonl. Name the corpus with --passages.")
     made = review_keyfacts(questions, corpus, out, raters=raters, limit=limit)
@@ -98,10 +98,10 @@ def answers(
 ) -> None:
     """Rate the answers of runs on a scale of the papers, blind and in shuffled order."""
     from experiments.annotation.review.answer_cards import review_answers
-    from experiments.annotation.review.keyfact_cards import passages_beside
+    from experiments.annotation.review.keyfact_cards import default_passages
     from experiments.annotation.review.rating_scales import answer_scale
 
-    corpus = passages or (passages_beside(questions) if questions else None)
+    corpus = passages or (default_passages(questions) if questions else None)
     made = review_answers(
         runs,
         out,

@@ -87,22 +87,22 @@ def exact_match(prediction: str, golds: Sequence[str]) -> float | None:
     Raises:
         TypeError: `golds` is a str.
     """
-    said = normalize_answer(prediction)
-    return _best(lambda gold: float(said == normalize_answer(gold)), golds)
+    predicted = normalize_answer(prediction)
+    return _best(lambda gold: float(predicted == normalize_answer(gold)), golds)
 
 
-def _overlap(said: str, said_tokens: list[str], gold: str, definition: Definition) -> Overlap:
+def _overlap(predicted: str, predicted_tokens: list[str], gold: str, definition: Definition) -> Overlap:
     """Return the overlap of a normalised prediction (as text and as tokens) with one gold."""
-    meant = normalize_answer(gold)
-    if definition.yes_no_rule and said != meant and (said in _CLOSED or meant in _CLOSED):
+    expected = normalize_answer(gold)
+    if definition.yes_no_rule and predicted != expected and (predicted in _CLOSED or expected in _CLOSED):
         return _NOTHING
-    meant_tokens = meant.split()
-    if not said_tokens and not meant_tokens:
+    expected_tokens = expected.split()
+    if not predicted_tokens and not expected_tokens:
         return Overlap(*[definition.both_empty] * 3)
-    if not any(token in said_tokens for token in meant_tokens):  # true of most pairs
+    if not any(token in predicted_tokens for token in expected_tokens):  # true of most pairs
         return _NOTHING
-    shared = sum((Counter(said_tokens) & Counter(meant_tokens)).values())
-    precision, recall = shared / len(said_tokens), shared / len(meant_tokens)
+    shared = sum((Counter(predicted_tokens) & Counter(expected_tokens)).values())
+    precision, recall = shared / len(predicted_tokens), shared / len(expected_tokens)
     return Overlap(2 * precision * recall / (precision + recall), precision, recall)
 
 
@@ -117,9 +117,9 @@ def token_overlap(prediction: str, golds: Sequence[str], definition: Definition)
     Raises:
         TypeError: `golds` is a str.
     """
-    said = normalize_answer(prediction)
-    said_tokens = said.split()
-    overlaps = [_overlap(said, said_tokens, gold, definition) for gold in _golds(golds)]
+    predicted = normalize_answer(prediction)
+    predicted_tokens = predicted.split()
+    overlaps = [_overlap(predicted, predicted_tokens, gold, definition) for gold in _golds(golds)]
     return Overlap(*map(max, zip(*overlaps, strict=True))) if overlaps else None
 
 
@@ -147,8 +147,8 @@ def verdict_accuracy(prediction: str, golds: Sequence[str]) -> float | None:
     Raises:
         TypeError: `golds` is a str.
     """
-    meant = {normalize_answer(gold) for gold in _golds(golds)} & _VERDICTS
-    return float(yes_or_no(final_part(prediction)) in meant) if meant else None
+    expected = {normalize_answer(gold) for gold in _golds(golds)} & _VERDICTS
+    return float(yes_or_no(final_part(prediction)) in expected) if expected else None
 
 
 def _is_verdict(gold: str) -> bool:
@@ -162,7 +162,7 @@ def findable(golds: Sequence[str]) -> list[str]:
     """
     plain = [normalize_answer(gold) for gold in _golds(golds)]
     closed = _VERDICTS | _BOOLEANS if _VERDICTS & set(plain) else _VERDICTS
-    return [gold for gold, meant in zip(golds, plain, strict=True) if meant and meant not in closed]
+    return [gold for gold, expected in zip(golds, plain, strict=True) if expected and expected not in closed]
 
 
 def _covered(
@@ -182,17 +182,17 @@ def _covered(
         form: Normalisation used for containment; `normalised` if None.
     """
     plain = normalised(prediction)
-    said = plain if form is None else form(prediction)
+    predicted = plain if form is None else form(prediction)
 
     def score(gold: str) -> float:
-        meant = normalised(gold)
-        if not meant:
+        expected = normalised(gold)
+        if not expected:
             return float(not plain)
-        if meant in _VERDICTS:
-            return float(yes_or_no(prediction) == meant)
+        if expected in _VERDICTS:
+            return float(yes_or_no(prediction) == expected)
         if len(gold) < 10 and (word := normalize_answer(gold)) in _BOOLEANS and any(map(_is_verdict, golds)):
             return float(normalize_answer(prediction).split()[:1] == [word])
-        return float((meant if form is None else form(gold)) in said)
+        return float((expected if form is None else form(gold)) in predicted)
 
     return _best(score, golds)
 

@@ -39,15 +39,15 @@ class Statement:
 
 def statements(response: str) -> list[Statement]:
     """Return the sentences of a response with their marks; separate marks belong to the sentence before."""
-    found: list[Statement] = []
+    sentences: list[Statement] = []
     for sentence in split_sentences(response):
         text, marks = strip_citations(sentence), tuple(citation_numbers(sentence))
         if any(letter.isalnum() for letter in text):
-            found.append(Statement(text, marks))
-        elif marks and found:
-            last = found.pop()
-            found.append(Statement(last.text, tuple(dict.fromkeys((*last.marks, *marks)))))
-    return found
+            sentences.append(Statement(text, marks))
+        elif marks and sentences:
+            last = sentences.pop()
+            sentences.append(Statement(last.text, tuple(dict.fromkeys((*last.marks, *marks)))))
+    return sentences
 
 
 def references_of(prediction: Any) -> list[Passage]:

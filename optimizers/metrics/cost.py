@@ -39,10 +39,8 @@ COSTS = {
         "Prompt and completion tokens of the LM calls that the cache did not answer.",
         lambda row: float(row["prompt_tokens"] + row["completion_tokens"]),
     ),
-    "rounds": Cost(
-        "rounds", "LM calls in sequence: calls made side by side count once.", lambda row: float(row["rounds"])
-    ),
+    "rounds": Cost("rounds", "LM calls in sequence: parallel calls count once.", lambda row: float(row["rounds"])),
     "seconds": Cost(
-        "seconds", "Wall-clock seconds of one question while others ran beside it.", lambda row: float(row["seconds"])
+        "seconds", "Wall-clock seconds of one question, with others in parallel.", lambda row: float(row["seconds"])
     ),
 }

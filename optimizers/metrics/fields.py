@@ -8,14 +8,14 @@ from optimizers.metrics.aliases import accepted
 
 def answer_of(prediction: Any) -> str:
     """Return the short answer of a prediction, "" if it has none; every evaluator scores that as a wrong answer."""
-    said = getattr(prediction, "answer", None)
-    return "" if said is None else str(said)
+    answer = getattr(prediction, "answer", None)
+    return "" if answer is None else str(answer)
 
 
 def response_of(prediction: Any) -> str:
     """Return the long response of a prediction, its answer if there is none."""
-    said = getattr(prediction, "response", None)
-    return answer_of(prediction) if said is None else str(said)
+    response = getattr(prediction, "response", None)
+    return answer_of(prediction) if response is None else str(response)
 
 
 def question_of(example: Any) -> str:

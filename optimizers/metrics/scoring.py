@@ -1,4 +1,4 @@
-"""Scoring functions of an example and a prediction, as a `Metric` holds them, from functions of texts and ids."""
+"""Converts functions of texts and ids to functions of an example and a prediction, which a `Metric` contains."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,9 +46,9 @@ def token_overlap(part: str, definition: answer.Definition) -> Score:
 
 def verdict(example: Any, prediction: Any) -> float | None:
     """Score the yes or no of the short answer; record an answer without a verdict as a parse failure."""
-    said = answer_of(prediction)
-    value = answer.verdict_accuracy(said, golds_of(example))
-    if value is not None and said and answer.yes_or_no(answer.final_part(said)) is None:
+    text = answer_of(prediction)
+    value = answer.verdict_accuracy(text, golds_of(example))
+    if value is not None and text and answer.yes_or_no(answer.final_part(text)) is None:
         record(parse_failures=1)
     return value
 
@@ -75,17 +75,21 @@ def title_recall(k: int) -> Score:
 
 def annotator_recall(k: int) -> Score:
     """Score the best recall over the gold ids of each annotator among the first `k` passages read."""
-    return lambda example, said: retrieval.best_recall_at(read_ids_of(said), gold_alternatives_of(example), k)
+    return lambda example, prediction: retrieval.best_recall_at(
+        read_ids_of(prediction), gold_alternatives_of(example), k
+    )
 
 
 def hop_recall(k: int) -> Score:
     """Score the recall of gold ids among the first `k` passages of every hop."""
-    return lambda example, said: retrieval.recall_at(retrieval.first_of_each(hop_ids_of(said), k), gold_ids_of(example))
+    return lambda example, prediction: retrieval.recall_at(
+        retrieval.first_of_each(hop_ids_of(prediction), k), gold_ids_of(example)
+    )
 
 
 def hop_hit(k: int) -> Score:
     """Score the share of hops with a gold id among their first `k` passages."""
-    return lambda example, said: retrieval.hop_hits(hop_ids_of(said), gold_ids_of(example), k)
+    return lambda example, prediction: retrieval.hop_hits(hop_ids_of(prediction), gold_ids_of(example), k)
 
 
 def answer_in_context(k: int) -> Score:

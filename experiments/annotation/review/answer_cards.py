@@ -57,9 +57,9 @@ def _parts(scale: Scale, row: Row) -> list[tuple[str, list[tuple[str, str]]]]:
 
 def _references(row: Row, question: Question | None, passages: dict[str, PassageRecord]) -> list[Reference]:
     gold = gold_references(question, passages) if question else []
-    known = set(question.gold_ids) & passages.keys() if question else set()
+    shown = set(question.gold_ids) & passages.keys() if question else set()
     cited = [Passage.model_validate(passage) for passage in row.get("cited_passages") or []]
-    return [*gold, *(reference(passage, gold=False) for passage in cited if passage.id not in known)]
+    return [*gold, *(reference(passage, gold=False) for passage in cited if passage.id not in shown)]
 
 
 def _card(

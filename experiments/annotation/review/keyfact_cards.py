@@ -13,7 +13,7 @@ from signatures.common.files import sha256_file
 PASSAGES = "passages.jsonl"
 
 
-def passages_beside(questions: Path) -> Path | None:
+def default_passages(questions: Path) -> Path | None:
     """Return the corpus in the folder of a file of questions; None if there is none."""
     path = questions.parent / PASSAGES
     return path if path.exists() else None

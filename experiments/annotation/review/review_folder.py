@@ -170,7 +170,7 @@ def exclusive_access(folder: Path) -> Iterator[None]:
     """Lock a review's folder against other processes that write decisions.
 
     Raises:
-        UserError: Another process holds the lock.
+        UserError: The folder is locked by another process.
     """
     busy = f"Another process is reviewing in {folder}: end it first, or use a copy and import its ratings."
     with contextlib.ExitStack() as stack:

@@ -63,13 +63,13 @@ class CachedOracle:
 
     def _look_up(self, pairs: list[Pair]) -> list[float]:
         keys = [self._key(pair) for pair in pairs]
-        known = self._read(keys)
-        fresh = [(key, pair) for key, pair in zip(keys, pairs, strict=True) if key not in known]
+        probabilities = self._read(keys)
+        fresh = [(key, pair) for key, pair in zip(keys, pairs, strict=True) if key not in probabilities]
         if fresh:
             judged = dict(zip((key for key, _ in fresh), self.oracle([pair for _, pair in fresh]), strict=True))
             self._write(judged)
-            known |= judged
-        return [known[key] for key in keys]
+            probabilities |= judged
+        return [probabilities[key] for key in keys]
 
     def _key(self, pair: Pair) -> bytes:
         digest = hashlib.sha256()
@@ -78,16 +78,18 @@ class CachedOracle:
         return digest.digest()
 
     def _read(self, keys: list[bytes]) -> dict[bytes, float]:
-        known: dict[bytes, float] = {}
+        probabilities: dict[bytes, float] = {}
 
         def look_up(connection: sqlite3.Connection) -> None:
             for start in range(0, len(keys), _BATCH):
                 some = keys[start : start + _BATCH]
                 marks = ",".join("?" * len(some))
-                known.update(connection.execute(f"SELECT pair, value FROM judged WHERE pair IN ({marks})", some))
+                probabilities.update(
+                    connection.execute(f"SELECT pair, value FROM judged WHERE pair IN ({marks})", some)
+                )
 
         self._use(look_up)
-        return known
+        return probabilities
 
     def _write(self, judged: dict[bytes, float]) -> None:
         rows = list(judged.items())

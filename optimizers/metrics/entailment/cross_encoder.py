@@ -25,13 +25,13 @@ def entailed_label(labels: Mapping[int, str]) -> int | None:
     """
     if len(labels) == 1:
         return None
-    found = [number for number, label in labels.items() if str(label).strip().casefold() in _ENTAILED_LABELS]
-    if len(found) != 1:
+    entailed = [number for number, label in labels.items() if str(label).strip().casefold() in _ENTAILED_LABELS]
+    if len(entailed) != 1:
         raise UserError(
             f"The model's labels ({', '.join(map(str, labels.values()))}) do not identify entailment: choose a model "
             "whose config names it, or write id2label into its config.json."
         )
-    return int(found[0])
+    return int(entailed[0])
 
 
 class CrossEncoderOracle:

@@ -91,40 +91,40 @@ class EmbeddingFeatures:
                     premise, hypothesis = pairs[order[end]]
                     needed.update(dict.fromkeys([*pieces(premise), hypothesis]))
                     end += 1
-                known = self._encode(list(needed))
+                vectors = self._encode(list(needed))
                 for number in order[start:end]:
-                    rows[number] = self._row(pairs[number], known)
+                    rows[number] = self._row(pairs[number], vectors)
                 start = end
         return rows
 
-    def _row(self, pair: Pair, known: dict[str, Encoded]) -> tuple[float, float, float, float]:
-        said = known[pair[1]]
-        parts = [known[piece] for piece in pieces(pair[0])]
+    def _row(self, pair: Pair, vectors: dict[str, Encoded]) -> tuple[float, float, float, float]:
+        hypothesis = vectors[pair[1]]
+        parts = [vectors[piece] for piece in pieces(pair[0])]
         if not parts:
             return 0.0, 0.0, 0.0, 0.0
         sentences = np.stack([part.sentence for part in parts])
-        nearest = np.sort(sentences @ said.sentence)[::-1][:2]
-        covered = _covered(said.tokens, [part.tokens for part in parts])
-        covered = covered[said.content] if said.content.any() else covered
-        whole = float(_unit(sentences.mean(axis=0)) @ said.sentence)
-        return float(nearest.mean()), whole, float(covered.mean()), float(np.quantile(covered, 0.1))
+        nearest = np.sort(sentences @ hypothesis.sentence)[::-1][:2]
+        covered = _covered(hypothesis.tokens, [part.tokens for part in parts])
+        covered = covered[hypothesis.content] if hypothesis.content.any() else covered
+        premise_cosine = float(_unit(sentences.mean(axis=0)) @ hypothesis.sentence)
+        return float(nearest.mean()), premise_cosine, float(covered.mean()), float(np.quantile(covered, 0.1))
 
     def _encode(self, texts: list[str]) -> dict[str, Encoded]:
         """Return the vectors of the texts, encoding those that are not cached."""
-        found = {text: self._cache[text] for text in texts if text in self._cache}
-        fresh = sorted((text for text in texts if text not in found), key=len)
+        encoded_texts = {text: self._cache[text] for text in texts if text in self._cache}
+        fresh = sorted((text for text in texts if text not in encoded_texts), key=len)
         cut = 0
         for start in range(0, len(fresh), BATCH):
             batch = fresh[start : start + BATCH]
             encoded, longer = self._forward(batch)
-            found.update(zip(batch, encoded, strict=True))
+            encoded_texts.update(zip(batch, encoded, strict=True))
             cut += longer
         self.encoded += len(fresh)
         if fresh:
             warn_cut(cut, len(fresh), "closeness", self._load().max_seq_length)
         for text in texts:
-            self._keep(text, found[text])
-        return found
+            self._keep(text, encoded_texts[text])
+        return encoded_texts
 
     def _keep(self, text: str, encoded: Encoded) -> None:
         if text in self._cache:

@@ -42,9 +42,9 @@ def _stem(word: str) -> str:
 @functools.lru_cache(maxsize=2048)
 def _premise(text: str) -> tuple[frozenset[str], frozenset[str], frozenset[tuple[str, str]]]:
     """Return words, stems of content words, and pairs of adjacent stems."""
-    said = words(text)
-    stems = [_stem(word) for word in said if word not in FUNCTION_WORDS]
-    return frozenset(said), frozenset(stems), frozenset(itertools.pairwise(stems))
+    text_words = words(text)
+    stems = [_stem(word) for word in text_words if word not in FUNCTION_WORDS]
+    return frozenset(text_words), frozenset(stems), frozenset(itertools.pairwise(stems))
 
 
 def clear_caches() -> None:
@@ -53,8 +53,8 @@ def clear_caches() -> None:
     _stem.cache_clear()
 
 
-def _share(found: Sequence[bool], empty: float) -> float:
-    return sum(found) / len(found) if found else empty
+def _share(matches: Sequence[bool], empty: float) -> float:
+    return sum(matches) / len(matches) if matches else empty
 
 
 def _row(pair: Pair) -> tuple[float, float, float, float]:

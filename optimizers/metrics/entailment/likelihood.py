@@ -41,13 +41,13 @@ class LikelihoodFeatures:
         cut = 0
         with self._lock:
             for number, (premise, hypothesis) in enumerate(pairs):
-                read = self._tokens(premise)
-                cut += len(read) > LONGEST
-                said = self._tokens(" " + hypothesis.strip())
+                premise_tokens = self._tokens(premise)
+                cut += len(premise_tokens) > LONGEST
+                target = self._tokens(" " + hypothesis.strip())
                 if hypothesis not in alone:
-                    alone[hypothesis] = self._logprobs(self._tokens(f"<|im_start|>{LEAD}"), said)
-                told = np.concatenate([self._tokens("<|im_start|>"), read[:LONGEST], self._tokens(LEAD)])
-                after, before = self._logprobs(told, said), alone[hypothesis]
+                    alone[hypothesis] = self._logprobs(self._tokens(f"<|im_start|>{LEAD}"), target)
+                prompt = np.concatenate([self._tokens("<|im_start|>"), premise_tokens[:LONGEST], self._tokens(LEAD)])
+                after, before = self._logprobs(prompt, target), alone[hypothesis]
                 rare = before < RARE
                 surprise = min(float(before.sum()), -1e-9)
                 rows[number] = 1 - float(after.sum()) / surprise, float(after[rare].mean()) if rare.any() else 0.0

@@ -81,11 +81,11 @@ def fit(
     """
     from scipy.optimize import minimize
 
-    labels, of = np.asarray(entailed, dtype=float), np.asarray(groups)
+    labels, group_of = np.asarray(entailed, dtype=float), np.asarray(groups)
     share = np.zeros(len(labels))
     for group in sorted(set(groups)):
         for label in (0.0, 1.0):
-            members = (of == group) & (labels == label)
+            members = (group_of == group) & (labels == label)
             if not members.any():
                 raise ValueError(f"All pairs of {group!r} have one label: nothing can be fitted.")
             share[members] = 1 / members.sum()

@@ -81,8 +81,8 @@ class Seq2SeqOracle:
         with torch.inference_mode():
             mask = inputs["attention_mask"]
             encoded = model.get_encoder()(input_ids=inputs["input_ids"], attention_mask=mask)
-            said = [self._logprob(label, encoded, mask) for label in (YES, NO)]
-            return torch.softmax(torch.stack(said), dim=0)[0].tolist()
+            logprobs = [self._logprob(label, encoded, mask) for label in (YES, NO)]
+            return torch.softmax(torch.stack(logprobs), dim=0)[0].tolist()
 
     def _logprob(self, label: str, encoded: Any, mask: Any) -> Any:
         """Return the log-probability of a label for each encoded input, shape (batch,)."""

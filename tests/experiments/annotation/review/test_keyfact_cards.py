@@ -1,5 +1,5 @@
 from experiments.annotation.review.cards import segments
-from experiments.annotation.review.keyfact_cards import passages_beside, review_keyfacts
+from experiments.annotation.review.keyfact_cards import default_passages, review_keyfacts
 
 
 def test_facts_stand_beside_their_references_with_gold_sentences_marked(keyfacts):
@@ -21,8 +21,8 @@ def test_facts_stand_beside_their_references_with_gold_sentences_marked(keyfacts
 def test_passages_that_are_not_at_hand_are_counted(questions, tmp_path):
     review = review_keyfacts(questions, None, tmp_path / "bare")
     assert review.description.left_out["gold passages not in the corpus"] == 3
-    assert passages_beside(questions) == questions.parent / "passages.jsonl"
-    assert passages_beside(tmp_path / "none" / "questions.jsonl") is None
+    assert default_passages(questions) == questions.parent / "passages.jsonl"
+    assert default_passages(tmp_path / "none" / "questions.jsonl") is None
 
 
 def test_segments_join_to_the_text_whatever_is_marked():
