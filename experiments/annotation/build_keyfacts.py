@@ -16,6 +16,7 @@ from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from corpora.questions import Question
+    from experiments.annotation.keyfact_candidates import KeyFactsBuilder
     from optimizers.metrics.entailment.oracle import EntailmentOracle
     from signatures.types import Passage
 
@@ -79,7 +80,6 @@ def build_key_facts(
         KeyboardInterrupt: After Ctrl-C; all finished rows are kept.
     """
     from experiments.annotation.keyfact_candidates import KeyFactsBuilder
-    from programs.parts.meter import metered
 
     usable = [
         item for item in questions if item.answers and item.gold_ids and all(id in corpus for id in item.gold_ids)
@@ -87,21 +87,9 @@ def build_key_facts(
     if not usable:
         raise UserError("No question has an answer and its gold passages in the corpus: check the passages.")
     builder = KeyFactsBuilder(oracle, threshold=oracle.threshold)
-
-    def work(question: "Question") -> Row:
-        with metered() as meter:
-            facts = builder(question.question, [corpus[id] for id in question.gold_ids], question.answers[0])
-        return {
-            "id": question.id,
-            "steps": facts.steps,
-            "facts": [{**fact.as_dict(), "sound": fact.sound} for fact in facts.facts],
-            "surplus": facts.surplus,
-            **meter.counts(),
-        }
-
     rows = work_through(
         usable,
-        work,
+        lambda question: _row(builder, question, corpus),
         id_of=lambda question: question.id,
         description=_description(usable, connection, oracle),
         connection=connection,
@@ -111,6 +99,20 @@ def build_key_facts(
     )
     _write_benchmark(usable, {row["id"]: row for row in rows}, out / QUESTIONS, drop=drop)
     return _counts(rows, len(questions) - len(usable))
+
+
+def _row(builder: "KeyFactsBuilder", question: "Question", corpus: "dict[str, Passage]") -> Row:
+    from programs.parts.meter import metered
+
+    with metered() as meter:
+        facts = builder(question.question, [corpus[id] for id in question.gold_ids], question.answers[0])
+    return {
+        "id": question.id,
+        "steps": facts.steps,
+        "facts": [{**fact.as_dict(), "sound": fact.sound} for fact in facts.facts],
+        "surplus": facts.surplus,
+        **meter.counts(),
+    }
 
 
 def _description(questions: "Sequence[Question]", connection: Connected, oracle: "EntailmentOracle") -> Json:

@@ -100,6 +100,15 @@ def _shared_questions(rows: Sequence[Sequence[Row]], limit: int | None, seed: in
     return shared[:limit]
 
 
+def _rows_with_answers(run: Path) -> list[Row]:
+    rows = read_rows(run)
+    if not rows:
+        raise UserError(f"{run} contains no answers. Name the folder of a run.")
+    if (run / RUN).exists():  # rows are enough
+        must_hold_answers(run)
+    return rows
+
+
 def review_answers(
     runs: Sequence[Path],
     folder: Path,
@@ -126,12 +135,7 @@ def review_answers(
     Raises:
         UserError: There is nothing to rate, a folder contains no run, or `folder` contains something else.
     """
-    labels, rows = run_labels(runs), [read_rows(run) for run in runs]
-    for run, own in zip(runs, rows, strict=True):
-        if not own:
-            raise UserError(f"{run} contains no answers. Name the folder of a run.")
-        if (run / RUN).exists():  # rows are enough
-            must_hold_answers(run)
+    labels, rows = run_labels(runs), [_rows_with_answers(run) for run in runs]
     chosen = _shared_questions(rows, limit, seed)
     everything = {row["id"] for own in rows for row in own}
     gold = {question.id: question for question in read_questions(questions)} if questions else {}
@@ -143,9 +147,8 @@ def review_answers(
         for name in chosen
         for label, own in zip(labels, by_id, strict=True)
     ]
-    cards = sorted(
-        (card for card in candidates if card), key=lambda card: card.id
-    )  # ids are seeded hashes, so this shuffles
+    # Ids are seeded hashes, so sorting by id shuffles.
+    cards = sorted((card for card in candidates if card), key=lambda card: card.id)
     failed = len(everything) - len(_shared_questions(rows, None, seed))
     left_out = {
         "questions not answered by all runs": failed,

@@ -23,7 +23,7 @@ def _people(agreement: RaterAgreement) -> "Table":
     from rich.markup import escape
 
     table = _table(
-        f"Between people: {agreement.judged} of {agreement.items} items settled",
+        f"Between people: {agreement.judged} of {agreement.items} items decided",
         "who",
         "kappa",
         "linear weights",
