@@ -51,11 +51,11 @@ def test_the_same_seed_gives_the_same_and_another_another():
     assert ids(first) != ids(other)
 
 
-def test_either_gold_passage_may_be_the_one_left_out_and_it_may_stand_anywhere():
+def test_either_gold_passage_may_be_omitted_and_the_other_may_be_anywhere():
     items = [fixed_context(asked(name=str(n)), CORPUS, NOISE, condition="partial", n=3) for n in range(200)]
-    left_out = Counter(next(iter({"p1", "p2"} - set(ids(item)))) for item in items)
+    omitted = Counter(next(iter({"p1", "p2"} - set(ids(item)))) for item in items)
     places = Counter(next(place for place, id in enumerate(ids(item)) if id in ("p1", "p2")) for item in items)
-    assert min(left_out.values()) > 60
+    assert min(omitted.values()) > 60
     assert min(places[place] for place in range(3)) > 40
 
 
@@ -88,7 +88,7 @@ def test_a_sweep_only_ever_adds_noise():
     assert all(item.complete for item in sweep.values())
 
 
-def test_groups_are_equal_in_number_and_each_question_stands_in_one():
+def test_groups_are_equal_in_size_and_each_question_is_in_one():
     questions = [asked(name=str(number)) for number in range(31)]
     items = balanced_contexts([*questions, asked("one gold", gold=["p1"])], CORPUS, NOISE, seed=3)
     assert Counter(item.complete for item in items) == {True: 15, False: 15}
@@ -114,7 +114,7 @@ def test_reflection_scores_take_abstaining_as_the_positive_class():
     assert scores.f1 == 2 * 3 / (2 * 3 + 1 + 1)
 
 
-def test_never_abstaining_is_right_half_of_the_time_and_worth_nothing():
+def test_never_abstaining_is_right_half_of_the_time_with_f1_zero():
     scores = reflection_scores([True, False], [False, False])
     assert (scores.accuracy, scores.f1) == (0.5, 0.0)
 

@@ -1,4 +1,4 @@
-"""Runs judged side by side: from rows to ranks, interrupted and taken up again."""
+"""Runs compared by a judge: from rows to ranks, interrupted and resumed."""
 
 import json
 from typing import Any

@@ -73,7 +73,7 @@ def test_overlap_counts_a_repeated_word_as_often_as_both_sides_have_it() -> None
 
 
 @pytest.mark.parametrize(("definition", "expected"), [(HOTPOT, 0.0), (TWO_WIKI, 0.0), (SQUAD, 0.4), (MUSIQUE, 0.4)])
-def test_a_long_winded_yes_is_worth_nothing_where_the_rule_holds(definition: Definition, expected: float) -> None:
+def test_a_long_winded_yes_scores_zero_under_the_rule(definition: Definition, expected: float) -> None:
     assert f1("Yes, both are American", "yes", definition) == pytest.approx(expected)
     assert f1("yes", "Yes, both are American", definition) == pytest.approx(expected)
     assert f1("Yes.", "yes", definition) == 1.0

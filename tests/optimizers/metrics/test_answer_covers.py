@@ -60,7 +60,7 @@ def test_covers_of_labels_keep_articles_and_raw_ones_keep_everything(
     assert cover_raw(prediction, [gold]) == raw
 
 
-def test_covers_guard_what_stands_everywhere() -> None:
+def test_covers_guard_golds_that_occur_everywhere() -> None:
     for cover in (cover_labels, cover_raw):
         assert cover("anything at all", [""]) == 0.0
         assert cover("Nobody knows", ["No"]) == 0.0
@@ -123,7 +123,7 @@ def test_the_verdict_is_the_first_word(text: str, verdict: str | None) -> None:
 
 
 def slow_token_run(prediction: str, gold: str) -> float:
-    """Cover by tokens in another way: characters are told apart one by one, and every window is compared."""
+    """Cover by tokens in another way: characters are classified one by one, and every window is compared."""
     sides = []
     for text in (prediction, gold):
         spaced = "".join(

@@ -13,7 +13,7 @@ from signatures.types import Passage
 
 
 class Copying:
-    """Entailed is what stands in the premise word for word."""
+    """Entails a hypothesis that is in the premise word for word."""
 
     name, fingerprint, threshold = "copying", "copying", 0.5
     agreement = Agreement(0.61, 0.5, 0.7, 0.55, 0.1, 40, "pairs of nowhere")
@@ -87,7 +87,7 @@ def test_one_metric_asks_only_for_its_own_pairs() -> None:
         with_oracle(oracle, ["em"])
 
 
-def test_citation_metrics_stand_in_the_catalog() -> None:
+def test_citation_metrics_are_in_the_catalog() -> None:
     assert {name: METRICS[name](EXAMPLE, SAID) for name in CITATION_METRICS} == {
         "citation_precision": 0.5,
         "citation_recall": 0.5,

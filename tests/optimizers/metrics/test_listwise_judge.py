@@ -1,4 +1,4 @@
-"""The judge of several answers: blind, shuffled, and never a score that nobody gave."""
+"""The judge of several answers: blind, shuffled, and without invented scores."""
 
 import pytest
 
@@ -26,7 +26,7 @@ def shown(user):
 
 
 def by_content(system, user):
-    """Score each answer by the number in it, wherever it stands."""
+    """Score each answer by the number in it, in any order."""
     scores = [int(answer.split("nobody ")[1][0]) / 10 for answer in shown(user)]
     if "right_answers" in user:
         return dict.fromkeys(CRITERIA[1:], scores)
@@ -73,7 +73,7 @@ def test_a_wrong_number_of_scores_is_no_verdict_and_is_counted(scripted, passage
     assert all(value is None for scores in verdict.scores.values() for value in scores.values())
 
 
-def test_an_unreadable_reply_is_counted(scripted, passages):
+def test_an_unparseable_reply_is_counted(scripted, passages):
     scripted(lambda system, user: "no idea")
     verdict = ListwiseJudge()(comparison(passages))
     assert verdict.unparsed == 2

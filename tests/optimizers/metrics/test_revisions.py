@@ -40,7 +40,7 @@ def test_hops_are_matched_by_their_place_whatever_they_ask():
     assert revisions(hops, by_position(hops, GOLD)).classes == ("direct", "error", None)
 
 
-def test_equal_hops_are_told_apart_by_place():
+def test_equal_hops_are_distinguished_by_position():
     hops = [hop(), hop()]
     assert revisions(hops, by_position(hops, GOLD)).classes == ("direct", "failure")
 

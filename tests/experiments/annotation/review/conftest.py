@@ -111,15 +111,15 @@ def rate(tmp_path) -> Callable[..., Review]:
 
 
 @pytest.fixture
-def sitting() -> Iterator[Callable[[Review, str], Session]]:
-    """Return a function that sits a reviewer down; one after another, as the folder allows."""
+def session_of() -> Iterator[Callable[[Review, str], Session]]:
+    """Return a function that opens a reviewer's session; the folder allows one at a time."""
     with ExitStack() as stack:
 
-        def sit(review: Review, reviewer: str) -> Session:
+        def start(review: Review, reviewer: str) -> Session:
             stack.close()
             return Session(review, stack.enter_context(DecisionLog(review.folder)), reviewer)
 
-        yield sit
+        yield start
 
 
 @pytest.fixture(scope="session")

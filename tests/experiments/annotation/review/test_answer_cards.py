@@ -21,9 +21,9 @@ def test_items_are_sentences_answers_or_hops(make_run, make_row, rate):
     assert (steps[0].question, steps[0].answer) == ("Who drew it?", "Orme \N{RIGHTWARDS ARROW} Pell")
 
 
-def test_nothing_that_people_see_names_the_run(make_run, make_row, rate, sitting):
+def test_nothing_that_people_see_names_the_run(make_run, make_row, rate, session_of):
     runs = [make_run(name, make_row("q1", "Vadley.", 1.0)) for name in ("genground", "baseline")]
-    session = sitting(rate(runs, "completeness"), "Ann")
+    session = session_of(rate(runs, "completeness"), "Ann")
     shown = json.dumps(session.as_dict())
     assert len(session.as_dict()["cards"]) == 2
     assert "genground" not in shown
@@ -85,6 +85,6 @@ def test_runs_that_cannot_be_rated_are_refused(make_run, make_row, rate, tmp_pat
         answer_scale("stars")
 
 
-def test_runs_of_one_name_are_told_apart(tmp_path, make_run, make_row, rate):
+def test_runs_of_one_name_get_different_labels(tmp_path, make_run, make_row, rate):
     first, second = make_run("x/run", make_row("q1", "A.", 1.0)), make_run("y/run", make_row("q1", "B.", 1.0))
     assert {card.run for card in rate([first, second], "completeness").cards} == {"x/run", "y/run"}

@@ -18,10 +18,10 @@ def read(path) -> list[dict]:
         return list(csv.DictReader(file))
 
 
-def test_ratings_go_out_and_in_without_loss(keyfacts, questions, sitting, tmp_path):
+def test_ratings_go_out_and_in_without_loss(keyfacts, questions, session_of, tmp_path):
     from experiments.annotation.review.keyfact_cards import review_keyfacts
 
-    session = sitting(keyfacts, "Ann")
+    session = session_of(keyfacts, "Ann")
     first, second, *_ = keyfacts.items
     session.decide(first, "edit", 'Said "so", with commas.')
     session.decide(second, "reject")

@@ -16,8 +16,8 @@ def decide(session, question: str, *decisions) -> None:
         session.decide(item.id, value, text)
 
 
-def test_export_keeps_accepted_and_edited_facts_and_every_other_key(keyfacts, sitting, tmp_path):
-    session = sitting(keyfacts, "Ann")
+def test_export_keeps_accepted_and_edited_facts_and_every_other_key(keyfacts, session_of, tmp_path):
+    session = session_of(keyfacts, "Ann")
     decide(session, "q1", ("accept", None), ("edit", "Mira Pell grew up  in Vadley."), ("reject", None))
     decide(session, "q2", ("reject", None))
     done = export_keyfacts(keyfacts, tmp_path / "out.jsonl")
@@ -32,9 +32,9 @@ def test_export_keeps_accepted_and_edited_facts_and_every_other_key(keyfacts, si
     assert first["gold_sentences"] == [["p1", 1]]
 
 
-def test_an_export_never_overwrites_unasked_and_never_guesses(keyfacts, sitting, tmp_path):
+def test_an_export_never_overwrites_unasked_and_never_guesses(keyfacts, session_of, tmp_path):
     out = tmp_path / "out.jsonl"
-    decide(sitting(keyfacts, "Ann"), "q2", ("accept", None))
+    decide(session_of(keyfacts, "Ann"), "q2", ("accept", None))
     with pytest.raises(UserError, match="3 key facts are undecided"):
         export_keyfacts(keyfacts, out)
     assert not out.exists()

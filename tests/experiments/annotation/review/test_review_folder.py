@@ -5,8 +5,8 @@ from experiments.annotation.review.review_folder import exclusive_access, read_r
 from signatures.common.errors import UserError
 
 
-def test_the_same_command_goes_on_and_another_review_is_refused(keyfacts, questions, sitting, tmp_path):
-    sitting(keyfacts, "Ann").decide(keyfacts.cards[0].items[0].id, "accept")
+def test_the_same_command_resumes_and_another_review_is_refused(keyfacts, questions, session_of, tmp_path):
+    session_of(keyfacts, "Ann").decide(keyfacts.cards[0].items[0].id, "accept")
     again = review_keyfacts(questions, questions.parent / "passages.jsonl", keyfacts.folder)
     assert again.ratings().reviewers() == ["Ann"]
     with pytest.raises(UserError, match="review of other items"):
@@ -17,13 +17,13 @@ def test_the_same_command_goes_on_and_another_review_is_refused(keyfacts, questi
         review_keyfacts(questions, None, tmp_path)
 
 
-def test_a_review_lives_on_without_its_questions(keyfacts, questions, sitting):
+def test_a_review_can_be_resumed_without_its_questions(keyfacts, questions, session_of):
     questions.unlink()
     review = read_review(keyfacts.folder)
-    assert sitting(review, "Bo").progress().total == 4
+    assert session_of(review, "Bo").progress().total == 4
 
 
-def test_nothing_to_review_is_said(tmp_path):
+def test_a_review_without_items_is_refused(tmp_path):
     bare = tmp_path / "questions.jsonl"
     bare.write_text('{"id": "q", "question": "Who?"}\n')
     with pytest.raises(UserError, match="1 questions without key facts"):

@@ -83,7 +83,7 @@ def test_one_output_is_a_probability_by_its_sigmoid(tmp_path) -> None:
     assert CrossEncoderOracle(folder)(PAIRS[:1]) == pytest.approx([float(torch.sigmoid(logit))], abs=1e-5)
 
 
-def test_long_premises_are_cut_told_and_the_hypothesis_stays_whole(tiny: str) -> None:
+def test_long_premises_are_cut_with_a_warning_and_the_hypothesis_is_kept(tiny: str) -> None:
     oracle = CrossEncoderOracle(tiny)
     with pytest.warns(UserWarning, match="1 of 1 texts did not fit into 16 tokens"):
         cut = oracle([("the sky is blue " * 10, "a sky is blue")])[0]

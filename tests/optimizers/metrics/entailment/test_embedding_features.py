@@ -50,6 +50,6 @@ def test_odd_texts_have_features(measure: EmbeddingFeatures) -> None:
     assert measure([]).shape == (0, len(NAMES))
 
 
-def test_a_text_that_is_cut_is_told(measure: EmbeddingFeatures) -> None:
+def test_a_cut_text_gives_a_warning(measure: EmbeddingFeatures) -> None:
     with pytest.warns(UserWarning, match="1 of 2 texts did not fit into 256 tokens"):
         measure([("Short.", "7,3.5;" * 300)])
