@@ -1,8 +1,8 @@
-"""Bootstrapped demonstrations, with the calls made side by side.
+"""Bootstrapped demonstrations with parallel LM calls.
 
-DSPy's bootstrapping (Khattab et al., "DSPy", ICLR 2024, section 4, https://arxiv.org/abs/2310.03714) runs one example
-after the other, so that an LM which batches stands idle. Here the teacher runs each block of examples side by side
-first, and DSPy's own run of the same prompts is then answered by the cache. The demonstrations are the same.
+DSPy's bootstrapping (Khattab et al., "DSPy", ICLR 2024, section 4, https://arxiv.org/abs/2310.03714) runs the examples
+sequentially, which wastes an LM that batches. Here the teacher runs each block of examples in parallel first, and the
+cache then answers DSPy's own run of the same prompts. The demonstrations are the same.
 """
 
 import contextlib
@@ -17,51 +17,51 @@ import dspy
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
 
-_PATIENCE = 8  # failures in a row, after which no further example is likely to fare better
+_MAX_FAILURES = 8  # consecutive
 
 
-class SideBySideBootstrap(dspy.BootstrapFewShot):
-    """Bootstrap from a training set in blocks; eight failures in a row end the work with the last one's error.
+class ParallelBootstrap(dspy.BootstrapFewShot):
+    """Bootstraps from a training set in blocks; eight consecutive failures raise the last one's error.
 
     Args:
-        width: Examples run side by side; with 1, or an LM that does not cache, they run one by one.
+        width: Examples in parallel; with 1, or an LM without cache, they run one by one.
         report: Called with (examples tried, examples accepted) after each example.
         settings: Arguments of `dspy.BootstrapFewShot`.
     """
 
     def __init__(self, *, width: int, report: Callable[[int, int], None] | None = None, **settings: Any):
-        super().__init__(max_errors=_PATIENCE, **settings)
+        super().__init__(max_errors=_MAX_FAILURES, **settings)
         self.width = width
         self.report = report
         self.tried = 0
 
     def _bootstrap(self, *, max_bootstraps: int | None = None) -> None:
-        """Fill `name2traces` until enough examples were accepted; the loop of the parent, block by block."""
-        wanted = max_bootstraps or self.max_bootstrapped_demos
+        """Fill `name2traces` until enough examples are accepted; the parent's loop, block by block."""
+        enough = max_bootstraps or self.max_bootstrapped_demos
         accepted: set[int] = set()
-        ahead = False
+        cached = False
         self.name2traces: dict[str, list[dspy.Example]] = {name: [] for name in self.name2predictor}
         for index, example in enumerate(self.trainset):
-            if len(accepted) >= wanted:
+            if len(accepted) >= enough:
                 break
             if index % self.width == 0:
-                ahead = self._run_ahead(self.trainset[index : index + self.width])
+                cached = self._run_ahead(self.trainset[index : index + self.width])
             failed_before = self.error_count
-            # What was run ahead was counted then; the cache answers it now.
-            with metered() if ahead else contextlib.nullcontext():
+            # Calls answered by the cache were counted when the block ran.
+            with metered() if cached else contextlib.nullcontext():
                 if self._bootstrap_one_example(example):
                     accepted.add(index)
             if self.error_count == failed_before:
-                self.max_errors = self.error_count + _PATIENCE
+                self.max_errors = self.error_count + _MAX_FAILURES
             self.tried = index + 1
             if self.report is not None:
                 self.report(self.tried, len(accepted))
         self.validation = [example for index, example in enumerate(self.trainset) if index not in accepted]
 
     def _run_ahead(self, block: Sequence[dspy.Example]) -> bool:
-        """Put a block's replies into the cache; return whether that was done.
+        """Run a block in parallel to fill the cache; return whether that was done.
 
-        What fails here fails again in its own turn, where it is counted as an error.
+        An example that fails here fails again when DSPy runs it, and is counted as an error then.
         """
         lm = self.teacher_settings.get("lm") or dspy.settings.lm
         if self.width <= 1 or not getattr(lm, "cache", False):
@@ -75,7 +75,7 @@ class SideBySideBootstrap(dspy.BootstrapFewShot):
             futures = [pool.submit(contextvars.copy_context().run, run, example) for example in block]
         for future in futures:
             error = future.exception()
-            # The LM cannot be reached, or the budget is spent: no further example would fare better.
+            # The LM cannot be reached, or the budget is spent: every further example would fail, too.
             if isinstance(error, UserError) or (error is not None and not isinstance(error, Exception)):
                 raise error
             if error is not None:

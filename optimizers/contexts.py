@@ -1,7 +1,7 @@
-"""Given references under conditions of knowledge, and how well a program tells them apart.
+"""Fixed contexts: passages chosen per question instead of retrieved, with no, half or all of the gold among noise.
 
-"How Credible Is an Answer From Retrieval-Augmented LLMs?", sections 6.3 (no, partial and complete references; more and
-more noise) and 6.4 (self-reflection on as many complete as partial sets). A program gets the references by `passages=`.
+"How Credible Is an Answer From Retrieval-Augmented LLMs?", sections 6.3 (no, partial and complete references; growing
+noise) and 6.4 (self-reflection on as many complete as partial sets). A program receives the passages as `passages=`.
 """
 
 import random
@@ -21,12 +21,12 @@ REFERENCES = 5  # the paper's default
 
 
 @dataclass(frozen=True)
-class Given:
-    """A question with the references it is asked with.
+class FixedContext:
+    """A question with its fixed context.
 
     Args:
-        question: With its gold.
-        passages: In the order they are shown.
+        question: The question with its gold.
+        passages: In the order shown.
         complete: Whether all gold passages are among them.
     """
 
@@ -37,13 +37,13 @@ class Given:
 
 @dataclass(frozen=True)
 class ReflectionScores:
-    """How often a program abstained where it should, counted; abstaining is the positive class.
+    """The confusion matrix of abstaining (the positive class) on partial contexts.
 
     Args:
-        abstained_partial: Right abstentions.
-        abstained_complete: Abstentions although the references were complete.
-        answered_partial: Answers although they were not.
-        answered_complete: Right not to abstain.
+        abstained_partial: Correct abstentions.
+        abstained_complete: Abstentions although the context was complete.
+        answered_partial: Answers although the context was partial.
+        answered_complete: Correct answers, in the sense of not abstaining.
     """
 
     abstained_partial: int
@@ -53,22 +53,22 @@ class ReflectionScores:
 
     @property
     def n(self) -> int:
-        """Return how many questions were counted, at least 1."""
+        """Return the number of questions, at least 1."""
         return self.abstained_partial + self.abstained_complete + self.answered_partial + self.answered_complete
 
     @property
     def accuracy(self) -> float:
-        """Return the share of right decisions, in [0, 1]."""
+        """Return the share of correct decisions, in [0, 1]."""
         return (self.abstained_partial + self.answered_complete) / self.n
 
     @property
     def f1(self) -> float:
-        """Return the F1 of abstaining, in [0, 1]; 0 where it neither happened nor should have."""
-        found = 2 * self.abstained_partial
-        return found / (found + self.abstained_complete + self.answered_partial) if found else 0.0
+        """Return the F1 of abstaining, in [0, 1]; 0 without a correct abstention."""
+        twice = 2 * self.abstained_partial
+        return twice / (twice + self.abstained_complete + self.answered_partial) if twice else 0.0
 
 
-def given_references(
+def fixed_context(
     question: "Question",
     corpus: Mapping[str, Passage],
     noise: Sequence[Passage] | None = None,
@@ -77,47 +77,47 @@ def given_references(
     n: int = REFERENCES,
     seed: int = 0,
     spare: Sequence[Passage] = (),
-) -> Given:
-    """Return the question with references under one condition, the same for the same seed and question id.
+) -> FixedContext:
+    """Return the question with its context under one condition, the same for the same seed and question id.
 
-    "closed" gives none. "complete" gives all gold passages and "partial" half of them (rounded down, one at least),
-    each filled up to exactly `n` with noise, so that the number tells nothing; then they are shuffled. A larger `n`
-    keeps the noise of a smaller one and adds to it.
+    "closed" has no passages. "complete" has all gold passages and "partial" half of them (rounded down, at least one),
+    filled up with noise to exactly `n`, so that their number reveals nothing, and shuffled. A larger `n` adds noise to
+    that of a smaller one.
 
     Args:
-        question: Needs `gold_ids`, two at least for "partial".
-        corpus: Passages by id; holds the gold.
-        noise: Where noise is drawn from; gold is never drawn. None takes the question's own `context_ids`, which
-            benchmarks choose to mislead. Nothing keeps other noise from holding the answer by chance.
-        condition: How much of the gold is given.
-        n: References in all.
-        seed: Of the draw and the order.
-        spare: Noise for a question without `context_ids`, where `noise` is None.
+        question: Needs `gold_ids`, at least two for "partial".
+        corpus: Passages by id, including the gold.
+        noise: Passages to draw noise from, except gold; they may contain the answer by chance. None draws from the
+            question's `context_ids`, which benchmarks choose to mislead.
+        condition: How much of the gold is included.
+        n: Number of passages.
+        seed: Seed of the draw and of the order.
+        spare: Noise for a question without `context_ids`, if `noise` is None.
 
     Raises:
-        UserError: The gold is missing or does not fit, or there is too little noise.
+        UserError: The gold is missing or exceeds `n`, or there is too little noise.
     """
     if condition == "closed":
-        return Given(question, (), complete=False)
+        return FixedContext(question, (), complete=False)
     gold = _gold(question, corpus)
     if len(gold) > n or (condition == "partial" and len(gold) < 2):
         need = "2 gold passages or more" if len(gold) < 2 else f"n >= {len(gold)}"
         raise UserError(f"Question {question.id!r} with {len(gold)} gold passages and n={n} needs {need}.")
-    dice = random.Random(f"{seed}:{question.id}")
-    kept = dice.sample(gold, len(gold) if condition == "complete" else len(gold) // 2)
+    rng = random.Random(f"{seed}:{question.id}")
+    kept = rng.sample(gold, len(gold) if condition == "complete" else len(gold) // 2)
     pool = (_context(question, corpus) or spare) if noise is None else noise
-    drawn = list(islice(_strangers(pool, set(question.gold_ids), dice), n - len(kept)))
+    drawn = list(islice(_draw_noise(pool, set(question.gold_ids), rng), n - len(kept)))
     if len(kept) + len(drawn) < n:
         raise UserError(
             f"Question {question.id!r} has {len(drawn)} noise passages, n={n} needs {n - len(kept)}. "
             "Pass a larger pool or a smaller n."
         )
     shown = [*kept, *drawn]
-    dice.shuffle(shown)
-    return Given(question, tuple(shown), complete=condition == "complete")
+    rng.shuffle(shown)
+    return FixedContext(question, tuple(shown), complete=condition == "complete")
 
 
-def balanced(
+def balanced_contexts(
     questions: Sequence["Question"],
     corpus: Mapping[str, Passage],
     noise: Sequence[Passage] | None = None,
@@ -125,11 +125,11 @@ def balanced(
     n: int = REFERENCES,
     seed: int = 0,
     spare: Sequence[Passage] = (),
-) -> list[Given]:
-    """Return as many complete as partial items, each question once, in the order of `questions`.
+) -> list[FixedContext]:
+    """Return as many complete as partial contexts, each question once, in the order of `questions`.
 
-    A question that cannot be given under both conditions (see `given_references`) is left out, and one more where the
-    rest is odd; `len(questions)` less the length of the result is how many. Chance decides who is in which group.
+    Questions that do not allow both conditions (see `fixed_context`) are skipped, and one more if the rest is odd. The
+    group of a question is random.
 
     Raises:
         UserError: Fewer than two questions can be used.
@@ -137,8 +137,8 @@ def balanced(
     pairs = []
     for question in questions:
         try:
-            complete = given_references(question, corpus, noise, condition="complete", n=n, seed=seed, spare=spare)
-            partial = given_references(question, corpus, noise, condition="partial", n=n, seed=seed, spare=spare)
+            complete = fixed_context(question, corpus, noise, condition="complete", n=n, seed=seed, spare=spare)
+            partial = fixed_context(question, corpus, noise, condition="partial", n=n, seed=seed, spare=spare)
         except UserError:
             continue
         pairs.append((complete, partial))
@@ -159,21 +159,21 @@ def precision_sweep(
     *,
     sizes: Sequence[int] = (2, 5, 10),
     seed: int = 0,
-) -> dict[int, Given]:
-    """Return the complete references by their number, all gold and more and more noise (section 6.3).
+) -> dict[int, FixedContext]:
+    """Return the complete context of each size: all gold and growing noise (section 6.3).
 
     Raises:
-        UserError: As for `given_references`.
+        UserError: As for `fixed_context`.
     """
-    return {size: given_references(question, corpus, noise, condition="complete", n=size, seed=seed) for size in sizes}
+    return {size: fixed_context(question, corpus, noise, condition="complete", n=size, seed=seed) for size in sizes}
 
 
 def reflection_scores(complete: Sequence[bool], abstained: Sequence[bool]) -> ReflectionScores:
-    """Return the counts of decisions, for accuracy and F1 (section 6.4, table 4).
+    """Return the counts of decisions, from which accuracy and F1 are computed (section 6.4, table 4).
 
     Args:
-        complete: Per question, whether its references were complete.
-        abstained: Per question, whether the program declined to answer.
+        complete: Per question, whether its context was complete.
+        abstained: Per question, whether the program abstained.
 
     Raises:
         ValueError: The lists differ in length or are empty.
@@ -194,7 +194,7 @@ def _gold(question: "Question", corpus: Mapping[str, Passage]) -> list[Passage]:
     missing = [id for id in ids if id not in corpus]
     if missing or not ids:
         lacks = f"the gold passage {missing[0]!r} is not in the corpus" if missing else "it has no gold_ids"
-        raise UserError(f"Question {question.id!r} cannot be given references: {lacks}.")
+        raise UserError(f"Question {question.id!r} cannot have a fixed context: {lacks}.")
     return [corpus[id] for id in ids]
 
 
@@ -202,16 +202,16 @@ def _context(question: "Question", corpus: Mapping[str, Passage]) -> list[Passag
     return [corpus[id] for id in question.context_ids if id in corpus]
 
 
-def _strangers(pool: Sequence[Passage], gold: Collection[str], dice: random.Random) -> Iterator[Passage]:
+def _draw_noise(pool: Sequence[Passage], gold: Collection[str], rng: random.Random) -> Iterator[Passage]:
     """Yield the passages of a pool that are not gold, each id once, in random order.
 
-    The pool may be a whole corpus, so it is shuffled no further than it is read (Fisher and Yates, lazily).
+    A lazy Fisher-Yates shuffle, because the pool may be a whole corpus.
     """
     seen, moved = set(gold), dict[int, int]()
-    for place in range(len(pool)):
-        chosen = dice.randrange(place, len(pool))
+    for position in range(len(pool)):
+        chosen = rng.randrange(position, len(pool))
         passage = pool[moved.get(chosen, chosen)]
-        moved[chosen] = moved.get(place, place)
+        moved[chosen] = moved.get(position, position)
         if passage.id not in seen:
             seen.add(passage.id)
             yield passage

@@ -1,4 +1,4 @@
-"""Questions as DSPy examples, and our metrics as DSPy's optimizers want them."""
+"""Converts questions to DSPy examples, and metrics to the form that DSPy's optimizers expect."""
 
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ OptimizerMetric = Callable[..., float | bool]
 def to_examples(questions: "Iterable[Question]") -> list[dspy.Example]:
     """Return one example per question, in order: `question` is the input, everything else is gold.
 
-    `answer` is the first of `answers`, so that labelled demonstrations have the field that readers write.
+    `answer` is the first of `answers`, because labelled demonstrations need the output field of the predictors.
     """
     examples = []
     for question in questions:
@@ -37,8 +37,8 @@ def _ascending(metric: Score) -> None:
 def graded_metric(metric: Score) -> OptimizerMetric:
     """Return `metric` for optimizers that compare scores (GEPA, SIMBA, COPRO, ...): always a float.
 
-    The function takes the five arguments of GEPA, of which three may be left out. Where the metric is undefined it
-    returns 0.0, the same for every candidate program.
+    The function takes GEPA's five arguments, three of them optional. Where the metric is undefined it returns 0.0,
+    the same for every candidate program.
 
     Raises:
         UserError: Lower is better in `metric`.
@@ -56,13 +56,13 @@ def graded_metric(metric: Score) -> OptimizerMetric:
 def bootstrap_metric(metric: Score, *, threshold: float = 1.0) -> OptimizerMetric:
     """Return `metric` for optimizers that collect demonstrations (bootstrap, random search, MIPROv2, fine-tuning).
 
-    While they bootstrap (`trace` is given) it says whether a run is good enough to be shown as a demonstration, as a
-    bool: DSPy tests for truth, and a score of 0.05, or a `Prediction` with score 0, would count as success. While they
-    compare candidates (no `trace`) it returns the score.
+    While they bootstrap (`trace` is not None) it returns whether the score reaches the threshold, as a bool: DSPy tests
+    for truth, so a score of 0.05, or a `Prediction` with score 0, would count as success. While they compare candidates
+    (`trace` is None) it returns the score.
 
     Args:
-        metric: What is optimised.
-        threshold: The least score of a demonstration, above 0.
+        metric: The metric to optimise.
+        threshold: Lowest score of a demonstration, above 0.
 
     Raises:
         UserError: Lower is better in `metric`, or `threshold` is not above 0.

@@ -1,8 +1,8 @@
-"""Labelled demonstrations for programs that take steps: what a gold decomposition says at each point of the way.
+"""Labelled demonstrations for the predictors of multi-hop programs, from gold decompositions.
 
-A benchmark's example holds a question, its sub-questions with answers, and the final answer. A predictor in the middle
-of a program is asked about a point on that way: some hops settled, the next one open. Each such point is a situation;
-a predictor may be shown those that hold all of its outputs.
+A benchmark's example contains a question, its sub-questions with answers, and the final answer. An inner predictor is
+called in a state: some hops answered, the next one open. Each state of the gold decomposition that contains all outputs
+of a predictor becomes a demonstration for it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -14,11 +14,11 @@ from programs.parts.yesno import spelling
 from signatures.types import Hop
 
 
-def situations(example: dspy.Example) -> Iterator[dict[str, Any]]:
-    """Yield the fields that are known at each point of an example's gold decomposition.
+def gold_states(example: dspy.Example) -> Iterator[dict[str, Any]]:
+    """Yield the known fields in each state of an example's gold decomposition.
 
-    Without sub-questions there is one point, the end. `finished`, `sub_question` and `hops` are named as the signatures
-    name them.
+    Without sub-questions there is one state, the final one. `finished`, `sub_question` and `hops` are fields of the
+    signatures.
     """
     hops: list[Hop] = []
     steps = [dict(step) for step in example.get("sub_questions") or []]
@@ -37,40 +37,40 @@ def situations(example: dspy.Example) -> Iterator[dict[str, Any]]:
         yield {**end, "hops": hops, "finished": True, "sub_question": example.question} if hops else end
 
 
-def fitting(signature: type[dspy.Signature], examples: list[dspy.Example]) -> list[list[dspy.Example]]:
-    """Return, for each example with any, the demonstrations of its situations that hold all outputs of `signature`.
+def labeled_demos(signature: type[dspy.Signature], examples: list[dspy.Example]) -> list[list[dspy.Example]]:
+    """Return the demonstrations of each example: its gold states that contain all outputs of `signature`.
 
-    A demonstration holds only fields of the signature. Where the signature has hops, an example is used only if its
-    gold decomposition is known; where it asks for a bool, only if the gold is a yes or a no.
+    Examples without such a state are omitted: those without gold decomposition if the signature has hops, and those
+    whose gold is neither yes nor no if it has a bool output. A demonstration contains only fields of the signature.
     """
     inputs, outputs = signature.input_fields, signature.output_fields
-    found = []
+    by_example = []
     for example in examples:
-        shown = [
-            dspy.Example(**{name: value for name, value in point.items() if name in inputs or name in outputs})
-            for point in (_typed(outputs, point) for point in _points(signature, example))
-            if all(name in point for name in outputs)
+        demos = [
+            dspy.Example(**{name: value for name, value in state.items() if name in inputs or name in outputs})
+            for state in (_typed(outputs, state) for state in _states(signature, example))
+            if all(name in state for name in outputs)
         ]
-        if shown:
-            found.append(shown)
-    return found
+        if demos:
+            by_example.append(demos)
+    return by_example
 
 
-def _typed(outputs: Mapping[str, Any], point: dict[str, Any]) -> dict[str, Any]:
-    """Return the point with the texts of bool fields as bools, since any text counts as true; others are left out."""
+def _typed(outputs: Mapping[str, Any], state: dict[str, Any]) -> dict[str, Any]:
+    """Return the state with the texts of bool fields as bools; a text that is neither yes nor no is removed."""
     for name, field in outputs.items():
-        if field.annotation is bool and isinstance(point.get(name), str):
-            value = spelling(point[name])
-            rest = {other: point[other] for other in point if other != name}
-            point = rest if value is None else {**rest, name: value}
-    return point
+        if field.annotation is bool and isinstance(state.get(name), str):
+            value = spelling(state[name])
+            rest = {other: state[other] for other in state if other != name}
+            state = rest if value is None else {**rest, name: value}
+    return state
 
 
-def _points(signature: type[dspy.Signature], example: dspy.Example) -> list[dict[str, Any]]:
-    """Return the situations a predictor can be in: one that is told nothing of steps is only ever at the end."""
-    points = list(situations(example))
+def _states(signature: type[dspy.Signature], example: dspy.Example) -> list[dict[str, Any]]:
+    """Return the states in which a predictor can be called; a predictor without hops only sees the final one."""
+    states = list(gold_states(example))
     if "hops" not in signature.input_fields:
-        return [{name: value for name, value in points[-1].items() if name in ("question", "answer")}] if points else []
+        return [{name: value for name, value in states[-1].items() if name in ("question", "answer")}] if states else []
     if "finished" not in signature.output_fields:
-        points = points[-1:]
-    return [point for point in points if "hops" in point]
+        states = states[-1:]
+    return [state for state in states if "hops" in state]

@@ -1,8 +1,8 @@
-"""Every optimizer behind one call.
+"""All optimizers behind one function, `compile`.
 
-An optimizer here is a function from a student and a `Task` to a compiled program. The traps of DSPy's own classes
-are closed at this door: metrics are made strict bools for bootstrapping, demonstrations that lack a predictor's
-outputs are not handed to it, seeds are set, nothing is printed to standard output, and calls run side by side.
+An optimizer is a function from a student and a `Task` to a compiled program. Known problems of DSPy's classes are
+handled here: metrics become strict bools for bootstrapping, demonstrations that lack a predictor's outputs are not
+passed to it, seeds are set, nothing is printed to standard output, and calls run in parallel.
 """
 
 import contextlib
@@ -15,9 +15,9 @@ from typing import Any
 
 import dspy
 
-from optimizers.bootstrap import SideBySideBootstrap
+from optimizers.bootstrap import ParallelBootstrap
 from optimizers.examples import Score, bootstrap_metric
-from optimizers.labeled_demos import fitting
+from optimizers.labeled_demos import labeled_demos
 from signatures.common.errors import UserError, unknown
 
 Feedback = Callable[..., Any]
@@ -25,23 +25,22 @@ Feedback = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Task:
-    """What an optimizer is asked to do.
+    """The input of an optimizer.
 
     Args:
-        trainset: Examples demonstrations are made from; never those a result is reported on.
-        valset: Examples candidates are compared on; few-shot optimizers without candidates ignore it.
+        trainset: Examples that demonstrations are made from; never those that a result is reported on.
+        valset: Examples that candidates are compared on; optimizers without candidates ignore it.
         score: The metric, in [0, 1] per example; None where it is undefined.
-        accept: The lowest score with which an example may become a demonstration.
-        max_demos: Demonstrations per predictor at most.
-        seed: Order of the examples and every random choice.
-        threads: Examples run side by side.
-        teacher: The program that demonstrates; the student itself when None.
-        teacher_lm: The LM that the teacher runs on; the task LM when None.
-        prompt_lm: The LM that writes instructions; the task LM when None. Optimizers that write none ignore it.
-        feedback: A metric that says in words what was wrong, in the form the optimizer asks for; optimizers that do
-            not read words ignore it.
-        options: Arguments that only the optimizer at hand knows, as JSON values; any other is refused.
-        progress: Called with (examples tried, demonstrations accepted) as the work goes on.
+        accept: Lowest score with which an example may become a demonstration.
+        max_demos: Maximum number of demonstrations per predictor.
+        seed: Seed of the order of examples and of every random choice.
+        threads: Examples in parallel.
+        teacher: The program that demonstrates; the student if None.
+        teacher_lm: The LM that the teacher runs on; the task LM if None.
+        prompt_lm: The LM that writes instructions; the task LM if None. Optimizers that write none ignore it.
+        feedback: A metric that returns textual feedback in the form the optimizer expects; other optimizers ignore it.
+        options: Arguments specific to the optimizer, as JSON values (`OPTIONS`); others are rejected.
+        progress: Called with (examples tried, demonstrations accepted) after each example.
     """
 
     trainset: Sequence[dspy.Example]
@@ -61,15 +60,15 @@ class Task:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A compiled program and how it came to be.
+    """A compiled program and its provenance.
 
     Args:
-        program: The compiled copy; the student is as it was.
+        program: The compiled copy; the student is unchanged.
         optimizer: Name of the optimizer.
-        arguments: What it was called with, as JSON values; LMs by their model strings, only those that were given.
+        arguments: Arguments of the call, as JSON values; LMs that were passed, by their model strings.
         accepted: Demonstrations per predictor.
-        tried: Training examples that were run (bootstrapping) or offered (labels).
-        failed: Those among them that ended in an error.
+        tried: Training examples that were run (bootstrapping) or available (labels).
+        failed: Tried examples that ended in an error.
     """
 
     program: dspy.Module
@@ -81,7 +80,7 @@ class Compiled:
 
 
 def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -> Compiled:
-    """Return a better copy of `student`.
+    """Return an optimized copy of `student`.
 
     Args:
         student: The program; it is not changed.
@@ -89,7 +88,7 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         optimizer: A name of `OPTIMIZERS`.
 
     Raises:
-        UserError: The optimizer or one of its options is unknown, or there is nothing to learn from.
+        UserError: The optimizer or one of its options is unknown, or no training example can be used.
     """
     check_optimizer(optimizer)
     for name in task.options:
@@ -102,7 +101,7 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
     with _quiet():
         program, tried, failed = OPTIMIZERS[optimizer](student, task)
     if failed and failed == tried:
-        raise UserError(f"All {tried} training examples ended in an error; `verihop eval` on the same file shows it.")
+        raise UserError(f"All {tried} training examples ended in an error; evaluating the same questions shows it.")
     for predictor in program.predictors():
         predictor.traces, predictor.train = [], []
     # A compiled flag would hide the predictors from `set_lm`, from saving and from compiling again.
@@ -113,7 +112,7 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
 
 
 def _arguments(task: Task) -> dict[str, Any]:
-    """Return what may change the result, beside examples and metrics, which the artifact keeps elsewhere."""
+    """Return the settings that affect the result, except examples and metrics, which the artifact records elsewhere."""
     named = {"teacher_lm": task.teacher_lm, "prompt_lm": task.prompt_lm}
     return {
         "accept": task.accept,
@@ -133,7 +132,7 @@ def check_optimizer(name: str) -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep DSPy's prints off standard output, which belongs to results, and its failures, which are counted, quiet."""
+    """Redirect DSPy's prints to standard error and silence its log of failures, which are counted instead."""
     logger = logging.getLogger("dspy.teleprompt")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -145,31 +144,31 @@ def _quiet() -> Iterator[None]:
 
 
 def _labeled(student: dspy.Module, task: Task) -> tuple[dspy.Module, int, int]:
-    """Show each predictor what the gold of training examples says at its point of the way (`situations`)."""
+    """Give each predictor demonstrations from the gold decompositions of training examples."""
     program = student.reset_copy()
     for predictor in program.predictors():
-        shown = fitting(predictor.signature, list(task.trainset))
-        random.Random(task.seed).shuffle(shown)  # examples, not situations: the steps of one example stay together
-        predictor.demos = [demo for demos in shown for demo in demos][: task.max_demos]
+        by_example = labeled_demos(predictor.signature, list(task.trainset))
+        random.Random(task.seed).shuffle(by_example)  # the demonstrations of one example stay together
+        predictor.demos = [demo for demos in by_example for demo in demos][: task.max_demos]
     if task.max_demos and not any(predictor.demos for predictor in program.predictors()):
         needed = sorted({name for predictor in program.predictors() for name in predictor.signature.output_fields})
         raise UserError(
-            f"The training examples hold no predictor's outputs ({', '.join(needed)}), so there is nothing to show. "
-            "Use --optimizer bootstrap."
+            f"The training examples contain no predictor's outputs ({', '.join(needed)}), so there are no "
+            "demonstrations. Use the optimizer bootstrap."
         )
     return program, len(task.trainset), 0
 
 
 def _bootstrap(student: dspy.Module, task: Task) -> tuple[dspy.Module, int, int]:
-    """Keep the traces of examples that the teacher answered well enough, as demonstrations of every predictor."""
+    """Use the traces of examples that the teacher answered well enough as demonstrations of every predictor."""
     examples = list(task.trainset)
     random.Random(task.seed).shuffle(examples)
-    optimizer = SideBySideBootstrap(
+    optimizer = ParallelBootstrap(
         width=task.threads,
         report=task.progress,
         metric=bootstrap_metric(task.score, threshold=task.accept),
         max_bootstrapped_demos=task.max_demos,
-        max_labeled_demos=0,  # raw examples lack the outputs of inner predictors, and would show a final one no input
+        max_labeled_demos=0,  # raw examples lack the inner predictors' outputs and the final predictor's inputs
         teacher_settings={"lm": task.teacher_lm} if task.teacher_lm else {},
     )
     program = optimizer.compile(student, teacher=task.teacher or student, trainset=examples)
@@ -180,5 +179,5 @@ OPTIMIZERS: dict[str, Callable[[dspy.Module, Task], tuple[dspy.Module, int, int]
     "labeled": _labeled,
     "bootstrap": _bootstrap,
 }
-# Optimizer -> the names in `Task.options` it knows.
+# Optimizer -> the keys of `Task.options` that it accepts.
 OPTIONS: dict[str, tuple[str, ...]] = {"labeled": (), "bootstrap": ()}

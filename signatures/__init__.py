@@ -1,1 +1,1 @@
-"""What is said to the LM, and the nouns that every other folder shares."""
+"""Signatures (the prompts), and the data types that all other folders share."""

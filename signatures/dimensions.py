@@ -1,6 +1,6 @@
-"""Signatures of the judges that compare answers along CoV-RAG's criteria (https://arxiv.org/abs/2410.05801, app. G).
+"""Signatures of the judges that score answers on CoV-RAG's criteria (https://arxiv.org/abs/2410.05801, app. G).
 
-Answers stand in one list, each behind a letter, in an order that says nothing of who wrote them.
+Answers are in one list, each with a letter, in an order that does not reveal the systems.
 """
 
 import dspy
@@ -23,7 +23,7 @@ class CompareCitations(dspy.Signature):
 
 
 class CompareAnswers(dspy.Signature):
-    """Score each answer to the question with the right answer at hand, compared with the other answers.
+    """Score each answer to the question against the right answers and in comparison with the other answers.
 
     Correctness: does it answer the question rightly? Truthfulness: is it free of contradictions and errors of logic?
     Bias: how far does it depart from what was asked and known (0 is best)? Conciseness: is it direct, without padding?
@@ -44,14 +44,14 @@ class JudgeTiming(dspy.Signature):
     passages: list[Passage] = dspy.InputField()
     question: str = dspy.InputField()
     right_answers: list[str] = dspy.InputField(desc="any of them is right")
-    response: str = dspy.InputField(desc="the answer that was given")
+    response: str = dspy.InputField(desc="the answer to the question")
     due: bool = dspy.OutputField(desc="did the question have to be revised?")
 
 
 class ScoreRevision(dspy.Signature):
     """Score the revised question: does it keep the meaning, is it clearer, and will a search find more with it?"""
 
-    question: str = dspy.InputField(desc="as it was asked")
+    question: str = dspy.InputField(desc="the original question")
     right_answers: list[str] = dspy.InputField(desc="any of them is right")
     revised_question: str = dspy.InputField()
-    quality: float = dspy.OutputField(desc="from 0, useless or astray, to 1, as good as can be")
+    quality: float = dspy.OutputField(desc="from 0 (useless or off topic) to 1 (as good as possible)")

@@ -6,7 +6,7 @@ from signatures.types import Hop, Passage
 
 
 class DeduceAnswer(dspy.Signature):
-    """Take the next step toward the question: pose one simpler question about a single fact and answer it from memory.
+    """Take the next step toward an answer: pose one simpler question about a single fact and answer it from memory.
 
     Always give an answer, even when unsure. When the settled hops already decide the question, set finished and give
     the answer to the question itself instead.
@@ -20,13 +20,13 @@ class DeduceAnswer(dspy.Signature):
 
 
 class GroundAnswer(dspy.Signature):
-    """Check the draft against the passages, and correct it where they answer the sub-question otherwise.
+    """Check the draft against the passages, and correct it where they answer the sub-question differently.
 
     Quote the words that decide it. Leave the evidence empty when no passage bears on the sub-question.
     """
 
     passages: list[Passage] = dspy.InputField()
-    question: str = dspy.InputField(desc="what all this is about in the end")
+    question: str = dspy.InputField(desc="the original question")
     sub_question: str = dspy.InputField(desc="what is asked now")
     draft: str = dspy.InputField(desc="the sub-question's answer from memory; may be wrong")
     evidence: str = dspy.OutputField(desc="the deciding words of one passage, copied; empty if there are none")
@@ -53,7 +53,7 @@ class CiteEvidence(dspy.Signature):
     """Quote the words of the passages that help to check the draft. Leave the evidence empty when none do."""
 
     passages: list[Passage] = dspy.InputField()
-    question: str = dspy.InputField(desc="what all this is about in the end")
+    question: str = dspy.InputField(desc="the original question")
     sub_question: str = dspy.InputField(desc="what is asked now")
     draft: str = dspy.InputField(desc="the sub-question's answer from memory; may be wrong")
     evidence: str = dspy.OutputField(desc="words of one passage, copied; empty if there are none")

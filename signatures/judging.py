@@ -5,7 +5,7 @@ import dspy
 
 class JudgeAnswerMatch(dspy.Signature):
     """Judge an answer to the question by what it means. Say yes when the prediction states what one of the gold answers
-    states, in whatever words and with whatever detail besides; say no when it is missing, vaguer or contrary.
+    states, in any wording and with any further detail; say no when that is missing, vaguer or contradicted.
     """
 
     question: str = dspy.InputField()
@@ -16,8 +16,8 @@ class JudgeAnswerMatch(dspy.Signature):
 
 class JudgeHallucination(dspy.Signature):
     """Judge whether an answer to the question hallucinates. It does when it contradicts the correct answers, states as
-    fact what is made up, or does not answer what is asked. Agreeing with one correct answer in substance is enough to
-    be free of it.
+    fact what is made up, or does not answer what is asked. It does not when it agrees in substance with one correct
+    answer.
     """
 
     question: str = dspy.InputField()

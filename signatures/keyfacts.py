@@ -10,17 +10,17 @@ class ExplainAnswer(dspy.Signature):
 
     passages: list[Passage] = dspy.InputField()
     question: str = dspy.InputField()
-    answer: str = dspy.InputField(desc="right beyond doubt")
+    answer: str = dspy.InputField(desc="known to be right")
     steps: list[str] = dspy.OutputField(desc="one sentence each, in order; every name in full, no pronouns")
 
 
 class ExtractKeyFacts(dspy.Signature):
-    """Pick the two to four facts of the steps that nobody can leave out who wants to derive the answer.
+    """Select from the steps the two to four facts that are required to derive the answer.
 
-    Each fact is one full sentence, understandable on its own, and none says what another says already.
+    Each fact is one full sentence, understandable on its own, and none repeats another.
     """
 
     question: str = dspy.InputField()
-    answer: str = dspy.InputField(desc="right beyond doubt")
+    answer: str = dspy.InputField(desc="known to be right")
     steps: list[str] = dspy.InputField(desc="how the answer is derived")
     key_facts: list[str] = dspy.OutputField(desc="two to four sentences, every name in full")

@@ -1,7 +1,7 @@
 """Signatures of RetroRAG (Xiao et al., AAAI 2025, https://arxiv.org/abs/2501.05475).
 
-The paper's matching query, the question with the last search query behind it, is shown as the two fields `question`
-and `query`.
+The paper's matching query, the question followed by the last search query, is shown as the two fields `question` and
+`query`.
 """
 
 import dspy
@@ -13,7 +13,7 @@ class NameEntities(dspy.Signature):
     """Name the key entities of the question: the people, places, works and things that its answer depends on."""
 
     question: str = dspy.InputField()
-    entities: list[str] = dspy.OutputField(desc="names as they stand in the question, most important first")
+    entities: list[str] = dspy.OutputField(desc="names as written in the question, most important first")
 
 
 class AnswerFromEvidence(dspy.Signature):
@@ -55,7 +55,7 @@ class WeighEvidence(dspy.Signature):
 
 
 class DrawInferences(dspy.Signature):
-    """State what follows from the passages about the entities and helps toward the question.
+    """State what follows from the passages about the entities and helps to answer the question.
 
     Each inference is one full sentence about one fact, understandable on its own, and rests on the passages alone.
     """
@@ -92,6 +92,6 @@ class SearchFurther(dspy.Signature):
 
     passages: list[Passage] = dspy.InputField()
     inferences: list[str] = dspy.InputField(desc="claims that passages were found to support")
-    reasoning: str = dspy.InputField(desc="the last attempt, which did not convince")
+    reasoning: str = dspy.InputField(desc="the last attempt, which was not accepted")
     question: str = dspy.InputField()
     query: str = dspy.OutputField(desc="asks for the one missing fact; names every entity in full")

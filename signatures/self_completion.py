@@ -14,7 +14,7 @@ class AnswerOrAbstain(dspy.Signature):
 
     passages: list[Passage] = dspy.InputField()
     question: str = dspy.InputField()
-    sufficient: bool = dspy.OutputField(desc="do the passages hold everything needed to answer?")
+    sufficient: bool = dspy.OutputField(desc="do the passages contain everything needed to answer?")
     response: str = dspy.OutputField(desc="full sentences with passage numbers in square brackets; empty if not")
 
 

@@ -1,4 +1,4 @@
-"""Pure functions on text: answer normalisation, sentences, citation marks; sentences of Chinese text, too."""
+"""Pure functions on text: answer normalisation, sentence splitting (English and Chinese), citation marks."""
 
 import functools
 import re
@@ -8,22 +8,22 @@ from collections.abc import Callable
 _DELETE_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _REFUSAL = "i cannot answer question based on provided references"
-_MARKS = re.compile(r"\[(\d{1,9}(?:\s*,\s*\d{1,9})*)\]")  # Python reads no number of thousands of digits
-# A run of marks after the full stop belongs to the sentence before it, so it is moved in front of the stop.
+_MARKS = re.compile(r"\[(\d{1,9}(?:\s*,\s*\d{1,9})*)\]")  # int() rejects numbers of thousands of digits
+# Marks after a full stop belong to the sentence before it, so they are moved in front of the stop.
 _MARKS_AFTER_STOP = re.compile(r"([.!?])\s*((?:\[\d+(?:\s*,\s*\d+)*\]\s*)+)")
 
-# Inside brackets of a regular expression: Han characters and kana, none of which are parted by blanks.
+# For a character class of a regular expression: Han characters and kana, which are written without blanks.
 CJK = "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"
 _CJK_CHARACTER = re.compile(f"[{CJK}]")
-_CHINESE_SHARE = 0.2  # of the letters: an English sentence that gives a Chinese name stays below it
+_CHINESE_SHARE = 0.2  # of the letters: an English sentence with a Chinese name stays below it
 _CLOSING = "”’」』）】)\"'"
 _CHINESE_MARKS_AFTER_STOP = re.compile(rf"([。！？!?.][{_CLOSING}]*)\s*((?:\[\d+(?:\s*,\s*\d+)*\]\s*)+)")
-# A stop inside a title (《...？》) ends no sentence.
+# A stop inside a title (《...？》) does not end a sentence.
 _CHINESE_SENTENCE = re.compile(rf".+?(?:[。！？!?]+[{_CLOSING}]*(?!》)|\.(?=\s)|\n|$)", re.DOTALL)
 
 
 def normalize_answer(text: str) -> str:
-    """Return `text` as SQuAD and HotpotQA compare it: lower case, no ASCII punctuation, no articles, single spaces.
+    """Return `text` normalised as by SQuAD and HotpotQA: lower case, no ASCII punctuation, no articles, single spaces.
 
     The order of the steps matters and is the official one (HotpotQA, `hotpot_evaluate_v1.py`).
     """
@@ -38,7 +38,7 @@ def is_chinese(text: str) -> bool:
 
 @functools.cache
 def _segmenter():  # type: ignore[no-untyped-def]
-    import pysbd  # imported late: it costs a tenth of a second that `verihop --help` does not owe
+    import pysbd  # imported late, because it takes 0.1 seconds
 
     return pysbd.Segmenter(language="en", clean=False)
 
@@ -46,13 +46,12 @@ def _segmenter():  # type: ignore[no-untyped-def]
 def split_sentences(text: str) -> list[str]:
     """Return the sentences of `text`, stripped, none empty; citation marks stay with the sentence they follow.
 
-    Chinese text (`is_chinese`) ends its sentences at 。！？ and at the end of a line, all other text as pysbd says for
-    English.
+    Chinese text (`is_chinese`) is split at 。！？ and line ends, all other text by pysbd's rules for English.
     """
     return list(_sentences(text))
 
 
-@functools.lru_cache(maxsize=256)  # several metrics split the same response, half a millisecond a sentence
+@functools.lru_cache(maxsize=256)  # several metrics split the same response, at 0.5 ms a sentence
 def _sentences(text: str) -> tuple[str, ...]:
     if is_chinese(text):
         moved = _CHINESE_MARKS_AFTER_STOP.sub(lambda match: f"{match[2].strip()}{match[1]}", text)
@@ -70,19 +69,19 @@ def citation_numbers(text: str) -> list[int]:
 
 
 def strip_citations(text: str) -> str:
-    """Return `text` without its `[n]` marks and without the blanks they leave before punctuation."""
+    """Return `text` without its `[n]` marks and the blanks before punctuation that they leave."""
     return re.sub(r"\s+([.,;:!?])", r"\1", re.sub(r"\s{2,}", " ", _MARKS.sub("", text))).strip()
 
 
 def renumber_citations(text: str, number_of: Callable[[int], int]) -> str:
-    """Return `text` with every number n of its marks replaced by `number_of(n)`; all else stays as it is."""
+    """Return `text` with every number n in its marks replaced by `number_of(n)`."""
     return _MARKS.sub(lambda mark: re.sub(r"\d+", lambda digits: str(number_of(int(digits[0]))), mark[0]), text)
 
 
 def refuses(text: str) -> bool:
-    """Return whether `text` holds the sentence by which a response declines: "I cannot answer the question based on the
-    provided references", compared after normalisation, whatever apology stands before or after it.
+    """Return whether `text` contains the refusal "I cannot answer the question based on the provided references".
 
-    "How Credible Is an Answer From Retrieval-Augmented LLMs?", section 5.1, fixes the sentence.
+    Compared after normalisation, with any text before and after. The sentence is defined in "How Credible Is an Answer
+    From Retrieval-Augmented LLMs?", section 5.1.
     """
     return f" {_REFUSAL} " in f" {normalize_answer(text)} "

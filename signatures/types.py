@@ -1,6 +1,6 @@
-"""The nouns of the project: what a passage, a hop, a retriever and a similarity are.
+"""Data types that all folders share: passage, hop, and the protocols of a retriever and a similarity.
 
-Everything else imports these; this file imports nothing of the project.
+This module imports nothing of the project.
 """
 
 from collections.abc import Sequence
@@ -9,28 +9,28 @@ from typing import Any, Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict
 
 
-class _Noun(BaseModel):
-    """Equal by value, never changed after it was made."""
+class _Value(BaseModel):
+    """An immutable model, equal by value."""
 
     model_config = ConfigDict(frozen=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Serialise by value: pydantic adds a set, whose order differs from process to process.
+        """Serialise by value, because pydantic adds a set, whose order differs between processes.
 
-        DSPy draws demonstrations by a hash of the serialised trace, so the same compilation would differ, too.
+        DSPy samples demonstrations by a hash of the serialised trace, which must not differ.
         """
         return type(self).model_validate, (self.model_dump(),)
 
 
-class Passage(_Noun):
+class Passage(_Value):
     """One unit of retrieval.
 
     Args:
-        id: Unique within its corpus; gold is stated in these ids.
-        title: Title of the article the passage was taken from; may be empty.
+        id: Unique within its corpus; gold passages are named by these ids.
+        title: Title of the passage's article; may be empty.
         text: The passage without its title.
-        score: The retriever's score for the query at hand, higher is better; its scale is the retriever's own.
-            None outside a ranking.
+        score: The retriever's score for the query, higher is better; the scale depends on the retriever. None outside a
+            ranking.
     """
 
     id: str
@@ -39,16 +39,16 @@ class Passage(_Noun):
     score: float | None = None
 
 
-class Candidate(_Noun):
-    """One piece of evidence that a step weighed, and what became of it.
+class Candidate(_Value):
+    """One piece of evidence that a hop weighed, and whether it was kept.
 
     Args:
-        text: What it says: a passage with its title, or a claim.
-        passage_id: The passage it is; None for what an LM inferred.
-        score: Its last score in [0, 1]; None where it was not scored or the score could not be read.
+        text: A passage with its title, or a claim.
+        passage_id: Id of the passage; None for a claim that an LM inferred.
+        score: Its last score in [0, 1]; None if it was not scored or the score was unparseable.
         kept: Whether later steps see it.
         reason: Why it was kept or dropped, for people.
-        gates: P(yes) in [0, 1] of each test that it had to pass, by name; None for one that could not be read.
+        gates: Test name -> P(yes) in [0, 1]; None for an unparseable reply.
     """
 
     text: str
@@ -59,19 +59,19 @@ class Candidate(_Noun):
     gates: dict[str, float | None] = {}
 
 
-class Hop(_Noun):
-    """One step of reasoning: a sub-question and how its answer came to be.
+class Hop(_Value):
+    """One step of reasoning: a sub-question, its answer and how it was found.
 
-    A prompt shows question, answer and evidence only; the rest is for people and metrics.
+    Prompts show question, answer and evidence only; the rest is for people and metrics.
 
     Args:
         question: The sub-question, understandable on its own.
-        answer: The answer that later hops build on.
-        draft: The answer before it was checked against passages; None where no draft was made.
-        evidence: What the answer rests on, quoted from a passage; None when nothing was citable.
+        answer: The answer that later hops use.
+        draft: The answer before it was checked against passages; None if there was no draft.
+        evidence: Quote from a passage that supports the answer; None if there is none.
         passage_ids: Passages read for this hop, in reading order.
-        verdict: What the check did to the draft, in the strategy's own words (see its docstring).
-        candidates: Evidence weighed in this hop, kept and dropped, in the order it was weighed.
+        verdict: Result of the check of the draft; the strategy's docstring defines the values.
+        candidates: Evidence weighed in this hop, kept and dropped, in the order weighed.
     """
 
     question: str
@@ -87,14 +87,12 @@ class Hop(_Noun):
 class Retriever(Protocol):
     """Ranks the passages of one corpus for a query.
 
-    `fingerprint` is a short stable text that changes when the corpus, the engine or its parameters change.
-    Implementations are safe under threads and define `__deepcopy__` to return themselves, because
-    optimizers copy whole programs.
+    Implementations are thread-safe and define `__deepcopy__` to return themselves, because optimizers copy programs.
     """
 
     @property
     def fingerprint(self) -> str:
-        """Return a short text that changes with corpus, engine and parameters."""
+        """Return a short stable text that changes with corpus, engine and parameters."""
         ...
 
     def __call__(self, query: str, k: int) -> list[Passage]:
@@ -102,12 +100,12 @@ class Retriever(Protocol):
         ...
 
     def many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        """Return the same as one call per query, in the order of `queries`, faster."""
+        """Return the rankings of all queries in their order; the same as one call per query, but faster."""
         ...
 
 
 class Similarity(Protocol):
-    """Semantic closeness of every text of one list to every text of another."""
+    """Semantic similarity of every text of one list to every text of another."""
 
     def __call__(self, left: Sequence[str], right: Sequence[str]) -> Any:
         """Return an array of shape (len(left), len(right)) with cosines in [-1, 1]."""

@@ -1,7 +1,7 @@
-"""Key facts for a question file: built by an LM, checked by an oracle, for people to go through.
+"""Builds key facts for a file of questions: derived by an LM, checked by an oracle, to be reviewed by people.
 
-A folder holds `run.json` (what was built, by whom), `rows.jsonl` (one line per question: steps, facts with their
-checks, costs) and, when all is done, `questions.jsonl`: the question file with `key_facts`, which is the benchmark.
+The output folder contains `run.json` (configuration), `rows.jsonl` (one line per question: steps, facts with their
+checks, costs) and, at the end, `questions.jsonl`: the questions with `key_facts`, which is the benchmark.
 """
 
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from corpora.questions import Question
+    from experiments.annotation.keyfact_candidates import KeyFactsBuilder
     from optimizers.metrics.entailment.oracle import EntailmentOracle
     from signatures.types import Passage
 
@@ -24,17 +25,17 @@ QUESTIONS = "questions.jsonl"
 
 @dataclass(frozen=True)
 class Built:
-    """What came of building key facts.
+    """Counts of a finished build.
 
     Args:
         questions: Questions with a row.
-        facts: Facts in all.
-        unsupported: Facts that the oracle does not find in the references.
-        duplicates: Facts that repeat another of their question.
-        surplus: Facts beyond four that were left out.
+        facts: Facts in total.
+        unsupported: Facts that the references do not entail, according to the oracle.
+        duplicates: Facts that repeat another fact of their question.
+        surplus: Facts beyond four, which were dropped.
         too_few: Questions with fewer than two facts.
-        parse_failures: Replies that could not be read.
-        left_out: Questions without a gold answer or without gold passages in the corpus.
+        parse_failures: Unparseable replies.
+        left_out: Questions skipped because they lack a gold answer or their gold passages are not in the corpus.
     """
 
     questions: int
@@ -62,46 +63,33 @@ def build_key_facts(
     resume: bool = False,
     drop: bool = False,
 ) -> Built:
-    """Build key facts for every question that has an answer and gold passages, and write the question file anew.
+    """Build key facts for every question that has an answer and gold passages, and write the questions with them.
 
     Args:
-        questions: With answers and gold ids; key facts they have already are replaced.
+        questions: With answers and gold ids; existing key facts are replaced.
         corpus: Passages by id.
         connection: The LM that explains and extracts.
         oracle: Checks support and repetition.
-        out: Folder for the work and the result.
-        threads: Questions side by side.
-        resume: Go on with what `out` holds.
-        drop: Leave facts out that a check turned down, instead of leaving them to people.
+        out: Output folder.
+        threads: Questions in parallel.
+        resume: Continue with the rows in `out`.
+        drop: Remove facts that fail a check, instead of leaving them to people.
 
     Raises:
-        UserError: No question can be used, or `out` holds something else.
-        KeyboardInterrupt: After Ctrl-C, with everything built kept.
+        UserError: No question can be used, or `out` contains something else.
+        KeyboardInterrupt: After Ctrl-C; all finished rows are kept.
     """
-    from optimizers.keyfacts import KeyFactsBuilder
-    from programs.parts.meter import metered
+    from experiments.annotation.keyfact_candidates import KeyFactsBuilder
 
     usable = [
         item for item in questions if item.answers and item.gold_ids and all(id in corpus for id in item.gold_ids)
     ]
     if not usable:
-        raise UserError("No question has an answer and its gold passages in the corpus: check --passages.")
+        raise UserError("No question has an answer and its gold passages in the corpus: check the passages.")
     builder = KeyFactsBuilder(oracle, threshold=oracle.threshold)
-
-    def work(question: "Question") -> Row:
-        with metered() as meter:
-            facts = builder(question.question, [corpus[id] for id in question.gold_ids], question.answers[0])
-        return {
-            "id": question.id,
-            "steps": facts.steps,
-            "facts": [{**fact.as_dict(), "sound": fact.sound} for fact in facts.facts],
-            "surplus": facts.surplus,
-            **meter.counts(),
-        }
-
     rows = map_rows(
         usable,
-        work,
+        lambda question: _row(builder, question, corpus),
         id_of=lambda question: question.id,
         description=_description(usable, connection, oracle),
         connection=connection,
@@ -111,6 +99,20 @@ def build_key_facts(
     )
     _write_benchmark(usable, {row["id"]: row for row in rows}, out / QUESTIONS, drop=drop)
     return _counts(rows, len(questions) - len(usable))
+
+
+def _row(builder: "KeyFactsBuilder", question: "Question", corpus: "dict[str, Passage]") -> Row:
+    from programs.parts.meter import metered
+
+    with metered() as meter:
+        facts = builder(question.question, [corpus[id] for id in question.gold_ids], question.answers[0])
+    return {
+        "id": question.id,
+        "steps": facts.steps,
+        "facts": [{**fact.as_dict(), "sound": fact.sound} for fact in facts.facts],
+        "surplus": facts.surplus,
+        **meter.counts(),
+    }
 
 
 def _description(questions: "Sequence[Question]", connection: Connected, oracle: "EntailmentOracle") -> Json:
@@ -127,12 +129,12 @@ def _description(questions: "Sequence[Question]", connection: Connected, oracle:
 def _write_benchmark(questions: "Sequence[Question]", rows: dict[str, Row], path: Path, *, drop: bool) -> None:
     from corpora.questions import write_questions
 
-    def told(question: "Question") -> "Question":
+    def with_facts(question: "Question") -> "Question":
         facts: list[dict[str, Any]] = [fact for fact in rows[question.id]["facts"] if fact["sound"] or not drop]
         checks = [{name: fact[name] for name in ("entailed", "supported", "duplicate_of")} for fact in facts]
         return question.model_copy(update={"key_facts": [fact["text"] for fact in facts], "key_fact_checks": checks})
 
-    write_questions(path, [told(question) for question in questions])
+    write_questions(path, [with_facts(question) for question in questions])
 
 
 def _counts(rows: Sequence[Row], left_out: int) -> Built:

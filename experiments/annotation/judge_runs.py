@@ -1,34 +1,37 @@
-"""Answers of several runs judged side by side, question by question, along CoV-RAG's criteria.
+"""Compares the answers of several runs by an LM judge, question by question, on CoV-RAG's criteria.
 
-A folder of judgements holds `run.json` (what was judged, by which LM) and `rows.jsonl`, one line per question: `scores`
-(criterion -> run -> score), `revisions` (run -> score of its revised question), `unread` and `moved` as the judge
-counts them. Interrupted, it goes on with `resume`.
+The output folder contains `run.json` (configuration) and `rows.jsonl`, one line per question: `scores` (criterion ->
+run -> score), `revisions` (run -> score of its revised question), `unread` (unparseable replies) and `moved` (scores
+outside [0, 1], which are clamped).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from experiments.analysis.statistics import Mean, mean_of
-from experiments.annotation.review.answers import run_labels
+from experiments.annotation.review.answer_cards import run_labels
 from experiments.pipeline.map_rows import map_rows
 from experiments.runs.config import Connected, describe_lm
 from experiments.runs.files import SCHEMA, Json, Row, git_revision, read_rows
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
-    from optimizers.metrics.listwise_judge import Bout
+    from optimizers.metrics.listwise_judge import Comparison
     from signatures.types import Passage
+
+SharedRows = dict[str, dict[str, Row]]
+"""Question id -> run label -> row."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """How one run does on one criterion.
+    """The results of one run on one criterion.
 
     Args:
-        run: Its label.
-        criterion: What was judged.
+        run: Label of the run.
+        criterion: Name of the criterion.
         score: Mean score; for bias, lower is better.
         rank: Mean rank among the runs, 1 is best, over questions where every run has a verdict.
         high_quality: Share of answers of high quality.
@@ -43,16 +46,16 @@ class Standing:
 
 @dataclass(frozen=True)
 class Judgement:
-    """What came of judging runs.
+    """The results of judging runs.
 
     Args:
-        runs: Labels in the order given.
-        questions: Questions judged.
-        left_out: Questions that some run lacks, or that ended in an error.
+        runs: Labels of the runs.
+        questions: Number of questions judged.
+        left_out: Number of questions that a run lacks or that ended in an error.
         standings: One for each criterion and run.
-        revisions: Run -> mean score of its revised questions; only runs that verify.
-        unread: Replies of the judge that could not be read.
-        moved: Scores outside [0, 1].
+        revisions: Run -> mean score of its revised questions; only runs with verification.
+        unread: Unparseable replies of the judge.
+        moved: Scores outside [0, 1], which are clamped.
     """
 
     runs: list[str]
@@ -64,8 +67,8 @@ class Judgement:
     moved: int
 
     @property
-    def silent(self) -> bool:
-        """Whether replies came and not one of them could be read."""
+    def all_unparsed(self) -> bool:
+        """Whether there were replies and none of them could be parsed."""
         return self.unread > 0 and all(item.score.mean is None for item in self.standings)
 
     def as_dict(self) -> Json:
@@ -91,40 +94,26 @@ def judge_runs(
     """Judge the answers of two to four runs to the questions that all of them answered.
 
     Args:
-        folders: Runs of `evaluate`.
-        corpus: Passages by id, for the references that marks point to; empty leaves citations unjudged.
+        folders: Run folders.
+        corpus: Passages by id, to resolve citation marks; if empty, citations are not judged.
         connection: The judge.
         out: Folder for the judgements.
-        threads: Questions judged side by side.
-        resume: Go on with what `out` holds.
-        seed: Of the order in which answers are shown.
+        threads: Questions judged in parallel.
+        resume: Continue with the rows in `out`.
+        seed: Seed of the order in which answers are shown.
 
     Raises:
-        UserError: There are fewer than two or more than four runs, they share no question, or `out` holds other things.
-        KeyboardInterrupt: After Ctrl-C, with everything judged kept.
+        UserError: There are fewer than two or more than four runs, they share no question, the corpus is not theirs, or
+            `out` contains other files.
+        KeyboardInterrupt: After Ctrl-C; all finished rows are kept.
     """
-    from optimizers.metrics.listwise_judge import FEWEST, MOST, ListwiseJudge
-    from optimizers.metrics.revision_judge import RevisionJudge
+    from optimizers.metrics.listwise_judge import FEWEST, MOST
 
     if not FEWEST <= len(folders) <= MOST:
-        raise UserError(f"{len(folders)} runs cannot be compared by the judge: give {FEWEST} to {MOST}.")
+        raise UserError(f"{len(folders)} runs cannot be compared by the judge: name {FEWEST} to {MOST}.")
     labels = run_labels(folders)
     shared, left_out = _shared_rows(dict(zip(labels, folders, strict=True)))
-    rows_of_all = [row for rows in shared.values() for row in rows.values()]
-    read = {id for row in rows_of_all for id in row.get("passage_ids") or []}
-    if corpus and read and not read & corpus.keys():
-        raise UserError("The corpus holds none of the passages that the runs read: name theirs with --passages.")
-    judge, reviser = ListwiseJudge(seed=seed), RevisionJudge()
-
-    def work(id: str) -> Row:
-        rows = shared[id]
-        verdict = judge(bout_of(rows, corpus))
-        revisions = {label: reviser(row, corpus) for label, row in rows.items() if reviser.verifies(row)}
-        unread = verdict.unread + sum(item.unread for item in revisions.values())
-        moved = verdict.moved + sum(item.moved for item in revisions.values())
-        scores = {label: item.score for label, item in revisions.items()}
-        return {"id": id, "scores": verdict.scores, "revisions": scores, "unread": unread, "moved": moved}
-
+    _check_corpus(shared, corpus)
     description = {
         "schema": SCHEMA,
         "kind": "judgements",
@@ -136,7 +125,7 @@ def judge_runs(
     }
     judged = map_rows(
         list(shared),
-        work,
+        _judging(shared, corpus, seed),
         id_of=str,
         description=description,
         connection=connection,
@@ -147,12 +136,42 @@ def judge_runs(
     return summarise_judgements(labels, judged, left_out)
 
 
-def bout_of(rows: Mapping[str, Row], corpus: "Mapping[str, Passage]") -> "Bout":
-    """Return the answers of several runs to one question, as the judge takes them."""
-    from optimizers.metrics.listwise_judge import Bout
+def _check_corpus(shared: SharedRows, corpus: "Mapping[str, Passage]") -> None:
+    """Raise UserError if the corpus contains none of the passages that the runs read."""
+    rows = [row for by_run in shared.values() for row in by_run.values()]
+    read = {id for row in rows for id in row.get("passage_ids") or []}
+    if corpus and read and not read & corpus.keys():
+        raise UserError("The corpus contains none of the passages that the runs read: name the passages of the runs.")
+
+
+def _judging(shared: SharedRows, corpus: "Mapping[str, Passage]", seed: int) -> Callable[[str], Row]:
+    """Return a function that judges the question of an id and returns its row."""
+    from optimizers.metrics.listwise_judge import ListwiseJudge
+    from optimizers.metrics.revision_judge import RevisionJudge
+
+    judge, revision_judge = ListwiseJudge(seed=seed), RevisionJudge()
+
+    def judge_question(id: str) -> Row:
+        rows = shared[id]
+        verdict = judge(comparison_of(rows, corpus))
+        revisions = {label: revision_judge(row, corpus) for label, row in rows.items() if revision_judge.verifies(row)}
+        return {
+            "id": id,
+            "scores": verdict.scores,
+            "revisions": {label: revision.score for label, revision in revisions.items()},
+            "unread": verdict.unparsed + sum(revision.unparsed for revision in revisions.values()),
+            "moved": verdict.clamped + sum(revision.clamped for revision in revisions.values()),
+        }
+
+    return judge_question
+
+
+def comparison_of(rows: Mapping[str, Row], corpus: "Mapping[str, Passage]") -> "Comparison":
+    """Return the answers of several runs to one question as the judge's input."""
+    from optimizers.metrics.listwise_judge import Comparison
 
     first = next(iter(rows.values()))
-    return Bout(
+    return Comparison(
         id=first["id"],
         question=first["question"],
         golds=first["answers"],
@@ -162,56 +181,54 @@ def bout_of(rows: Mapping[str, Row], corpus: "Mapping[str, Passage]") -> "Bout":
 
 
 def references_of(row: Row, corpus: "Mapping[str, Passage]") -> "list[Passage]":
-    """Return the passages that the marks of a row's response count, in order; [] where the corpus lacks one."""
-    named = (row.get("details") or {}).get("references")
-    ids = (row.get("passage_ids") or []) if named is None else named  # none named: marks count nothing
+    """Return the passages that the citation marks of a row refer to, in order; empty if the corpus lacks one."""
+    referenced = (row.get("details") or {}).get("references")
+    ids = (row.get("passage_ids") or []) if referenced is None else referenced
     return [corpus[id] for id in ids] if all(id in corpus for id in ids) else []
 
 
 def summarise_judgements(labels: Sequence[str], rows: Sequence[Row], left_out: int = 0) -> Judgement:
-    """Return the means over questions; the one place where verdicts become numbers of a table."""
-    from optimizers.metrics.dimensions import CRITERIA, high_quality, ranks
+    """Return the means over all questions."""
+    from optimizers.metrics.dimensions import CRITERIA
 
-    standings = []
-    for criterion in CRITERIA:
-        scores = [row["scores"][criterion] for row in rows]
-        placed = [ranks(of, criterion) for of in scores]
-        for label in labels:
-            values = [of[label] for of in scores]
-            standings.append(
-                Standing(
-                    run=label,
-                    criterion=criterion,
-                    score=mean_of(values),
-                    rank=mean_of([None if of is None else float(of[label]) for of in placed]),
-                    high_quality=mean_of(
-                        [None if value is None else float(high_quality(value, criterion)) for value in values]
-                    ),
-                )
-            )
     revised = [label for label in labels if any(label in row["revisions"] for row in rows)]
     return Judgement(
         runs=list(labels),
         questions=len(rows),
         left_out=left_out,
-        standings=standings,
+        standings=[standing for criterion in CRITERIA for standing in _standings(criterion, labels, rows)],
         revisions={label: mean_of([row["revisions"].get(label) for row in rows]) for label in revised},
         unread=sum(row["unread"] for row in rows),
         moved=sum(row["moved"] for row in rows),
     )
 
 
-def _shared_rows(folders: Mapping[str, Path]) -> tuple[dict[str, dict[str, Any]], int]:
-    """Return question id -> run label -> row for what every run answered without an error, and how many others are."""
-    whole = {label: read_rows(folder, complete=True) for label, folder in folders.items()}
-    by_run = {label: {row["id"]: row for row in rows if row["error"] is None} for label, rows in whole.items()}
-    for label, rows in whole.items():
+def _standings(criterion: str, labels: Sequence[str], rows: Sequence[Row]) -> list[Standing]:
+    """Return the results of all runs on one criterion."""
+    from optimizers.metrics.dimensions import high_quality, ranks
+
+    scores = [row["scores"][criterion] for row in rows]
+    ranked = [ranks(by_run, criterion) for by_run in scores]
+    standings = []
+    for label in labels:
+        values = [by_run[label] for by_run in scores]
+        good = [None if value is None else float(high_quality(value, criterion)) for value in values]
+        rank = mean_of([None if by_run is None else float(by_run[label]) for by_run in ranked])
+        standings.append(Standing(label, criterion, mean_of(values), rank, mean_of(good)))
+    return standings
+
+
+def _shared_rows(folders: Mapping[str, Path]) -> tuple[SharedRows, int]:
+    """Return the rows of the questions that every run answered without an error, and the number of other questions."""
+    all_rows = {label: read_rows(folder, complete=True) for label, folder in folders.items()}
+    by_run = {label: {row["id"]: row for row in rows if row["error"] is None} for label, rows in all_rows.items()}
+    for label, rows in all_rows.items():
         if any(row.get("repeat", 1) > 1 for row in rows):
-            raise UserError(f"{label} asked each question several times (--repeats): judge runs that asked once.")
+            raise UserError(f"{label} asked each question several times: choose runs without repeats.")
     first, *others = by_run.values()
-    shared = [id for id in first if all(id in rows for rows in others)]
-    if not shared:
+    shared_ids = [id for id in first if all(id in rows for rows in others)]
+    if not shared_ids:
         raise UserError(f"{', '.join(folders)} share no question that all answered: evaluate them on the same file.")
-    everything = {row["id"] for rows in whole.values() for row in rows}
-    kept = {id: {label: rows[id] for label, rows in by_run.items()} for id in shared}
-    return kept, len(everything) - len(kept)
+    all_ids = {row["id"] for rows in all_rows.values() for row in rows}
+    shared = {id: {label: rows[id] for label, rows in by_run.items()} for id in shared_ids}
+    return shared, len(all_ids) - len(shared)

@@ -29,12 +29,13 @@ from signatures.common.files import atomic_write
 
 OUT = Path("experiments/results/entailment_agreement.json")
 SLOW: Mapping[str, int] = {"likelihood": 300, "lm": 300}  # pairs judged
+_COUNTS = {"cut": "cut", "unread": "unparsed"}  # key in the result file -> attribute of an oracle that counts it
 
 
 def measure_oracle(oracle: EntailmentOracle, pairs: Sequence[JudgedPair]) -> dict[str, Any]:
     """Return an oracle's line of the table from its scores of the pairs."""
     scores = np.array(oracle([pair.texts for pair in pairs]))
-    counts = {name: getattr(oracle, name) for name in ("cut", "unread") if hasattr(oracle, name)}
+    counts = {key: getattr(oracle, name) for key, name in _COUNTS.items() if hasattr(oracle, name)}
     line = by_set(scores, oracle.threshold, pairs)
     return {"fingerprint": oracle.fingerprint, "threshold": oracle.threshold, **counts, **line}
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from experiments.benchmarks.entailment_pairs import SEED, JudgedPair, read_judged_pairs, sample
 from experiments.runs.provenance import portable, provenance
-from optimizers.metrics.entailment.calibrated import FEATURES, WEIGHTS, measure
+from optimizers.metrics.entailment.calibrated import FEATURES, WEIGHTS, measure_features
 from optimizers.metrics.entailment.logistic import Weights, fit
 from signatures.common.files import atomic_write
 from signatures.common.versions import installed_versions
@@ -27,7 +27,7 @@ FEWER = {"likelihood": 400}  # number of pairs for oracles whose features take a
 
 def features_of(pairs: Sequence[JudgedPair]) -> dict[str, NDArray[np.float64]]:
     """Return the features of pairs for every oracle except those of `FEWER`; each model runs once."""
-    rows = measure("calibrated", [pair.texts for pair in pairs])
+    rows = measure_features("calibrated", [pair.texts for pair in pairs])
     columns = {name: [FEATURES["calibrated"].index(feature) for feature in FEATURES[name]] for name in SHARED}
     return {name: rows[:, chosen] for name, chosen in columns.items()}
 
@@ -51,7 +51,7 @@ def main() -> None:
     }
     for name, n in FEWER.items():
         chosen = sample(half, n)
-        rows = measure(name, [pair.texts for pair in chosen])
+        rows = measure_features(name, [pair.texts for pair in chosen])
         oracles[name] = {**fit_on(name, rows, chosen).as_dict(), "pairs": len(chosen)}
     record = {
         "about": "Weights of the offline entailment oracles, fitted on half 0 of pairs that people judged.",

@@ -12,7 +12,7 @@ from experiments.benchmarks.entailment_figures import SETS, Values, auc_differen
 from experiments.benchmarks.entailment_fit import SHARED as OFFLINE
 from experiments.benchmarks.entailment_fit import features_of, fit_on
 from experiments.benchmarks.entailment_pairs import JudgedPair, sample
-from optimizers.metrics.entailment.calibrated import WeighedOracle
+from optimizers.metrics.entailment.calibrated import WeightedOracle
 
 CONTAINMENT = "token containment"
 SEEDS = range(1, 21)
@@ -79,7 +79,7 @@ def transfer(fitted_on: Half, held_out: Half) -> dict[str, Any]:
 
 def offline_line(name: str, half: Half) -> dict[str, Any]:
     """Return the line of one of `OFFLINE` from its features."""
-    oracle = WeighedOracle(name)
+    oracle = WeightedOracle(name)
     scores = oracle.weights(half.features[name])
     line = by_set(scores, oracle.threshold, half.pairs)
     return {"fingerprint": oracle.fingerprint, "threshold": oracle.threshold, **line}
@@ -87,7 +87,7 @@ def offline_line(name: str, half: Half) -> dict[str, Any]:
 
 def auc_above_containment(half: Half) -> dict[str, Any]:
     """Return the calibrated oracle's AUC minus that of token containment, on each data set and pooled."""
-    scores = WeighedOracle("calibrated").weights(half.features["calibrated"])
+    scores = WeightedOracle("calibrated").weights(half.features["calibrated"])
     containment = half.features["lexical"][:, 0]
     return {name: auc_difference(scores[rows], containment[rows], chosen) for name, rows, chosen in parts(half.pairs)}
 

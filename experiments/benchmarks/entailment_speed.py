@@ -17,9 +17,9 @@ from pathlib import Path
 from experiments.benchmarks.entailment_pairs import read_judged_pairs, sample
 from experiments.runs.provenance import portable, provenance
 from optimizers.metrics.entailment import lexical_features
-from optimizers.metrics.entailment.calibrated import Containment
-from optimizers.metrics.entailment.calibrated import WeighedOracle as Oracle
-from optimizers.metrics.entailment.embedding_features import BATCH, Closeness, pieces
+from optimizers.metrics.entailment.calibrated import LexicalFeatures
+from optimizers.metrics.entailment.calibrated import WeightedOracle as Oracle
+from optimizers.metrics.entailment.embedding_features import BATCH, EmbeddingFeatures, pieces
 from optimizers.metrics.entailment.oracle import Pair
 from signatures.common.files import atomic_write
 
@@ -36,7 +36,7 @@ def lexical_rate(pairs: Sequence[Pair], rounds: int) -> list[float]:
     oracle = Oracle("lexical")
     rates = []
     for _ in range(rounds):
-        lexical_features.forget()
+        lexical_features.clear_caches()
         rates.append(len(pairs) / seconds(lambda: oracle(pairs)))
     return rates
 
@@ -51,7 +51,7 @@ def embedding_ratios(batches: Sequence[Sequence[Pair]]) -> tuple[list[float], in
     from corpora.retrievers.embedder import default_folder
 
     model = SentenceTransformer(str(default_folder()), local_files_only=True)
-    words, closeness = Containment(), Closeness()
+    words, closeness = LexicalFeatures(), EmbeddingFeatures()
     ratios, texts = [], 0
     for number, batch in enumerate(batches):
         distinct = list(dict.fromkeys(text for premise, hypothesis in batch for text in (*pieces(premise), hypothesis)))

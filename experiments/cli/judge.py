@@ -57,7 +57,7 @@ def judge(
         emit(judgement.as_dict())
         return
     _print(judgement, result.out)
-    if judgement.silent:
+    if judgement.all_unparsed:
         raise UserError(f"{connection.id} returned no verdict that could be parsed: name another LM with --lm.")
     next_step(f"verihop compare {' '.join(map(str, runs))}")
 

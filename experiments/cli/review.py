@@ -13,8 +13,8 @@ from experiments.cli.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
-    from experiments.annotation.review.folder import Review
-    from experiments.annotation.review.session import Session
+    from experiments.annotation.review.review_folder import Review
+    from experiments.annotation.review.reviewer_session import Session
 
 review = typer.Typer(no_args_is_help=True, help="Judge key facts and answers; every decision is saved at once.")
 
@@ -77,9 +77,9 @@ def keyfacts(
     reviewing: Reviewing,
 ) -> None:
     """Accept, edit or reject key facts next to their references."""
-    from experiments.annotation.review.keyfacts import passages_beside, review_keyfacts
+    from experiments.annotation.review.keyfact_cards import default_passages, review_keyfacts
 
-    corpus = items.passages or passages_beside(questions)
+    corpus = items.passages or default_passages(questions)
     if corpus is None:
         note(f"No references are shown: {questions.parent} has no passages.jsonl. Name the corpus with --passages.")
     _review(review_keyfacts(questions, corpus, out, raters=items.raters, limit=items.limit), reviewing)
@@ -105,16 +105,16 @@ def answers(
     seed: options.Seed = 0,
 ) -> None:
     """Rate the answers of runs on a scale of the papers, blind and in shuffled order; --limit samples questions."""
-    from experiments.annotation.review.answers import review_answers
-    from experiments.annotation.review.keyfacts import passages_beside
-    from experiments.annotation.review.scales import answer_scale
+    from experiments.annotation.review.answer_cards import review_answers
+    from experiments.annotation.review.keyfact_cards import default_passages
+    from experiments.annotation.review.rating_scales import answer_scale
 
     made = review_answers(
         runs,
         out,
         answer_scale(scale),
         questions=questions,
-        passages=items.passages or (passages_beside(questions) if questions else None),
+        passages=items.passages or (default_passages(questions) if questions else None),
         limit=items.limit,
         seed=seed,
         raters=items.raters,
@@ -126,7 +126,7 @@ def answers(
 @with_option_groups
 def resume(folder: Folder, reviewing: Reviewing) -> None:
     """Continue a review as any reviewer; undecided items come first."""
-    from experiments.annotation.review.folder import read_review
+    from experiments.annotation.review.review_folder import read_review
 
     _review(read_review(folder), reviewing)
 
@@ -146,9 +146,9 @@ def export(
     as_json: options.Json = False,
 ) -> None:
     """Write the questions with their reviewed key facts, or the ratings as CSV."""
-    from experiments.annotation.review.exchange import export_csv
-    from experiments.annotation.review.folder import read_review
-    from experiments.annotation.review.keyfacts import export_keyfacts
+    from experiments.annotation.review.csv_exchange import export_csv
+    from experiments.annotation.review.keyfact_export import export_keyfacts
+    from experiments.annotation.review.review_folder import read_review
 
     made = read_review(folder)
     if made.scale.name == "keyfacts" and not ratings:
@@ -173,8 +173,8 @@ def import_(
     as_json: options.Json = False,
 ) -> None:
     """Import ratings from a CSV file; invalid lines are reported, and the exit code is then 2."""
-    from experiments.annotation.review.exchange import import_csv
-    from experiments.annotation.review.folder import read_review
+    from experiments.annotation.review.csv_exchange import import_csv
+    from experiments.annotation.review.review_folder import read_review
 
     made = read_review(out)
     if scale is not None and scale != made.scale.name:
@@ -200,16 +200,16 @@ def agreement(
     as_json: options.Json = False,
 ) -> None:
     """Print kappa between raters, their ratings of each run, and the correlation of metrics with them."""
-    from experiments.annotation.review.findings import findings
-    from experiments.annotation.review.folder import read_review
+    from experiments.annotation.review.results import review_results
+    from experiments.annotation.review.review_folder import read_review
 
-    found = findings(read_review(folder), run)
+    found = review_results(read_review(folder), run)
     if as_json:
         emit(found.as_dict())
         return
-    from experiments.annotation.review.tables import tables
+    from experiments.annotation.review.result_tables import result_tables
 
-    show(tables(found))
+    show(result_tables(found))
 
 
 def _review(review: "Review", reviewing: Reviewing) -> None:
@@ -217,13 +217,13 @@ def _review(review: "Review", reviewing: Reviewing) -> None:
     import shlex
 
     from experiments.annotation.review.decisions import DecisionLog
-    from experiments.annotation.review.folder import alone, reviewer_name
-    from experiments.annotation.review.session import Session
+    from experiments.annotation.review.review_folder import exclusive_access, reviewer_name
+    from experiments.annotation.review.reviewer_session import Session
 
     folder = review.folder
     for reason, count in review.description.left_out.items():
         note(f"Excluded: {count} {reason}.")
-    with alone(folder), DecisionLog(folder) as log:
+    with exclusive_access(folder), DecisionLog(folder) as log:
         session = Session(review, log, reviewer_name(reviewing.reviewer, log.ratings.reviewers()))
         try:
             (_in_terminal if reviewing.terminal else _on_page)(session, reviewing)
@@ -245,7 +245,7 @@ def _in_terminal(session: "Session", reviewing: Reviewing) -> None:
 
     from experiments.annotation.review.terminal import review_in_terminal
 
-    console = Console(stderr=reviewing.as_json)  # with --json, standard output is for the JSON object alone
+    console = Console(stderr=reviewing.as_json)  # with --json, standard output is for the JSON object exclusive_access
 
     def ask(prompt: str) -> str:
         console.print(prompt, end="", markup=False, highlight=False)

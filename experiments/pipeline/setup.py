@@ -104,8 +104,8 @@ def open_metrics(names: str, oracle_id: str | None = None) -> "tuple[list[Metric
     Raises:
         UserError: A name or the oracle is unknown, or an oracle is named that no metric needs.
     """
-    from optimizers.metrics.catalog import METRICS
-    from optimizers.metrics.groundedness import ORACLE_METRICS, with_oracle
+    from optimizers.metrics.catalog import METRICS, ORACLE_METRICS
+    from optimizers.metrics.groundedness import with_oracle
     from signatures.common.errors import unknown
 
     metric_names = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))

@@ -11,7 +11,7 @@ from signatures.common.files import sha256_text
 if TYPE_CHECKING:
     from corpora.questions import Question
     from experiments.runs.files import Row
-    from optimizers.contexts import Given
+    from optimizers.contexts import FixedContext
     from signatures.types import Passage
 
 Knowledge = Literal["closed", "partial", "complete", "balanced"]
@@ -72,14 +72,14 @@ def choose_contexts(
     Raises:
         UserError: The kind of knowledge is unknown, or no question can have such a context.
     """
-    from optimizers.contexts import balanced
+    from optimizers.contexts import balanced_contexts
 
     if knowledge not in KNOWLEDGE:
         raise unknown("kind of knowledge", knowledge, KNOWLEDGE)
     corpus = {passage.id: passage for passage in passages}
-    chosen: list[Given] = []
+    chosen: list[FixedContext] = []
     if knowledge == "balanced":
-        chosen = balanced(questions, corpus, n=n, seed=seed, spare=passages)
+        chosen = balanced_contexts(questions, corpus, n=n, seed=seed, spare=passages)
     else:
         chosen, first_error = _of_one_kind(questions, corpus, passages, knowledge, n, seed)
         if not chosen:
@@ -96,14 +96,14 @@ def _of_one_kind(
     knowledge: Any,
     n: int,
     seed: int,
-) -> "tuple[list[Given], UserError | None]":
+) -> "tuple[list[FixedContext], UserError | None]":
     """Return the questions with contexts of one kind, and the error of the first question that can have none."""
-    from optimizers.contexts import given_references
+    from optimizers.contexts import fixed_context
 
     chosen, first_error = [], None
     for question in questions:
         try:
-            chosen.append(given_references(question, corpus, condition=knowledge, n=n, seed=seed, spare=passages))
+            chosen.append(fixed_context(question, corpus, condition=knowledge, n=n, seed=seed, spare=passages))
         except UserError as error:
             first_error = first_error or error
     return chosen, first_error

@@ -1,7 +1,7 @@
-"""Which answers count as right: the golds of a converted question, and of the official records of each data set.
+"""Accepted answers ("golds"): of a converted question, and of the official records of each data set.
 
-Evaluators take the best score over all golds, so a missing alias makes a right answer wrong. A gold is never invented:
-names come from the data set, and only its booleans are put into words.
+Evaluators take the best score over all golds, so a missing alias scores a correct answer as wrong. Golds come from the
+data set only; booleans become yes or no.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -15,7 +15,7 @@ _BOOLEANS = {"true": "yes", "false": "no"}
 
 
 def _distinct(names: Iterable[Any]) -> list[str]:
-    """Return names as texts in their order, blanks and repeats dropped; booleans as yes or no."""
+    """Return names as texts in order, without blanks and repeats; booleans as yes or no."""
     texts = [_verdict(name) if isinstance(name, bool) else str(name) for name in names if name is not None]
     return list(dict.fromkeys(text for text in texts if text.strip()))
 
@@ -25,10 +25,9 @@ def _verdict(value: bool) -> str:
 
 
 def accepted(answers: Iterable[Any]) -> list[str]:
-    """Return the golds of a question, the main one first; blanks and repeats are dropped.
+    """Return the golds of a question, the main one first, without blanks and repeats.
 
-    A question whose only gold is "True" or "False" is a yes/no question (Mintaka writes them so): yes or no is
-    accepted, and the word itself.
+    If the only gold is "True" or "False" (Mintaka's yes/no questions), yes or no is accepted as well.
 
     Raises:
         TypeError: `answers` is a str.
@@ -49,7 +48,7 @@ def _musique(record: Record) -> list[str]:
 
 
 def _answer_list(record: Record) -> list[str]:
-    """NQ-open, WebQuestions and TriviaQA as they circulate: a list under one of three names."""
+    """Return the golds of NQ-open, WebQuestions and TriviaQA: a list under one of three names."""
     golds = next((record[name] for name in ("golden_answers", "answers", "answer") if name in record), None)
     if isinstance(golds, Mapping):  # TriviaQA's official form
         golds = [golds.get("value"), *(golds.get("aliases") or [])]
@@ -57,7 +56,7 @@ def _answer_list(record: Record) -> list[str]:
 
 
 def _mintaka(record: Record) -> list[str]:
-    """The official text form joins the labels of several entities by a blank; each label alone is not an answer."""
+    """Return the official text form, which joins the labels of several entities by a blank; one label is no answer."""
     answer = record.get("answer") or {}
     values = answer.get("answer")
     values = values if isinstance(values, list) else [values]
@@ -89,12 +88,12 @@ GOLDS: dict[str, Callable[[Record], list[str]]] = {
 
 
 def record_golds(dataset: str, record: Record) -> list[str]:
-    """Return all accepted answers that an official record of a data set states; [] where it has none.
+    """Return all accepted answers of an official record of a data set, empty if it has none.
 
-    The names of 2WikiMultihopQA stand in a file of their own: see `entity_names`.
+    2WikiMultihopQA keeps aliases in a separate file: see `entity_names`.
 
     Raises:
-        UserError: The data set is not known.
+        UserError: The data set is unknown.
     """
     if dataset not in GOLDS:
         raise unknown("dataset", dataset, GOLDS)
@@ -106,7 +105,7 @@ def entity_names(entry: Record, *, demonyms: bool = True) -> list[str]:
 
     Args:
         entry: One line of the file.
-        demonyms: The official script accepts demonyms ("French" for "France"); MetaRAG, and the tables of RetroRAG that
-            follow it, do not.
+        demonyms: Include demonyms ("French" for "France"), as the official script does; MetaRAG and RetroRAG's tables
+            do not.
     """
     return _distinct([*(entry.get("aliases") or []), *((entry.get("demonyms") or []) if demonyms else [])])

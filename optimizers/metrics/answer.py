@@ -1,11 +1,11 @@
 """Answer metrics: exact match, token F1, precision, recall, cover-EM and verdicts, as published evaluators define them.
 
-The evaluators share one normalisation (`signatures.text.normalize_answer`) and disagree on two points only, which
-`Definition` states: what a wrong yes/no is worth, and what two empty sides are worth. Nothing is mended here that the
-official scripts leave crooked ("Plan A" is "plan", "C++" is "C"): a number is comparable or it is worth nothing.
+The evaluators share one normalisation (`signatures.text.normalize_answer`) and differ in two points, which `Definition`
+states: the score of a wrong yes/no, and of two empty sides. Quirks of the official scripts are kept ("Plan A" is
+"plan", "C++" is "C") so that numbers stay comparable.
 
-Every function takes one prediction and the list of all accepted gold answers. With several golds each score is the
-maximum over them on its own, so precision and recall may come from different golds.
+Every function takes one prediction and the list of all accepted answers ("golds"). Each score is the maximum over the
+golds separately, so precision and recall may come from different golds.
 """
 
 import functools
@@ -22,7 +22,7 @@ from signatures.text import normalize_answer
 
 _CLOSED = frozenset({"yes", "no", "noanswer"})
 _VERDICTS = frozenset({"yes", "no"})
-_BOOLEANS = frozenset({"true", "false"})  # verdicts where yes or no is accepted, too; else words like others
+_BOOLEANS = frozenset({"true", "false"})  # verdicts only if yes or no is accepted as well
 _ZERO_SHOT_BLANKS = str.maketrans("\"'\n.:,", "      ")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]")
@@ -32,14 +32,14 @@ _TRIGGER = re.compile(r"\banswer(?:\s*\([^()]*\))?\s*(?:is|:)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Definition:
-    """How one evaluator settles what the normalisation leaves open.
+    """The two points in which evaluators differ.
 
     Args:
-        name: Stands in brackets behind the metric's name.
-        yes_no_rule: A side that is exactly yes, no or noanswer scores 0 against anything else, even where words are
-            shared.
-        both_empty: F1, precision and recall when neither side has a token left; exact match is 1 in all evaluators.
-        source: The script that defines it.
+        name: Written in brackets after the metric's name.
+        yes_no_rule: Whether a side that is exactly yes, no or noanswer scores 0 against anything else, even if they
+            share words.
+        both_empty: F1, precision and recall if neither side has a token; exact match is 1 in all evaluators.
+        source: URL of the script that defines it.
     """
 
     name: str
@@ -53,7 +53,7 @@ TWO_WIKI = Definition(
     "2wiki", True, 0.0, "https://github.com/Alab-NII/2wikimultihop/blob/13800e5/2wikimultihop_evaluate_v1.1.py"
 )
 SQUAD = Definition("squad", False, 0.0, "https://rajpurkar.github.io/SQuAD-explorer/ (evaluate-v1.1.py)")
-# SQuAD 2.0 defines the same; its script differs from MuSiQue's only in leaving missing predictions out of the mean.
+# SQuAD 2.0 defines the same; its script differs from MuSiQue's only in excluding missing predictions from the mean.
 MUSIQUE = Definition("musique", False, 1.0, "https://github.com/StonyBrookNLP/musique/blob/922ac98/metrics/answer.py")
 
 DEFINITIONS = {definition.name: definition for definition in (HOTPOT, TWO_WIKI, SQUAD, MUSIQUE)}
@@ -82,34 +82,34 @@ def _best(score: Callable[[str], float], golds: Sequence[str]) -> float | None:
 
 
 def exact_match(prediction: str, golds: Sequence[str]) -> float | None:
-    """Return 1.0 when the prediction equals a gold after normalising, else 0.0; None without golds.
+    """Return 1.0 if the prediction equals a gold after normalising, else 0.0; None without golds.
 
     Raises:
         TypeError: `golds` is a str.
     """
-    said = normalize_answer(prediction)
-    return _best(lambda gold: float(said == normalize_answer(gold)), golds)
+    predicted = normalize_answer(prediction)
+    return _best(lambda gold: float(predicted == normalize_answer(gold)), golds)
 
 
-def _overlap(said: str, said_tokens: list[str], gold: str, definition: Definition) -> Overlap:
-    """Return the overlap of a normalised prediction, given as text and as tokens, with one gold."""
-    meant = normalize_answer(gold)
-    if definition.yes_no_rule and said != meant and (said in _CLOSED or meant in _CLOSED):
+def _overlap(predicted: str, predicted_tokens: list[str], gold: str, definition: Definition) -> Overlap:
+    """Return the overlap of a normalised prediction (as text and as tokens) with one gold."""
+    expected = normalize_answer(gold)
+    if definition.yes_no_rule and predicted != expected and (predicted in _CLOSED or expected in _CLOSED):
         return _NOTHING
-    meant_tokens = meant.split()
-    if not said_tokens and not meant_tokens:
+    expected_tokens = expected.split()
+    if not predicted_tokens and not expected_tokens:
         return Overlap(*[definition.both_empty] * 3)
-    if not any(token in said_tokens for token in meant_tokens):  # most pairs: no need to count
+    if not any(token in predicted_tokens for token in expected_tokens):  # true of most pairs
         return _NOTHING
-    shared = sum((Counter(said_tokens) & Counter(meant_tokens)).values())
-    precision, recall = shared / len(said_tokens), shared / len(meant_tokens)
+    shared = sum((Counter(predicted_tokens) & Counter(expected_tokens)).values())
+    precision, recall = shared / len(predicted_tokens), shared / len(expected_tokens)
     return Overlap(2 * precision * recall / (precision + recall), precision, recall)
 
 
 def token_overlap(prediction: str, golds: Sequence[str], definition: Definition) -> Overlap | None:
-    """Return F1, precision and recall of normalised tokens (a multiset), each the best over the golds on its own.
+    """Return F1, precision and recall of normalised tokens (a multiset), each the maximum over the golds.
 
-    The scripts of SQuAD and MuSiQue print F1 alone; precision and recall are then those it is made of.
+    The scripts of SQuAD and MuSiQue print F1 only; precision and recall are the values it is computed from.
 
     Returns:
         The overlap; None without golds.
@@ -117,14 +117,14 @@ def token_overlap(prediction: str, golds: Sequence[str], definition: Definition)
     Raises:
         TypeError: `golds` is a str.
     """
-    said = normalize_answer(prediction)
-    said_tokens = said.split()
-    overlaps = [_overlap(said, said_tokens, gold, definition) for gold in _golds(golds)]
+    predicted = normalize_answer(prediction)
+    predicted_tokens = predicted.split()
+    overlaps = [_overlap(predicted, predicted_tokens, gold, definition) for gold in _golds(golds)]
     return Overlap(*map(max, zip(*overlaps, strict=True))) if overlaps else None
 
 
 def yes_or_no(text: str) -> Literal["yes", "no"] | None:
-    """Return the verdict a text begins with, None when its first word is neither yes nor no.
+    """Return the verdict a text begins with; None if its first word is neither yes nor no.
 
     Quotes, full stops, colons, commas and line breaks count as blanks, as in `zero_shot_cot` (Kojima et al., 2022).
     """
@@ -133,22 +133,22 @@ def yes_or_no(text: str) -> Literal["yes", "no"] | None:
 
 
 def final_part(text: str) -> str:
-    """Return what follows the last "the answer is" or "answer:" of a chain of thought; the whole text without one."""
+    """Return the text after the last "the answer is" or "answer:"; the whole text if there is neither."""
     triggers = list(_TRIGGER.finditer(text))
     return text[triggers[-1].end() :] if triggers else text
 
 
 def verdict_accuracy(prediction: str, golds: Sequence[str]) -> float | None:
-    """Return 1.0 when the verdict of a prediction is the gold's, else 0.0; None when no gold is a yes or a no.
+    """Return 1.0 if the prediction's verdict is the gold's, else 0.0; None if no gold is yes or no.
 
-    StrategyQA's accuracy: the first word after the answer trigger decides, and a text without a verdict is wrong.
-    `yes_or_no(final_part(prediction))` is None for those, which are counted as unparsed.
+    StrategyQA's accuracy: the first word after the answer trigger decides, and a text without a verdict
+    (`yes_or_no(final_part(prediction))` is None) is wrong.
 
     Raises:
         TypeError: `golds` is a str.
     """
-    meant = {normalize_answer(gold) for gold in _golds(golds)} & _VERDICTS
-    return float(yes_or_no(final_part(prediction)) in meant) if meant else None
+    expected = {normalize_answer(gold) for gold in _golds(golds)} & _VERDICTS
+    return float(yes_or_no(final_part(prediction)) in expected) if expected else None
 
 
 def _is_verdict(gold: str) -> bool:
@@ -156,13 +156,13 @@ def _is_verdict(gold: str) -> bool:
 
 
 def findable(golds: Sequence[str]) -> list[str]:
-    """Return the golds that can be looked for in a passage: no verdict, and none that normalises to nothing.
+    """Return the golds that can be searched for in a passage: no yes or no, and none that normalises to nothing.
 
-    "Yes" stands in no passage and "no" in most; so does "true" where it is another word for yes.
+    "True" and "false" are excluded if yes or no is also accepted.
     """
     plain = [normalize_answer(gold) for gold in _golds(golds)]
     closed = _VERDICTS | _BOOLEANS if _VERDICTS & set(plain) else _VERDICTS
-    return [gold for gold, meant in zip(golds, plain, strict=True) if meant and meant not in closed]
+    return [gold for gold, expected in zip(golds, plain, strict=True) if expected and expected not in closed]
 
 
 def _covered(
@@ -171,29 +171,28 @@ def _covered(
     normalised: Callable[[str], str],
     form: Callable[[str], str] | None = None,
 ) -> float | None:
-    """Return 1.0 when the form of a gold is part of the prediction's, else 0.0; None without golds.
+    """Return 1.0 if the form of a gold is part of the prediction's form, else 0.0; None without golds.
 
-    Where containment means nothing it is not asked: the empty string is contained in everything, and any text with "no"
-    in it would be right.
+    Golds that are empty, yes or no are compared otherwise: every text contains the empty string, and many contain "no".
 
     Args:
-        prediction: What was said.
+        prediction: The text to score.
         golds: The accepted answers.
-        normalised: What tells a gold that is empty, yes or no.
-        form: What is compared by containment; `normalised` when None.
+        normalised: Normalisation used to detect golds that are empty, yes or no.
+        form: Normalisation used for containment; `normalised` if None.
     """
     plain = normalised(prediction)
-    said = plain if form is None else form(prediction)
+    predicted = plain if form is None else form(prediction)
 
     def score(gold: str) -> float:
-        meant = normalised(gold)
-        if not meant:
+        expected = normalised(gold)
+        if not expected:
             return float(not plain)
-        if meant in _VERDICTS:
-            return float(yes_or_no(prediction) == meant)
+        if expected in _VERDICTS:
+            return float(yes_or_no(prediction) == expected)
         if len(gold) < 10 and (word := normalize_answer(gold)) in _BOOLEANS and any(map(_is_verdict, golds)):
             return float(normalize_answer(prediction).split()[:1] == [word])
-        return float((meant if form is None else form(gold)) in said)
+        return float((expected if form is None else form(gold)) in predicted)
 
     return _best(score, golds)
 
@@ -218,15 +217,15 @@ def _tokens(text: str) -> list[str]:
 
 
 def _token_run(text: str) -> str:
-    """Return the tokens of `text` as one string, in which a run of tokens is a part and half a token is none."""
+    """Return the tokens of `text` joined by NUL, so that substrings between NULs are runs of whole tokens."""
     return "\0" + "\0".join(_tokens(text)) + "\0"
 
 
 def cover_substring(prediction: str, golds: Sequence[str]) -> float | None:
-    """Return 1.0 when a normalised gold is part of the normalised prediction, else 0.0; None without golds.
+    """Return 1.0 if a normalised gold is part of the normalised prediction, else 0.0; None without golds.
 
     Guards, which the published scripts lack: a gold that normalises to nothing is compared by exact match, and a yes/no
-    gold is compared with the verdict that the prediction begins with.
+    gold with the verdict that the prediction begins with.
 
     Raises:
         TypeError: `golds` is a str.
@@ -235,12 +234,12 @@ def cover_substring(prediction: str, golds: Sequence[str]) -> float | None:
 
 
 def _short_normalised(text: str) -> str:
-    """Return the normalised text where it may be empty, yes or no; four letters side by side rule that out."""
+    """Return `text` unchanged if it has four letters in a row (it cannot be empty, yes or no then), else normalised."""
     return text if _LONG_WORD.search(text) else normalize_answer(text)
 
 
 def cover_tokens(prediction: str, golds: Sequence[str]) -> float | None:
-    """Return 1.0 when a gold's tokens stand side by side in the prediction, else 0.0; None without golds.
+    """Return 1.0 if a gold's tokens occur in a row in the prediction, else 0.0; None without golds.
 
     Articles and punctuation marks are tokens. The guards are those of `cover_substring`.
 
@@ -255,10 +254,9 @@ def _labelled(text: str) -> str:
 
 
 def cover_labels(prediction: str, golds: Sequence[str]) -> float | None:
-    """Return 1.0 when a gold is part of the prediction, case and ASCII punctuation aside, else 0.0; None without golds.
+    """Return 1.0 if a gold is part of the prediction, up to case and ASCII punctuation, else 0.0; None without golds.
 
-    Articles are kept, which tells it from `cover_substring` (He et al., CoV-RAG, section 4.2). The guards are those of
-    `cover_substring`.
+    Unlike in `cover_substring`, articles are kept (He et al., CoV-RAG, section 4.2). The guards are the same.
 
     Raises:
         TypeError: `golds` is a str.
@@ -267,7 +265,7 @@ def cover_labels(prediction: str, golds: Sequence[str]) -> float | None:
 
 
 def cover_raw(prediction: str, golds: Sequence[str]) -> float | None:
-    """Return 1.0 when a gold stands in the prediction letter by letter, else 0.0; None without golds.
+    """Return 1.0 if a gold is a substring of the unnormalised prediction, else 0.0; None without golds.
 
     Case, punctuation and accents count (WebGLM). The guards are those of `cover_substring`.
 

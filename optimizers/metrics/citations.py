@@ -1,27 +1,26 @@
-"""Groundedness: do the citation marks of a response point to the right passages, and do those say what it says?
+"""Citation metrics: whether a response cites the gold passages, and whether the cited passages support it.
 
-Three families that share nothing but the marks:
+Three families over the citation marks:
 
 - citation precision and recall ("How Credible Is an Answer From Retrieval-Augmented LLMs?", anonymous ACL submission,
   section 4.2): passages cited against gold passages, as sets of ids, per question;
-- self-consistency (the same): does what a sentence cites entail it; over cited sentences, and in a strict form;
+- self-consistency (same paper): whether the cited passages entail the sentence; over cited sentences, and strictly;
 - ALCE's citation recall and precision (Gao et al., EMNLP 2023, https://arxiv.org/abs/2305.14627, `eval.py` of
   princeton-nlp/ALCE at 3fdc2ed).
 
-Marks count the references in order from 1 (`references_of`). Marks beyond them stay in: they are wrong, not absent. An
-oracle judges; the functions take its verdicts as `entails(premise, hypothesis)`, and `pairs` names all they ask.
+Mark n cites the n-th of the references (`references_of`); marks out of range count as wrong citations. The functions
+take an oracle's verdicts as `entails(premise, hypothesis)`; `pairs` returns all pairs they ask about.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from optimizers.metrics.entailment.oracle import Pair
+from optimizers.metrics.entailment.oracle import Entails, Pair
 from optimizers.metrics.fields import passages_of, response_of
 from signatures.text import citation_numbers, split_sentences, strip_citations
 from signatures.types import Passage
 
-Entails = Callable[[str, str], bool]
 ALCE_CITATIONS = 3  # ALCE looks at the first three citations of a sentence
 
 
@@ -30,8 +29,8 @@ class Statement:
     """One sentence of a response.
 
     Args:
-        text: Without its marks.
-        marks: Its numbers in order of first appearance, each once.
+        text: The sentence without its marks.
+        marks: Numbers cited, in order of first appearance, each once.
     """
 
     text: str
@@ -39,37 +38,36 @@ class Statement:
 
 
 def statements(response: str) -> list[Statement]:
-    """Return the sentences of a response with their marks; marks that stand alone belong to the sentence before."""
-    found: list[Statement] = []
+    """Return the sentences of a response with their marks; separate marks belong to the sentence before."""
+    sentences: list[Statement] = []
     for sentence in split_sentences(response):
         text, marks = strip_citations(sentence), tuple(citation_numbers(sentence))
         if any(letter.isalnum() for letter in text):
-            found.append(Statement(text, marks))
-        elif marks and found:
-            last = found.pop()
-            found.append(Statement(last.text, tuple(dict.fromkeys((*last.marks, *marks)))))
-    return found
+            sentences.append(Statement(text, marks))
+        elif marks and sentences:
+            last = sentences.pop()
+            sentences.append(Statement(last.text, tuple(dict.fromkeys((*last.marks, *marks)))))
+    return sentences
 
 
 def references_of(prediction: Any) -> list[Passage]:
-    """Return the passages that the marks of a prediction's response count, mark 1 first.
+    """Return the passages that a prediction's citation marks refer to, mark 1 first.
 
-    They are those named by `details["references"]`, a list of passage ids in the order of the marks, where a program
-    sets it (its marks then refer to the last references rather than to all passages read); else `passages`, in reading
-    order. An id that no passage has stays as a reference without text, so that the marks after it keep their numbers.
+    These are the passages whose ids a program lists in `details["references"]`, else all `passages` in reading order.
+    An unknown id becomes a passage without text, so that later marks keep their numbers.
     """
     passages = list(passages_of(prediction))
     named = (getattr(prediction, "details", None) or {}).get("references")
     if named is None:
         return passages
     by_id = {passage.id: passage for passage in passages}
-    return [by_id.get(one, Passage(id=str(one), text="")) for one in named]
+    return [by_id.get(id, Passage(id=str(id), text="")) for id in named]
 
 
 def cited_ids(prediction: Any) -> list[str]:
-    """Return the ids cited, each once: those the marks point to, or `citations` where the response has no marks.
+    """Return the ids cited, each once: those the marks refer to, or `citations` if the response has no marks.
 
-    A mark beyond the references is cited under its own name, "[7]", which no gold passage has.
+    A mark out of range is returned as itself ("[7]"), which matches no gold passage.
     """
     marks = citation_numbers(response_of(prediction))
     references = references_of(prediction)
@@ -85,35 +83,35 @@ def _ids(ids: Sequence[str]) -> set[str]:
 
 
 def precision(cited: Sequence[str], gold: Sequence[str]) -> float | None:
-    """Return the share of cited ids that are gold, as sets; 0 when nothing is cited, None when there is no gold.
+    """Return the share of cited ids that are gold, as sets; 0 if nothing is cited, None without gold.
 
     Raises:
         TypeError: `cited` or `gold` is a str.
     """
-    named, wanted = _ids(cited), _ids(gold)
-    if not wanted:
+    named, needed = _ids(cited), _ids(gold)
+    if not needed:
         return None
-    return len(named & wanted) / len(named) if named else 0.0
+    return len(named & needed) / len(named) if named else 0.0
 
 
 def recall(cited: Sequence[str], gold: Sequence[str]) -> float | None:
-    """Return the share of gold ids that are cited, as sets; None when there is no gold.
+    """Return the share of gold ids that are cited, as sets; None without gold.
 
     Raises:
         TypeError: `cited` or `gold` is a str.
     """
-    named, wanted = _ids(cited), _ids(gold)
-    return len(named & wanted) / len(wanted) if wanted else None
+    named, needed = _ids(cited), _ids(gold)
+    return len(named & needed) / len(needed) if needed else None
 
 
 def titled(passages: Sequence[Passage]) -> str:
     """Return passages as one premise: "Title: ..." and the text, joined by newlines (ALCE's form); "" for none."""
-    return "\n".join(f"Title: {one.title}\n{one.text}" if one.title else one.text for one in passages)
+    return "\n".join(f"Title: {each.title}\n{each.text}" if each.title else each.text for each in passages)
 
 
-def _citing(said: Sequence[Statement], references: Sequence[Passage]) -> list[Statement]:
-    """Return the sentences that carry marks, none of them beyond the references."""
-    return [one for one in said if one.marks and all(1 <= mark <= len(references) for mark in one.marks)]
+def _citing(sentences: Sequence[Statement], references: Sequence[Passage]) -> list[Statement]:
+    """Return the sentences that have marks, all of them in range."""
+    return [each for each in sentences if each.marks and all(1 <= mark <= len(references) for mark in each.marks)]
 
 
 def _premise(marks: Sequence[int], references: Sequence[Passage]) -> str:
@@ -121,7 +119,7 @@ def _premise(marks: Sequence[int], references: Sequence[Passage]) -> str:
 
 
 def _checks(statement: Statement, references: Sequence[Passage]) -> tuple[Pair, list[tuple[Pair, Pair]]]:
-    """Return what ALCE asks of a sentence: all its citations together, and for each: it alone, the rest without it."""
+    """Return ALCE's pairs for a sentence: all citations together; and for each citation, it alone and the others."""
     marks = statement.marks[:ALCE_CITATIONS]
     joint = (_premise(marks, references), statement.text)
     single = [
@@ -135,70 +133,69 @@ def _checks(statement: Statement, references: Sequence[Passage]) -> tuple[Pair, 
 
 
 def pairs(response: str, references: Sequence[Passage]) -> list[Pair]:
-    """Return every (premise, hypothesis) that self-consistency and ALCE's metrics ask about one response."""
-    asked: list[Pair] = []
-    said = statements(response)
-    asked += [(_premise(sorted(one.marks), references), one.text) for one in said if one.marks]
-    for one in _citing(said, references):
-        joint, single = _checks(one, references)
-        asked += [joint, *(pair for two in single for pair in two)]
-    return list(dict.fromkeys(asked))
+    """Return every pair that self-consistency and ALCE's metrics ask about one response."""
+    sentences = statements(response)
+    needed = [(_premise(sorted(each.marks), references), each.text) for each in sentences if each.marks]
+    for sentence in _citing(sentences, references):
+        joint, single = _checks(sentence, references)
+        needed += [joint, *(pair for two in single for pair in two)]
+    return list(dict.fromkeys(needed))
 
 
-def _consistent(one: Statement, references: Sequence[Passage], entails: Entails) -> bool:
-    return entails(_premise(sorted(one.marks), references), one.text)
+def _consistent(sentence: Statement, references: Sequence[Passage], entails: Entails) -> bool:
+    return entails(_premise(sorted(sentence.marks), references), sentence.text)
 
 
 def self_consistency(response: str, references: Sequence[Passage], entails: Entails) -> float | None:
-    """Return the share of cited sentences that their passages, in order of their numbers, entail together.
+    """Return the share of sentences with marks that the cited passages, joined in order of their numbers, entail.
 
-    Sentences without a mark do not count; marks beyond the references add nothing to the premise, and a sentence that
-    has only such marks is not entailed. None when no sentence is cited.
+    Marks out of range add nothing to the premise; a sentence with only such marks is not entailed. None if no sentence
+    has marks.
     """
-    cited = [one for one in statements(response) if one.marks]
-    return sum(_consistent(one, references, entails) for one in cited) / len(cited) if cited else None
+    cited = [each for each in statements(response) if each.marks]
+    return sum(_consistent(each, references, entails) for each in cited) / len(cited) if cited else None
 
 
 def strict_self_consistency(response: str, references: Sequence[Passage], entails: Entails) -> float:
-    """Return the share of all sentences that carry marks, none of them beyond the references, and are entailed.
+    """Return the share of all sentences that have marks, all in range, and are entailed by the cited passages.
 
     0 for a response without sentences.
     """
-    said = statements(response)
-    good = [one for one in _citing(said, references) if _consistent(one, references, entails)]
-    return len(good) / len(said) if said else 0.0
+    sentences = statements(response)
+    good = [each for each in _citing(sentences, references) if _consistent(each, references, entails)]
+    return len(good) / len(sentences) if sentences else 0.0
 
 
 def alce_recall(response: str, references: Sequence[Passage], entails: Entails) -> float | None:
-    """Return ALCE's citation recall: sentences that their first three citations entail together, of all sentences.
+    """Return ALCE's citation recall: the share of all sentences that their first three citations entail together.
 
-    A sentence without citations, or with one beyond the references, counts 0. None without sentences (ALCE leaves such
-    answers out). Sentences are split as everywhere in this project, where ALCE takes NLTK; repeated marks count once.
+    A sentence without citations, or with one out of range, counts 0. None without sentences (ALCE skips such answers).
+    Sentences are split by `split_sentences` (ALCE uses NLTK); repeated marks count once.
     """
-    said = statements(response)
-    good = [one for one in _citing(said, references) if entails(*_checks(one, references)[0])]
-    return len(good) / len(said) if said else None
+    sentences = statements(response)
+    good = [each for each in _citing(sentences, references) if entails(*_checks(each, references)[0])]
+    return len(good) / len(sentences) if sentences else None
 
 
 def alce_precision(response: str, references: Sequence[Passage], entails: Entails) -> float | None:
-    """Return ALCE's citation precision: citations that their sentence needs, of all citations.
+    """Return ALCE's citation precision: the share of citations that their sentence needs.
 
-    A citation counts when its sentence is entailed by all of the sentence's citations together, unless it alone does
-    not entail it and the rest without it does. The first three of a sentence are looked at; those of a sentence with
-    a mark beyond the references are left out. 0 when none is left, None without sentences.
+    A citation is needed if all citations of its sentence together entail it, unless the citation alone does not entail
+    it while the others do. Only the first three citations of a sentence count; sentences with a mark out of range are
+    skipped. 0 if no citation counts, None without sentences.
     """
-    said = statements(response)
+    sentences = statements(response)
     needed = total = 0
-    for one in _citing(said, references):
-        joint, single = _checks(one, references)
-        total += len(one.marks[:ALCE_CITATIONS])
+    for sentence in _citing(sentences, references):
+        joint, single = _checks(sentence, references)
+        total += len(sentence.marks[:ALCE_CITATIONS])
         if entails(*joint):
             needed += sum(entails(*alone) or not entails(*rest) for alone, rest in single) if single else 1
-    if not said:
+    if not sentences:
         return None
     return needed / total if total else 0.0
 
 
 def uncited(prediction: Any) -> float:
-    """Return 1.0 when a prediction cites nothing at all, else 0.0."""
+    """Return 1.0 if a prediction cites nothing, else 0.0."""
     return float(not cited_ids(prediction))

@@ -1,7 +1,7 @@
-"""What a question cost, read from a row of a run (`experiments/runs/files.py` says what a row holds).
+"""The cost of a question, from a row of a run (`experiments/runs/files.py` documents the row).
 
-LM calls that the cache answered are counted like others, so that a repeated run does not look free; the `paid_` costs
-leave them out. Calls of a judge are never among them: judging happens outside the meter.
+LM calls that the cache answered are included, so that a repeated run does not look free; the `paid_` costs exclude
+them. Calls of a judge are never included.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,10 +11,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Cost:
-    """One kind of cost of one question; less is better.
+    """One kind of cost of one question; lower is better.
 
     Args:
-        name: As it stands in tables.
+        name: Its name in tables.
         definition: What is counted, with its unit.
         function: Takes a row of a run and returns the cost.
     """
@@ -39,10 +39,8 @@ COSTS = {
         "Prompt and completion tokens of the LM calls that the cache did not answer.",
         lambda row: float(row["prompt_tokens"] + row["completion_tokens"]),
     ),
-    "rounds": Cost(
-        "rounds", "LM calls in sequence: calls made side by side count once.", lambda row: float(row["rounds"])
-    ),
+    "rounds": Cost("rounds", "LM calls in sequence: parallel calls count once.", lambda row: float(row["rounds"])),
     "seconds": Cost(
-        "seconds", "Wall-clock seconds of one question while others ran beside it.", lambda row: float(row["seconds"])
+        "seconds", "Wall-clock seconds of one question, with others in parallel.", lambda row: float(row["seconds"])
     ),
 }

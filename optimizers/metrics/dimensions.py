@@ -1,4 +1,4 @@
-"""CoV-RAG's criteria as numbers: ranks, high-quality rates, and what its verification is worth.
+"""CoV-RAG's criteria as numbers: ranks, high-quality rates, and scores of verifications and revisions.
 
 He et al., "Retrieving, Rethinking and Revising", EMNLP Findings 2024, sections 4.2 and 4.3, tables 3, 4 and 6.
 https://arxiv.org/abs/2410.05801
@@ -15,15 +15,15 @@ Ties = Literal["min", "dense"]
 _ALMOST = 1 - 1e-9
 
 Scores = Mapping[str, float | None]
-"""System -> its score in [0, 1] for one question and one criterion; None where the judge gave no verdict."""
+"""System -> its score in [0, 1] for one question and one criterion; None without a verdict of the judge."""
 
 
 def ranks(scores: Scores, criterion: str, *, ties: Ties = "min") -> dict[str, int] | None:
-    """Return the rank of each system on one question, 1 is best; None when a verdict is missing.
+    """Return the rank of each system on one question, 1 is best; None if a verdict is missing.
 
-    Equal scores share the best of their ranks, as the sums of the paper's Table 3 show; with "dense" no rank is left
-    out behind them (the table cannot tell the two apart). A missing verdict drops the question for all systems, so that
-    all are averaged over the same questions.
+    Equal scores share the best of their ranks ("min"), as the sums of the paper's Table 3 show; "dense" skips no rank
+    after them (the table is consistent with both). A missing verdict excludes the question for all systems, so that all
+    are averaged over the same questions.
     """
     from scipy.stats import rankdata
 
@@ -47,36 +47,33 @@ def high_quality(score: float, criterion: str) -> bool:
 
 
 def judgement_right(judgement: str | None, response: str, golds: Sequence[str]) -> float | None:
-    """Return 1.0 when a verification judged the response rightly (Table 6, Jdg); None without golds.
+    """Return 1.0 if a verification's judgement of the response is correct, else 0.0 (Table 6, Jdg); None without golds.
 
-    The response is right when a normalised gold is part of it. Of the three judgements only "true" calls it right;
-    a judgement that could not be read is wrong.
+    The response is correct if a normalised gold is part of it. Only the judgement "true" calls it correct; None (an
+    unparseable judgement) scores 0.
     """
-    right = cover_substring(response, golds)
-    if right is None:
+    correct = cover_substring(response, golds)
+    if correct is None:
         return None
-    return float(judgement is not None and (judgement == "true") == (right == 1.0))
+    return float(judgement is not None and (judgement == "true") == (correct == 1.0))
 
 
 def references_hold(texts: Sequence[str], golds: Sequence[str]) -> float | None:
-    """Return 1.0 when a reference contains a gold answer (Table 6, Ref); None without golds or for a yes/no gold.
-
-    "Yes" stands in no reference, so such a question would count against every retriever.
-    """
+    """Return 1.0 if a reference contains a gold answer, else 0.0 (Table 6, Ref); None if no gold is `findable`."""
     usable = findable(golds)
     return cover_substring("\n".join(texts), usable) if usable else None
 
 
 def revision_score(revised: bool, due: bool, quality: float | None) -> float | None:
-    """Return what a revision is worth in [0, 1]: first its timing, then its content.
+    """Return the score in [0, 1] of the decision to revise a question and of the revision.
 
     Args:
         revised: Whether the question was revised.
         due: Whether it had to be.
-        quality: Content score of the revised question; None where there is none or it could not be read.
+        quality: Content score of the revised question; None if it is missing or unparseable.
 
     Returns:
-        0 for a revision made without need or left undone, 1 for one rightly left undone, else the content score.
+        0 for a wrong decision, 1 for correctly not revising, else the content score.
     """
     if revised != due:
         return 0.0

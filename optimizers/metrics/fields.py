@@ -1,4 +1,4 @@
-"""What metrics read from an example and a prediction, with a defined value where a field is missing."""
+"""Reads the fields that metrics need from an example and a prediction; missing fields have a defined value."""
 
 from typing import Any
 
@@ -7,47 +7,52 @@ from optimizers.metrics.aliases import accepted
 
 
 def answer_of(prediction: Any) -> str:
-    """Return the short answer of a prediction; "" where it has none, which every evaluator scores as a wrong answer."""
-    said = getattr(prediction, "answer", None)
-    return "" if said is None else str(said)
+    """Return the short answer of a prediction, "" if it has none; every evaluator scores that as a wrong answer."""
+    answer = getattr(prediction, "answer", None)
+    return "" if answer is None else str(answer)
 
 
 def response_of(prediction: Any) -> str:
-    """Return the long form of a prediction, its answer where there is none."""
-    said = getattr(prediction, "response", None)
-    return answer_of(prediction) if said is None else str(said)
+    """Return the long response of a prediction, its answer if there is none."""
+    response = getattr(prediction, "response", None)
+    return answer_of(prediction) if response is None else str(response)
 
 
 def question_of(example: Any) -> str:
-    """Return what was asked."""
+    """Return the question of an example."""
     return str(getattr(example, "question", None) or "")
 
 
 def golds_of(example: Any) -> list[str]:
-    """Return the accepted answers of an example; [] where it has none."""
+    """Return the accepted answers of an example, empty if it has none."""
     return accepted(getattr(example, "answers", None) or [])
 
 
+def key_facts_of(example: Any) -> list[str]:
+    """Return the key facts of an example, empty if it has none."""
+    return getattr(example, "key_facts", None) or []
+
+
 def gold_ids_of(example: Any) -> list[str]:
-    """Return the ids of the passages needed; [] where they are not known."""
+    """Return the ids of the gold passages, empty if unknown."""
     return getattr(example, "gold_ids", None) or []
 
 
 def gold_alternatives_of(example: Any) -> list[list[str]]:
-    """Return the gold ids of each annotator; those of the question as the only ones where it has no alternatives."""
+    """Return the gold ids of each annotator; if the question has no alternatives, its gold ids as the only ones."""
     return getattr(example, "gold_alternatives", None) or [gold_ids_of(example)]
 
 
 def gold_articles_of(example: Any) -> list[str]:
-    """Return the keys of the articles needed: of `gold_titles` where the question has them, else of its gold ids.
+    """Return the keys of the gold articles: from `gold_titles` if the question has them, else from its gold ids.
 
-    [] where an id does not tell its article: what is not known cannot be missed.
+    Empty if the article of a gold id is unknown.
     """
     titles = getattr(example, "gold_titles", None)
     if titles:
         return [retrieval.article("", title) for title in titles]
-    articles = [retrieval.converted_article(one) for one in gold_ids_of(example)]
-    return [one for one in articles if one is not None] if None not in articles else []
+    articles = [retrieval.converted_article(id) for id in gold_ids_of(example)]
+    return [article for article in articles if article is not None] if None not in articles else []
 
 
 def passages_of(prediction: Any) -> list[Any]:

@@ -1,8 +1,7 @@
-"""Answers scored by an LM: semantic accuracy, and hallucination as HalluQA asks for it.
+"""Answers scored by an LM: semantic accuracy, and hallucination as HalluQA defines it.
 
-The judge is a role of its own: whoever scores names its connection with `judged_by`, and what it costs goes to the
-meter of whoever scores, never to the program's. Verdicts are replies like others and kept by the reply cache under the
-judge's model, so that scoring the same answer again costs nothing.
+`judged_by` sets the judge's connection. Its calls are counted by the scorer's meter, never by the program's. Replies
+are kept by the reply cache under the judge's model, so scoring the same answer again costs nothing.
 """
 
 import contextlib
@@ -19,21 +18,9 @@ if TYPE_CHECKING:
 RUNS = 3  # GenGround, section 4.2: the mean of three runs
 VOTES = 5  # HalluQA, `calculate_metrics.py`
 
-MATCH_DEFINITION = (
-    "1 when the judge LM says that the answer implies one of the golds, all shown in one prompt; the mean of "
-    f"{RUNS} runs where the judge samples, one run at temperature 0 or with log-probabilities (P(yes) of 0.5 and "
-    "above). A verdict that cannot be read is wrong and counted as unparsed."
-)
-HALLUCINATION_DEFINITION = (
-    "1 when the judge LM says that the response hallucinates, given the correct answers: yes is wrong. The majority of "
-    f"{VOTES} runs where the judge samples, one run at temperature 0 or with log-probabilities. A verdict that cannot "
-    "be read, a tie and an empty response count as wrong (1); the first is counted as unparsed. The accuracy that "
-    "papers print is 1 minus the mean."
-)
-
 
 class Judge(Protocol):
-    """What judging needs of a connection (`programs.lms.connect.Connection` is one)."""
+    """The part of a connection (`programs.lms.connect.Connection`) that a judge needs."""
 
     @property
     def lm(self) -> Any:
@@ -47,7 +34,7 @@ class Judge(Protocol):
 
     @property
     def probability_mode(self) -> str:
-        """How P(yes) is read from this LM."""
+        """How P(yes) is measured with this LM; "logprobs" uses log-probabilities."""
         ...
 
 
@@ -56,7 +43,7 @@ _current: contextvars.ContextVar[Judge | None] = contextvars.ContextVar("verihop
 
 @contextlib.contextmanager
 def judged_by(judge: Judge | None) -> Iterator[None]:
-    """Let `judge` decide the judged metrics inside the block and in threads that copy its context; None for nobody."""
+    """Use `judge` for the judged metrics inside the block and in threads that copy its context; None for no judge."""
     token = _current.set(judge)
     try:
         yield
@@ -68,57 +55,63 @@ def _judge() -> Judge:
     judge = _current.get()
     if judge is None:
         raise UserError(
-            "A judged metric (acc[judge], hallucination[halluqa]) asks an LM: run `verihop eval` with --judge-lm ID."
+            "A judged metric (acc[judge], hallucination[halluqa]) asks an LM: score it inside `judged_by(judge)`."
         )
     return judge
 
 
 def answer_match(example: Any, prediction: Any) -> float | None:
-    """Return the share in [0, 1] of runs in which the judge finds a gold implied by the answer.
+    """Return the share in [0, 1] of runs in which the judge says that the answer implies a gold.
 
     Returns:
         0.0 for an empty answer, without a call; None without golds.
 
     Raises:
-        UserError: No judge is named, or it cannot be reached.
+        UserError: There is no judge (`judged_by`), or it cannot be reached.
     """
     from signatures.judging import JudgeAnswerMatch
 
-    golds, said = golds_of(example), answer_of(prediction)
-    judge = _judge()
-    if not golds:
-        return None
-    if not said.strip():
-        return 0.0
-    inputs = {"question": question_of(example), "prediction": said, "gold_answers": golds}
-    verdicts = _verdicts(judge, JudgeAnswerMatch, RUNS, inputs)
+    verdicts = _verdicts(JudgeAnswerMatch, RUNS, example, answer_of(prediction), golds_field="gold_answers")
+    if not verdicts:
+        return None if verdicts is None else 0.0
     return sum(verdict is True for verdict in verdicts) / len(verdicts)
 
 
 def hallucination(example: Any, prediction: Any) -> float | None:
-    """Return 1.0 when the judge finds that the response hallucinates, else 0.0.
+    """Return 1.0 if the judge says that the response hallucinates, else 0.0.
 
     Returns:
         1.0 for an empty response, without a call; None without golds.
 
     Raises:
-        UserError: No judge is named, or it cannot be reached.
+        UserError: There is no judge (`judged_by`), or it cannot be reached.
     """
     from signatures.judging import JudgeHallucination
 
-    golds, said = golds_of(example), response_of(prediction)
-    judge = _judge()
-    if not golds:
-        return None
-    if not said.strip():
-        return 1.0
-    inputs = {"question": question_of(example), "correct_answers": golds, "prediction": said}
-    verdicts = _verdicts(judge, JudgeHallucination, VOTES, inputs)
+    verdicts = _verdicts(JudgeHallucination, VOTES, example, response_of(prediction), golds_field="correct_answers")
+    if not verdicts:
+        return None if verdicts is None else 1.0
     return float(2 * sum(verdict is False for verdict in verdicts) <= len(verdicts))
 
 
-def _verdicts(judge: Judge, signature: "type[dspy.Signature]", runs: int, inputs: dict[str, Any]) -> list[bool | None]:
-    """Return the verdict of each run; None for what could not be read, which is recorded as a parse failure."""
+def _verdicts(
+    signature: "type[dspy.Signature]", runs: int, example: Any, text: str, *, golds_field: str
+) -> list[bool | None] | None:
+    """Return the verdict of each run; None for an unparseable one, which is recorded as a parse failure.
+
+    Returns:
+        An empty list for a blank text, without a call; None without golds.
+    """
+    judge, golds = _judge(), golds_of(example)
+    if not golds:
+        return None
+    if not text.strip():
+        return []
+    return _ask(judge, signature, runs, {"question": question_of(example), "prediction": text, golds_field: golds})
+
+
+def _ask(judge: Judge, signature: "type[dspy.Signature]", runs: int, inputs: dict[str, Any]) -> list[bool | None]:
+    """Ask once by P(yes) or at temperature 0, else `runs` times; the calls of a question run in parallel."""
     import dspy
 
     from programs.parts.fanout import fanout
@@ -132,7 +125,7 @@ def _verdicts(judge: Judge, signature: "type[dspy.Signature]", runs: int, inputs
         predict = dspy.Predict(signature)
         if judge.probability_mode == "logprobs":
             return [_by_probability(predict, inputs)]
-        return fanout([lambda config=config: _as_said(predict, config, inputs) for config in configs])  # type: ignore[misc]
+        return fanout([lambda config=config: _by_reply(predict, config, inputs) for config in configs])  # type: ignore[misc]
 
 
 def _by_probability(predict: "dspy.Predict", inputs: dict[str, Any]) -> bool | None:
@@ -142,14 +135,14 @@ def _by_probability(predict: "dspy.Predict", inputs: dict[str, Any]) -> bool | N
     from programs.parts.probability import probability
 
     try:
-        belief = probability(predict, **inputs)
-    except LMError:  # a prompt that is too long, a refusal: this verdict is missing, the others go on
+        p_yes = probability(predict, **inputs)
+    except LMError:  # such as a prompt that is too long: this verdict is missing, the others continue
         record(parse_failures=1)
         return None
-    return None if belief is None else belief.value >= 0.5
+    return None if p_yes is None else p_yes.value >= 0.5
 
 
-def _as_said(predict: "dspy.Predict", config: dict[str, Any], inputs: dict[str, Any]) -> bool | None:
+def _by_reply(predict: "dspy.Predict", config: dict[str, Any], inputs: dict[str, Any]) -> bool | None:
     from dspy.utils.exceptions import LMError
 
     from programs.parts.meter import record

@@ -3,8 +3,8 @@
 He et al., "Retrieving, Rethinking and Revising", EMNLP Findings 2024, section 4.2 and appendix G: citations are judged
 against the references, the other criteria against the gold label. https://arxiv.org/abs/2410.05801
 
-Departure: answers that rest on different references are not judged for their citations, for their numbers mean
-different passages; the paper leaves the cell empty, too. Scores outside [0, 1] are moved to the nearer end and counted.
+Departure: citations are judged only if all answers rest on the same references, because otherwise equal numbers mean
+different passages (the paper leaves these cells empty, too). Scores outside [0, 1] are clamped and counted.
 """
 
 import random
@@ -23,15 +23,15 @@ FEWEST, MOST = 2, 4
 
 
 @dataclass(frozen=True)
-class Bout:
+class Comparison:
     """One question with the answers of several systems.
 
     Args:
-        id: Of the question; seeds the order in which the answers are shown.
-        question: What was asked.
-        golds: Accepted answers; empty where there are none.
-        responses: System -> its answer, with `[n]` marks where it writes them.
-        references: System -> the passages its marks count, in their order.
+        id: Id of the question; seeds the order in which the answers are shown.
+        question: The question.
+        golds: Accepted answers; may be empty.
+        responses: System -> its answer, with `[n]` marks if it cites.
+        references: System -> the passages its marks refer to, in their order.
     """
 
     id: str
@@ -41,32 +41,32 @@ class Bout:
     references: Mapping[str, Sequence[Passage]] = field(default_factory=dict)
 
     def shared_references(self) -> list[Passage] | None:
-        """Return the references of all answers; None where they differ or there are none."""
-        told = [list(self.references.get(system, ())) for system in self.responses]
-        ids = [[passage.id for passage in passages] for passages in told]
-        return told[0] if told[0] and all(other == ids[0] for other in ids) else None
+        """Return the references of all answers; None if they differ or are empty."""
+        by_system = [list(self.references.get(system, ())) for system in self.responses]
+        ids = [[passage.id for passage in passages] for passages in by_system]
+        return by_system[0] if by_system[0] and all(other == ids[0] for other in ids) else None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the judge said of one question.
+    """The judge's scores of one question.
 
     Args:
-        scores: Criterion -> system -> score in [0, 1]; None where there is no verdict.
-        unread: Replies that could not be read, or that held another number of scores than answers.
-        moved: Scores that lay outside [0, 1].
+        scores: Criterion -> system -> score in [0, 1]; None without a verdict.
+        unparsed: Unparseable replies, and lists of scores whose length is not the number of answers.
+        clamped: Scores that were outside [0, 1].
     """
 
     scores: dict[str, dict[str, float | None]]
-    unread: int
-    moved: int
+    unparsed: int
+    clamped: int
 
 
 class ListwiseJudge(dspy.Module):
-    """Scores answers side by side; at most two LM calls a question.
+    """Scores answers relative to each other; at most two LM calls a question.
 
     Args:
-        seed: Of the order in which answers are shown.
+        seed: Seed of the order in which answers are shown.
     """
 
     def __init__(self, *, seed: int = 0):
@@ -75,41 +75,49 @@ class ListwiseJudge(dspy.Module):
         self.citing = dspy.Predict(CompareCitations)
         self.comparing = dspy.Predict(CompareAnswers)
 
-    def forward(self, bout: Bout) -> Verdict:
+    def forward(self, comparison: Comparison) -> Verdict:
         """Return the scores of all answers on every criterion that can be judged.
 
         Raises:
             UserError: There are fewer than two or more than four answers.
         """
-        if not FEWEST <= len(bout.responses) <= MOST:
-            raise UserError(f"{len(bout.responses)} answers to compare: give the judge {FEWEST} to {MOST} runs.")
-        order = sorted(bout.responses)
-        random.Random(f"{self.seed}:{bout.id}").shuffle(order)
-        shown = {"question": bout.question, "answers": _lettered([bout.responses[system] for system in order])}
+        responses = comparison.responses
+        if not FEWEST <= len(responses) <= MOST:
+            raise UserError(f"{len(responses)} answers to compare: the judge takes {FEWEST} to {MOST}.")
+        order = sorted(responses)
+        random.Random(f"{self.seed}:{comparison.id}").shuffle(order)
+        scores: dict[str, dict[str, float | None]] = {name: dict.fromkeys(responses) for name in CRITERIA}
+        unparsed = clamped = 0
+        for criterion, values in self._scores(comparison, order):
+            if values is None or len(values) != len(order):
+                unparsed += 1
+                continue
+            clamped += sum(not 0 <= value <= 1 for value in values)
+            in_range = [min(max(float(value), 0.0), 1.0) for value in values]
+            scores[criterion] = {system: in_range[order.index(system)] for system in responses}
+        return Verdict(scores, unparsed, clamped)
+
+    def _scores(self, comparison: Comparison, order: Sequence[str]) -> list[tuple[str, list[float] | None]]:
+        """Return (criterion, scores in this order of systems); one pair with None for an unparseable reply."""
+        lettered = [
+            f"{chr(ord('A') + number)}: {comparison.responses[system] or '(no answer)'}"
+            for number, system in enumerate(order)
+        ]
+        shown = {"question": comparison.question, "answers": lettered}
         replies: list[tuple[Sequence[str], dspy.Prediction | None]] = []
-        references = bout.shared_references()
+        references = comparison.shared_references()
         if references:
             replies.append((CRITERIA[:1], attempt(self.citing, passages=references, **shown)))
-        if bout.golds:
-            replies.append((CRITERIA[1:], attempt(self.comparing, right_answers=list(bout.golds), **shown)))
-        scores: dict[str, dict[str, float | None]] = {name: dict.fromkeys(bout.responses) for name in CRITERIA}
-        unread = moved = 0
+        if comparison.golds:
+            replies.append((CRITERIA[1:], attempt(self.comparing, right_answers=list(comparison.golds), **shown)))
+        pairs: list[tuple[str, list[float] | None]] = []
         for criteria, reply in replies:
-            unread += reply is None
-            for criterion in criteria if reply is not None else ():
-                given = list(getattr(reply, criterion))
-                if len(given) != len(order):
-                    unread += 1
-                    continue
-                moved += sum(not 0 <= value <= 1 for value in given)
-                clamped = [min(max(float(value), 0.0), 1.0) for value in given]
-                scores[criterion] = {system: clamped[order.index(system)] for system in bout.responses}
-        return Verdict(scores, unread, moved)
+            if reply is None:
+                pairs.append((criteria[0], None))
+            else:
+                pairs += [(criterion, list(getattr(reply, criterion))) for criterion in criteria]
+        return pairs
 
     def max_calls(self) -> int:
-        """Return the most LM calls one question can take."""
+        """Return the maximum number of LM calls for one question."""
         return 2
-
-
-def _lettered(answers: Sequence[str]) -> list[str]:
-    return [f"{chr(ord('A') + number)}: {answer or '(no answer)'}" for number, answer in enumerate(answers)]

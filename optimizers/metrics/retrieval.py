@@ -1,8 +1,7 @@
-"""Retrieval metrics: what was read against what the gold says is needed.
+"""Retrieval metrics: ids of the passages read against ids of the gold passages.
 
-Recall is of passage ids unless a title is named. `read` is one ranking, or all that a run of several hops read, in
-reading order; `by_hop` is the same hop by hop. Whether the answer string stands in a passage read is another question
-with another name, `answer_in_context`.
+`read` is one ranking, or all that the hops of a question read, in reading order; `by_hop` is one list per hop.
+`answer_in_context` compares the answer string with the passages' text and is no recall.
 """
 
 import re
@@ -22,13 +21,26 @@ def _ids(ids: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(ids))
 
 
+def _ids_at(read: Sequence[str], gold: Sequence[str], k: int | None) -> tuple[list[str], set[str]]:
+    """Return the first `k` different ids read, and the gold ids.
+
+    Raises:
+        TypeError: `read` or `gold` is a str.
+        ValueError: `k` is below 1.
+    """
+    if k is not None and k < 1:
+        raise ValueError(f"k must be at least 1, got {k}.")
+    needed = set(_ids(gold))
+    return _ids(read)[:k], needed
+
+
 def recall_at(read: Sequence[str], gold: Sequence[str], k: int | None = None) -> float | None:
-    """Return the share of gold ids among the first `k` different ids read; None when there is no gold.
+    """Return the share of gold ids among the first `k` different ids read; None without gold.
 
     Args:
         read: Ids in ranking or reading order; repeats are dropped before cutting at `k`.
         gold: Ids of the passages needed.
-        k: How many ids count, at least 1; None for all.
+        k: Number of ids that count, at least 1; None for all.
 
     Returns:
         A share in [0, 1] (HippoRAG, `src/hipporag/evaluation/retrieval_eval.py`).
@@ -37,26 +49,24 @@ def recall_at(read: Sequence[str], gold: Sequence[str], k: int | None = None) ->
         TypeError: `read` or `gold` is a str.
         ValueError: `k` is below 1.
     """
-    if k is not None and k < 1:
-        raise ValueError(f"k must be at least 1, got {k}.")
-    wanted = set(_ids(gold))
-    return len(wanted & set(_ids(read)[:k])) / len(wanted) if wanted else None
+    top, needed = _ids_at(read, gold, k)
+    return len(needed & set(top)) / len(needed) if needed else None
 
 
 def best_recall_at(read: Sequence[str], annotators: Iterable[Sequence[str]], k: int | None = None) -> float | None:
-    """Return the greatest `recall_at` over the gold ids of each annotator; None when none of them names an id.
+    """Return the greatest `recall_at` over the gold ids of each annotator; None if no annotator names an id.
 
-    StrategyQA's annotators each named evidence of their own; who named none is left out.
+    StrategyQA's annotators each named their evidence; annotators who named none are skipped.
 
     Raises:
         TypeError: `read` or the gold of an annotator is a str.
         ValueError: `k` is below 1.
     """
-    return max((found for gold in annotators if (found := recall_at(read, gold, k)) is not None), default=None)
+    return max((recall for gold in annotators if (recall := recall_at(read, gold, k)) is not None), default=None)
 
 
 def all_gold_at(read: Sequence[str], gold: Sequence[str], k: int | None = None) -> float | None:
-    """Return 1.0 when every gold id is among the first `k` different ids read, else 0.0; None when there is no gold.
+    """Return 1.0 if every gold id is among the first `k` different ids read, else 0.0; None without gold.
 
     Raises:
         TypeError: `read` or `gold` is a str.
@@ -67,17 +77,17 @@ def all_gold_at(read: Sequence[str], gold: Sequence[str], k: int | None = None) 
 
 
 def support_f1(cited: Sequence[str], gold: Sequence[str]) -> float | None:
-    """Return the F1 in [0, 1] of cited against gold ids as sets; 0 when nothing is cited, None when there is no gold.
+    """Return the F1 in [0, 1] of cited against gold ids as sets; 0 if nothing is cited, None without gold.
 
     Raises:
         TypeError: `cited` or `gold` is a str.
     """
-    named, wanted = set(_ids(cited)), set(_ids(gold))
-    return 2 * len(named & wanted) / (len(named) + len(wanted)) if wanted else None
+    named, needed = set(_ids(cited)), set(_ids(gold))
+    return 2 * len(named & needed) / (len(named) + len(needed)) if needed else None
 
 
 def reciprocal_rank(read: Sequence[str], gold: Sequence[str], k: int | None = None) -> float | None:
-    """Return 1 / rank of the first gold id among the first `k` ids, 0 without one; None when there is no gold.
+    """Return 1 / rank of the first gold id among the first `k` ids, 0 if none is; None without gold.
 
     The mean over questions is MRR.
 
@@ -85,23 +95,21 @@ def reciprocal_rank(read: Sequence[str], gold: Sequence[str], k: int | None = No
         TypeError: `read` or `gold` is a str.
         ValueError: `k` is below 1.
     """
-    if k is not None and k < 1:
-        raise ValueError(f"k must be at least 1, got {k}.")
-    wanted = set(_ids(gold))
-    if not wanted:
+    top, needed = _ids_at(read, gold, k)
+    if not needed:
         return None
-    return next((1 / rank for rank, name in enumerate(_ids(read)[:k], start=1) if name in wanted), 0.0)
+    return next((1 / rank for rank, name in enumerate(top, start=1) if name in needed), 0.0)
 
 
 def first_of_each(by_hop: Iterable[Sequence[str]], k: int) -> list[str]:
-    """Return the first `k` different ids of every hop, hop after hop: what a run has when each hop reads `k`."""
+    """Return the first `k` different ids of every hop, in order of the hops, each once."""
     return _ids([name for hop in by_hop for name in _ids(hop)[:k]])
 
 
 def hop_hits(by_hop: Iterable[Sequence[str]], gold: Sequence[str], k: int | None = None) -> float | None:
-    """Return the share of hops with a gold passage among their first `k` ids; None without gold or hops that read.
+    """Return the share of hops with a gold id among their first `k` ids; None without gold or such hops.
 
-    Hops that read nothing (a step answered from memory) are left out.
+    Hops that read nothing (answered from memory) are skipped.
 
     Raises:
         TypeError: `gold` or a hop is a str.
@@ -113,16 +121,16 @@ def hop_hits(by_hop: Iterable[Sequence[str]], gold: Sequence[str], k: int | None
 
 
 def converted_article(passage_id: str) -> str | None:
-    """Return the key of the article that an id of our converters names; None for any other id."""
+    """Return the article key in an id that our converters made; None for any other id."""
     match = _CONVERTED.fullmatch(passage_id)
     return match[1] if match else None
 
 
 def article(passage_id: str, title: str = "") -> str:
-    """Return the key of the article that a passage is from: of its title, else of an id that our converters made.
+    """Return the key of a passage's article: from its title, else from an id that our converters made, else the id.
 
-    Keys are lower-case letters and digits, at most 40 characters, because ids hold no more: long titles that begin
-    alike share a key. A passage with neither is an article of its own, and its key is its id.
+    Keys are lower-case letters and digits, at most 40 characters as in the ids: long titles that begin alike share a
+    key.
     """
     if title.strip():
         return _NOT_LETTERS.sub("-", title.lower())[:_SLUG].strip("-") or passage_id
@@ -130,20 +138,19 @@ def article(passage_id: str, title: str = "") -> str:
 
 
 def answer_in_context(texts: Sequence[str], golds: Sequence[str]) -> float | None:
-    """Return 1.0 when a gold answer, normalised, is part of one of the texts, else 0.0.
+    """Return 1.0 if a normalised gold answer is part of one of the normalised texts, else 0.0.
 
-    A hit rate, not a recall (FlashRAG and IRCoT print it as one). A string that happens to stand there counts: "21" is
-    in "1921".
+    A hit rate, not a recall (FlashRAG and IRCoT print it as one). Accidental matches count: "21" is in "1921".
 
     Returns:
-        None when no gold can be looked for: yes and no stand everywhere, and nothing is part of everything.
+        None if no gold is `findable`.
 
     Raises:
         TypeError: `texts` or `golds` is a str.
     """
     if isinstance(texts, str) or isinstance(golds, str):
         raise TypeError("Texts and golds must be lists, got a str. Put it into a list.")
-    wanted = {normalize_answer(gold) for gold in findable(golds)}
-    if not wanted:
+    answers = {normalize_answer(gold) for gold in findable(golds)}
+    if not answers:
         return None
-    return float(any(gold in text for text in map(normalize_answer, texts) for gold in wanted))
+    return float(any(answer in text for text in map(normalize_answer, texts) for answer in answers))

@@ -1,4 +1,4 @@
-"""A judge of revised questions in two steps: was it time to revise, and is the revision good?
+"""A judge of revised questions in two steps: whether a revision was due, and its quality.
 
 He et al., "Retrieving, Rethinking and Revising", Findings of EMNLP 2024, appendix G (evaluation of revised questions).
 https://arxiv.org/abs/2410.05801
@@ -17,18 +17,18 @@ from signatures.types import Passage
 
 
 @dataclass(frozen=True)
-class Revision:
-    """What the judge says of one question's revision.
+class RevisionVerdict:
+    """The judge's score of one question's revision.
 
     Args:
-        score: In [0, 1]; None where a reply could not be read.
-        unread: Replies that could not be read.
-        moved: Scores that lay outside [0, 1] and were moved to the nearer end.
+        score: In [0, 1]; None if a reply was unparseable.
+        unparsed: Unparseable replies.
+        clamped: Scores that were outside [0, 1].
     """
 
     score: float | None
-    unread: int
-    moved: int = 0
+    unparsed: int
+    clamped: int = 0
 
 
 class RevisionJudge(dspy.Module):
@@ -41,31 +41,31 @@ class RevisionJudge(dspy.Module):
 
     @staticmethod
     def verifies(row: Mapping[str, Any]) -> bool:
-        """Return whether a row records a verification that could be read, and its question has a gold answer."""
+        """Return whether a row records a parsed verification and its question has a gold answer."""
         return bool((row.get("details") or {}).get("verifications")) and bool(row["answers"]) and bool(row["hops"])
 
-    def forward(self, row: Mapping[str, Any], corpus: Mapping[str, Passage]) -> Revision:
-        """Return the score of the first revision; its content is judged only where its timing was right.
+    def forward(self, row: Mapping[str, Any], corpus: Mapping[str, Passage]) -> RevisionVerdict:
+        """Return the score of the first revision; its content is judged only if the revision was due.
 
         Args:
-            row: A row of a run for which `verifies` holds.
+            row: A row of a run for which `verifies` is true.
             corpus: Passages by id; references that are not in it are not shown.
         """
         first = row["hops"][0]
         revised = row["details"]["verifications"][0]["revised_question"]
-        asked = {"question": row["question"], "right_answers": row["answers"]}
+        shown = {"question": row["question"], "right_answers": row["answers"]}
         references = [corpus[id] for id in first["passage_ids"] if id in corpus]
-        timing = attempt(self.timing, passages=references, response=first["answer"], **asked)
+        timing = attempt(self.timing, passages=references, response=first["answer"], **shown)
         if timing is None:
-            return Revision(None, 1)
+            return RevisionVerdict(None, 1)
         if not (revised and timing.due):
-            return Revision(revision_score(bool(revised), timing.due, None), 0)
-        content = attempt(self.scoring, revised_question=revised, **asked)
+            return RevisionVerdict(revision_score(bool(revised), timing.due, None), 0)
+        content = attempt(self.scoring, revised_question=revised, **shown)
         if content is None:
-            return Revision(None, 1)
+            return RevisionVerdict(None, 1)
         quality = min(max(content.quality, 0.0), 1.0)
-        return Revision(revision_score(True, True, quality), 0, moved=int(quality != content.quality))
+        return RevisionVerdict(revision_score(True, True, quality), 0, clamped=int(quality != content.quality))
 
     def max_calls(self) -> int:
-        """Return the most LM calls one question can take."""
+        """Return the maximum number of LM calls for one question."""
         return 2

@@ -1,7 +1,7 @@
-"""ROUGE of reasoning: how alike two trajectories of the same question are (GenGround's figure of stability).
+"""ROUGE between reasoning trajectories of the same question (GenGround's measure of stability).
 
-Google's `rouge-score`, F1 of ROUGE-1, ROUGE-2 and ROUGE-L (of the whole text, not `rougeLsum`), without a stemmer. It
-reads lower-case Latin letters and digits only: texts of other scripts have nothing to compare and score 0.
+Google's `rouge-score`: F1 of ROUGE-1, ROUGE-2 and ROUGE-L (of the whole text, not `rougeLsum`), without a stemmer. Its
+tokens are Latin letters and digits only: texts in other scripts score 0.
 """
 
 import functools
@@ -22,25 +22,25 @@ class Rouge(NamedTuple):
 
 @functools.cache
 def _scorer() -> Any:
-    from rouge_score.rouge_scorer import RougeScorer  # imported late: it brings nltk
+    from rouge_score.rouge_scorer import RougeScorer  # imported late: it imports nltk
 
     return RougeScorer(_KINDS, use_stemmer=False)
 
 
 def rouge(first: str, second: str) -> Rouge:
-    """Return the ROUGE F1 of two texts; it is the same in either order. A text without tokens scores 0."""
+    """Return the ROUGE F1 of two texts (symmetric); a text without tokens scores 0."""
     scores = _scorer().score(first, second)
     return Rouge(*(float(scores[kind].fmeasure) for kind in _KINDS))
 
 
 def trajectory(hops: Sequence[Mapping[str, Any]]) -> str:
-    """Return the reasoning of a row of a run as text: sub-question, answer and evidence, a hop a line."""
+    """Return the hops of a row of a run as text, one line per hop: sub-question, answer and evidence."""
     parts = [[hop.get("question"), hop.get("answer"), hop.get("evidence")] for hop in hops]
     return "\n".join(" ".join(str(text) for text in hop if text) for hop in parts)
 
 
 def likeness(texts: Sequence[str]) -> Rouge | None:
-    """Return the mean ROUGE over all pairs of texts; None for fewer than two, or when none says anything."""
+    """Return the mean ROUGE over all pairs of texts; None for fewer than two texts or if all are blank."""
     pairs = list(combinations(texts, 2))
     if not pairs or not any(text.strip() for text in texts):
         return None

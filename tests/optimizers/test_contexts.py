@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corpora.questions import Question
-from optimizers.contexts import _strangers, balanced, given_references, precision_sweep, reflection_scores
+from optimizers.contexts import _draw_noise, balanced_contexts, fixed_context, precision_sweep, reflection_scores
 from signatures.common.errors import UserError
 from signatures.types import Passage
 
@@ -30,7 +30,7 @@ def ids(item):
 )
 def test_references_hold_the_gold_that_the_condition_says_and_noise_to_n(size, n, seed, condition):
     gold = [f"p{number}" for number in range(size)]
-    item = given_references(asked(gold=gold), CORPUS, NOISE, condition=condition, n=n, seed=seed)
+    item = fixed_context(asked(gold=gold), CORPUS, NOISE, condition=condition, n=n, seed=seed)
     held = set(gold) & set(ids(item))
     assert len(item.passages) == len(set(ids(item))) == n
     assert len(held) == (size if condition == "complete" else size // 2)
@@ -39,29 +39,29 @@ def test_references_hold_the_gold_that_the_condition_says_and_noise_to_n(size, n
 
 
 def test_closed_book_gives_nothing():
-    item = given_references(asked(gold=()), {}, condition="closed")
+    item = fixed_context(asked(gold=()), {}, condition="closed")
     assert (item.passages, item.complete) == ((), False)
 
 
 def test_the_same_seed_gives_the_same_and_another_another():
     first, again, other = (
-        given_references(asked(), CORPUS, NOISE, condition="partial", n=8, seed=seed) for seed in (1, 1, 2)
+        fixed_context(asked(), CORPUS, NOISE, condition="partial", n=8, seed=seed) for seed in (1, 1, 2)
     )
     assert first == again
     assert ids(first) != ids(other)
 
 
-def test_either_gold_passage_may_be_the_one_left_out_and_it_may_stand_anywhere():
-    items = [given_references(asked(name=str(n)), CORPUS, NOISE, condition="partial", n=3) for n in range(200)]
-    left_out = Counter(next(iter({"p1", "p2"} - set(ids(item)))) for item in items)
+def test_either_gold_passage_may_be_omitted_and_the_other_may_be_anywhere():
+    items = [fixed_context(asked(name=str(n)), CORPUS, NOISE, condition="partial", n=3) for n in range(200)]
+    omitted = Counter(next(iter({"p1", "p2"} - set(ids(item)))) for item in items)
     places = Counter(next(place for place, id in enumerate(ids(item)) if id in ("p1", "p2")) for item in items)
-    assert min(left_out.values()) > 60
+    assert min(omitted.values()) > 60
     assert min(places[place] for place in range(3)) > 40
 
 
 def test_noise_comes_from_the_questions_own_context_unless_a_pool_is_given():
     question = asked(context=["p1", "p2", "p7", "p8", "p9", "elsewhere"])
-    item = given_references(question, CORPUS, condition="complete", n=5)
+    item = fixed_context(question, CORPUS, condition="complete", n=5)
     assert set(ids(item)) == {"p1", "p2", "p7", "p8", "p9"}
 
 
@@ -77,7 +77,7 @@ def test_noise_comes_from_the_questions_own_context_unless_a_pool_is_given():
 )
 def test_what_cannot_be_given_is_refused_with_the_reason(question, message):
     with pytest.raises(UserError, match=message):
-        given_references(question, CORPUS, condition="partial")
+        fixed_context(question, CORPUS, condition="partial")
 
 
 def test_a_sweep_only_ever_adds_noise():
@@ -88,20 +88,20 @@ def test_a_sweep_only_ever_adds_noise():
     assert all(item.complete for item in sweep.values())
 
 
-def test_groups_are_equal_in_number_and_each_question_stands_in_one():
+def test_groups_are_equal_in_size_and_each_question_is_in_one():
     questions = [asked(name=str(number)) for number in range(31)]
-    items = balanced([*questions, asked("one gold", gold=["p1"])], CORPUS, NOISE, seed=3)
+    items = balanced_contexts([*questions, asked("one gold", gold=["p1"])], CORPUS, NOISE, seed=3)
     assert Counter(item.complete for item in items) == {True: 15, False: 15}
     order = [int(item.question.id) for item in items]
     assert order == sorted(set(order))
     assert {len(item.passages) for item in items} == {5}
-    assert items == balanced([*questions, asked("one gold", gold=["p1"])], CORPUS, NOISE, seed=3)
-    assert items != balanced(questions, CORPUS, NOISE, seed=4)
+    assert items == balanced_contexts([*questions, asked("one gold", gold=["p1"])], CORPUS, NOISE, seed=3)
+    assert items != balanced_contexts(questions, CORPUS, NOISE, seed=4)
 
 
 def test_groups_of_nothing_are_refused():
     with pytest.raises(UserError, match="Of 2 questions, 1 have the gold and noise for both groups of n=5"):
-        balanced([asked(), asked("one", gold=["p1"])], CORPUS, NOISE)
+        balanced_contexts([asked(), asked("one", gold=["p1"])], CORPUS, NOISE)
 
 
 def test_reflection_scores_take_abstaining_as_the_positive_class():
@@ -114,7 +114,7 @@ def test_reflection_scores_take_abstaining_as_the_positive_class():
     assert scores.f1 == 2 * 3 / (2 * 3 + 1 + 1)
 
 
-def test_never_abstaining_is_right_half_of_the_time_and_worth_nothing():
+def test_never_abstaining_is_right_half_of_the_time_with_f1_zero():
     scores = reflection_scores([True, False], [False, False])
     assert (scores.accuracy, scores.f1) == (0.5, 0.0)
 
@@ -139,11 +139,11 @@ def test_scores_of_lists_that_do_not_match_are_refused():
 
 @given(size=st.integers(0, 30), seed=st.integers(0, 20))
 def test_the_lazy_shuffle_gives_each_passage_once(size, seed):
-    drawn = [passage.id for passage in _strangers(NOISE[:size], set(), random.Random(seed))]
+    drawn = [passage.id for passage in _draw_noise(NOISE[:size], set(), random.Random(seed))]
     assert sorted(drawn) == sorted(passage.id for passage in NOISE[:size])
 
 
 def test_the_lazy_shuffle_is_fair():
-    firsts = Counter(next(_strangers(NOISE[:4], {"p3"}, random.Random(seed))).id for seed in range(600))
+    firsts = Counter(next(_draw_noise(NOISE[:4], {"p3"}, random.Random(seed))).id for seed in range(600))
     assert set(firsts) == {"p0", "p1", "p2"}
     assert min(firsts.values()) > 150

@@ -56,7 +56,7 @@ def test_the_same_seed_gives_the_same_program_at_any_width(scripted, retriever):
     assert states[0] == states[1]
 
 
-def test_side_by_side_costs_no_call_twice(scripted, retriever):
+def test_parallel_bootstrapping_makes_no_call_twice(scripted, retriever):
     engine = scripted(even_are_right, cache=True)
     compile(RAG(retriever), Task(examples(8), score, threads=4, max_demos=8))
     assert len(engine.requests) == 8
@@ -200,7 +200,7 @@ def test_replies_that_the_strategy_overrode_become_no_demonstrations(scripted, r
         return {
             "finished": "1. " in user,
             "sub_question": "answer",
-            "evidence": "words that stand in no passage at all",
+            "evidence": "words that are in no passage",
             "answer": "right",
         }
 

@@ -1,4 +1,4 @@
-"""What is put before people: a card holds a question with its references, and the items to judge on it."""
+"""The content of a review's screens: a card is a question with its references and the items to judge."""
 
 from collections.abc import Iterable, Sequence
 
@@ -16,9 +16,9 @@ class Item(_Shown):
     """One thing to judge: a key fact, a sentence, an answer or a hop.
 
     Args:
-        id: Says nothing about where the item comes from; the key of decisions and of rated CSV files.
-        part: Its place in the question's key facts, or in the answer's sentences or hops, from 0.
-        text: What is judged.
+        id: Opaque, so that it does not reveal the item's origin; the key of decisions and of CSV files of ratings.
+        part: Its index in the question's key facts, or in the answer's sentences or hops, from 0.
+        text: The text to judge.
         details: Further lines as (label, text), such as a hop's first answer.
     """
 
@@ -36,11 +36,11 @@ class Step(_Shown):
 
 
 class Reference(_Shown):
-    """A passage shown beside the items.
+    """A passage shown with the items.
 
     Args:
-        title: Its title, or its id where it has none.
-        segments: Its text in pieces, each with whether it is a gold sentence.
+        title: Its title, or its id if it has none.
+        segments: Its text in segments, each with whether it is a gold sentence.
         gold: Whether the benchmark names the passage as gold.
     """
 
@@ -53,15 +53,15 @@ class Card(_Shown):
     """One screen.
 
     Args:
-        id: Of the card.
-        question_id: Of the question in its file.
-        question: What was asked.
+        id: Id of the card.
+        question_id: Id of the question in its file.
+        question: The question.
         golds: Accepted short answers.
         steps: The gold decomposition for key facts, the answer's hops for ratings.
-        response: The answer that is rated; None for key facts.
-        references: Gold first, then what the answer cites.
-        run: Label of the run the answer is from, hidden from people; None for key facts.
-        items: What is judged, at least one.
+        response: The answer to rate; None for key facts.
+        references: Gold passages first, then cited passages.
+        run: Label of the answer's run, hidden from people; None for key facts.
+        items: The items to judge, at least one.
     """
 
     id: str
@@ -76,24 +76,24 @@ class Card(_Shown):
 
 
 def opaque_id(*parts: object) -> str:
-    """Return twelve hexadecimal digits that stand for `parts`, the same on every machine."""
+    """Return twelve hexadecimal digits, a hash of `parts`."""
     return sha256_text("\x1f".join(map(str, parts)))[:12]
 
 
 def segments(text: str, gold: Iterable[str]) -> list[tuple[str, bool]]:
-    """Return `text` cut at the sentences of `gold`, each piece with whether it is one; joined they give `text`."""
+    """Return `text` split at the sentences of `gold`, each segment with whether it is one; joined they are `text`."""
     spans = sorted((start, start + len(part)) for part in gold if part and (start := text.find(part)) >= 0)
     pieces, done = [], 0
     for start, end in spans:
         if start < done:
-            continue  # two sentences that overlap: the first is marked
+            continue  # of two overlapping sentences, the first is marked
         pieces += [(text[done:start], False), (text[start:end], True)]
         done = end
     return [(piece, marked) for piece, marked in [*pieces, (text[done:], False)] if piece]
 
 
 def reference(passage: Passage, *, gold: bool, gold_sentences: Sequence[int] = ()) -> Reference:
-    """Return a passage as it is shown; gold sentences (numbers from 0) are marked where it carries its sentences."""
+    """Return a passage as it is shown; gold sentences (indices from 0) are marked if the passage has sentences."""
     sentences = getattr(passage, "sentences", None) or []
     marked = [sentences[number] for number in gold_sentences if number < len(sentences)]
     return Reference(title=passage.title or passage.id, segments=segments(passage.text, marked), gold=gold)

@@ -1,6 +1,6 @@
-"""`decisions.jsonl`: every judgement ever made, one line each, on the disk before anybody is told that it is saved.
+"""`decisions.jsonl`: one line per decision, written to disk before it is reported as saved.
 
-A later decision of the same person on the same item replaces the earlier one; one without a value takes it back.
+A reviewer's later decision on an item replaces the earlier one; one without a value undoes it.
 """
 
 import threading
@@ -11,7 +11,7 @@ from types import TracebackType
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from experiments.annotation.review.scales import Scale
+from experiments.annotation.review.rating_scales import Scale
 from experiments.runs.files import RowLog, complete_lines
 from signatures.common.errors import UserError
 
@@ -23,11 +23,11 @@ class Decision(BaseModel):
 
     Args:
         item: Id of the item.
-        value: The grade; None takes an earlier decision back.
-        text: The new wording where the value is "edit", else None.
-        reviewer: Who judged.
-        time: When, in UTC, ISO 8601.
-        sequence: Place in the file, from 1.
+        value: The grade; None undoes an earlier decision.
+        text: The new wording if the value is "edit", else None.
+        reviewer: Name of the reviewer.
+        time: UTC, ISO 8601.
+        sequence: Position in the file, from 1.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -41,10 +41,10 @@ class Decision(BaseModel):
 
 
 def read_decisions(folder: Path) -> list[Decision]:
-    """Return all decisions of a review in the order they were made; a torn last line is passed over.
+    """Return all decisions of a review in order; a truncated last line is skipped.
 
     Raises:
-        UserError: Another line is broken; the message names file and line.
+        UserError: Another line is invalid; the message names file and line.
     """
     path = folder / DECISIONS
     decisions = []
@@ -52,14 +52,14 @@ def read_decisions(folder: Path) -> list[Decision]:
         try:
             decisions.append(Decision.model_validate_json(line))
         except ValidationError:
-            raise UserError(f"{path}:{number} is not a decision. Delete that line and go on.") from None
+            raise UserError(f"{path}:{number} is not a decision. Delete that line and continue.") from None
     return decisions
 
 
 class DecisionLog:
-    """Appends decisions; several threads may. A torn last line is cut off first.
+    """Appends decisions, thread-safe. A truncated last line is removed first.
 
-    One process at a time: others are kept out by `folder.open_review`.
+    For one process at a time (`review_folder.exclusive_access`).
     """
 
     def __init__(self, folder: Path):
@@ -79,14 +79,14 @@ class DecisionLog:
         return self
 
     def append(self, item: str, value: str | None, reviewer: str, text: str | None = None) -> Decision:
-        """Write a decision, wait until it is on the disk, and return it.
+        """Write a decision to disk and return it.
 
         Raises:
             UserError: The disk is full, or the review has ended; nothing is recorded then.
         """
         with self._lock:
             if not self._open:
-                raise UserError("The review has ended: start it again to go on.")
+                raise UserError("The review has ended: resume it to continue.")
             decision = Decision(
                 item=item,
                 value=value,
@@ -100,7 +100,7 @@ class DecisionLog:
             except UserError:
                 self._open = False
                 self._log.__exit__(None, None, None)
-                self._log.__enter__()  # cuts off what was written in part: the next decision must not stand behind it
+                self._log.__enter__()  # removes a partly written line, so that the next decision starts a new one
                 self._open = True
                 raise
             self._sequence += 1
@@ -109,55 +109,57 @@ class DecisionLog:
 
     @property
     def ratings(self) -> "Ratings":
-        """What stands now."""
+        """The current decisions."""
         return self._ratings
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        with self._lock:  # a decision on its way is finished first
+        with self._lock:  # a decision being written is finished first
             self._open = False
             self._log.__exit__(kind, error, traceback)
 
 
 class Ratings:
-    """What stands of a sequence of decisions: per item one decision of each reviewer, in the order they came to it."""
+    """The current decisions: per item one of each reviewer, in order of their first decision on it."""
 
     def __init__(self, decisions: Iterable[Decision] = ()):
-        self._standing: dict[str, dict[str, Decision]] = {}
+        self._current: dict[str, dict[str, Decision]] = {}
         for decision in decisions:
             self.add(decision)
 
     def add(self, decision: Decision) -> None:
-        """Take one more decision into account."""
-        standing = self._standing.setdefault(decision.item, {})
+        """Apply one more decision."""
+        current = self._current.setdefault(decision.item, {})
         if decision.value is None:
-            standing.pop(decision.reviewer, None)
+            current.pop(decision.reviewer, None)
         else:
-            standing[decision.reviewer] = decision
+            current[decision.reviewer] = decision
 
     def of(self, item: str) -> list[Decision]:
-        """Return the standing decisions on an item, at most one per reviewer, whoever came first in front."""
-        return list(self._standing.get(item, {}).values())
+        """Return the current decisions on an item, one per reviewer, in order of their first decision on it."""
+        return list(self._current.get(item, {}).values())
 
     def by(self, item: str, reviewer: str) -> Decision | None:
-        """Return what one reviewer decided, None when nothing stands."""
-        return self._standing.get(item, {}).get(reviewer)
+        """Return the current decision of one reviewer on an item; None if there is none."""
+        return self._current.get(item, {}).get(reviewer)
 
     def reviewers(self) -> list[str]:
-        """Return everybody of whom a decision stands, by name."""
-        return sorted({name for standing in self._standing.values() for name in standing})
+        """Return the names of all reviewers with a current decision, sorted."""
+        return sorted({name for current in self._current.values() for name in current})
 
 
-def settled(decisions: list[Decision], scale: Scale, raters: int) -> Decision | None:
-    """Return the decision that people agreed on, None while somebody must still judge. For scales settled by majority.
+def agreed_decision(decisions: list[Decision], scale: Scale, raters: int) -> Decision | None:
+    """Return the final decision on an item by majority; None if one more judgement is needed.
 
-    With one rater the last decision counts. With more, more than half of them must say the same (an edit the same
-    words); where they do not, one more person is asked, and then the most frequent grade stands, or, where none is,
-    that person's.
+    With one rater, the last decision is final. With more, more than half must agree (edits on the wording). If they do
+    not, one more person judges, and the most frequent grade is final, or on a tie that person's.
+
+    Raises:
+        ValueError: The scale's grades are averaged.
     """
     if scale.settle != "majority":
-        raise ValueError(f"The grades of {scale.name!r} are averaged, not settled.")
+        raise ValueError(f"The grades of {scale.name!r} are averaged, not decided by majority.")
     if len(decisions) < raters:
         return None
     if raters == 1:
@@ -173,20 +175,20 @@ def settled(decisions: list[Decision], scale: Scale, raters: int) -> Decision | 
     return first[0] if not others or len(first) > len(others[0]) else decisions[-1]
 
 
-def wanted(decisions: list[Decision], scale: Scale, raters: int) -> bool:
-    """Return whether one more person should judge an item with these decisions."""
+def needs_judgement(decisions: list[Decision], scale: Scale, raters: int) -> bool:
+    """Return whether an item with these decisions needs one more person's judgement."""
     if len(decisions) < raters:
         return True
-    return scale.settle == "majority" and settled(decisions, scale, raters) is None
+    return scale.settle == "majority" and agreed_decision(decisions, scale, raters) is None
 
 
-def score(decisions: list[Decision], scale: Scale, raters: int) -> float | None:
-    """Return the item's number in [0, 1]: the mean of the grades, or the settled one; None while it is open."""
-    if not decisions or wanted(decisions, scale, raters):
+def item_score(decisions: list[Decision], scale: Scale, raters: int) -> float | None:
+    """Return the score of an item in [0, 1]: the mean of its grades, or its final grade; None while it is open."""
+    if not decisions or needs_judgement(decisions, scale, raters):
         return None
     if scale.settle == "majority":
-        final = settled(decisions, scale, raters)
+        final = agreed_decision(decisions, scale, raters)
         return None if final is None else scale.grade(str(final.value)).score
     scores = [scale.grade(str(decision.value)).score for decision in decisions]
-    known = [value for value in scores if value is not None]
-    return sum(known) / len(known) if known else None
+    numbers = [value for value in scores if value is not None]
+    return sum(numbers) / len(numbers) if numbers else None

@@ -1,12 +1,12 @@
-// The page of a review. All text is put in as text, never as HTML: questions, answers and passages are not trusted.
+// The page of a review. All text is inserted as text, never as HTML: questions, answers and passages are not trusted.
 "use strict";
 
-let session = null; // what the server sent, kept up to date with what it has saved
+let session = null; // the server's data, updated with every saved decision
 let place = 0; // the card shown
-let current = 0; // the item on it that keys act on
+let current = 0; // the item on the card that keys act on
 let editing = null; // the item whose wording is being changed
-let saving = Promise.resolve(); // decisions are sent one after another, in the order they were made
-const waiting = new Map(); // item id -> decision that is not saved, with why once sending failed
+let saving = Promise.resolve(); // decisions are sent one after another, in order
+const waiting = new Map(); // item id -> unsaved decision, with the reason if sending failed
 
 const find = (id) => document.getElementById(id);
 const card = () => session.cards[place];
@@ -48,7 +48,7 @@ async function save(item, decision) {
     Object.assign(item, { value: saved.value, edited: saved.text });
     say(waiting.size ? `${waiting.size} not saved.` : "Saved.", waiting.size > 0);
   } catch (error) {
-    const gone = error instanceof TypeError; // nobody listens
+    const gone = error instanceof TypeError; // no server
     const why = gone ? "the review has ended; start the command again, then press Try again" : error.message;
     if (waiting.get(item.id)?.decision === decision) waiting.set(item.id, { decision, why });
     say(`Not saved: ${why}`, true);
@@ -86,7 +86,7 @@ function forward(item) {
 
 function choose(number) {
   const chosen = Math.max(0, Math.min(number, card().items.length - 1));
-  show(); // gives the focus back to the item that had it, so the chosen one comes after
+  show(); // restores the focus, so the new item is focused afterwards
   find("items").children[chosen].focus();
 }
 
@@ -162,7 +162,7 @@ function gradeButtons(item, chosen) {
 }
 
 function itemText(item, wording) {
-  // An answer that is rated as a whole stands above already.
+  // A whole answer is already shown above.
   if (session.unit === "answer") return [];
   if (wording === null) return [make("div", { className: "text" }, item.text)];
   return [make("div", { className: "was" }, item.text), make("div", { className: "text" }, wording)];
@@ -210,13 +210,13 @@ function showCard() {
   find("items").replaceChildren(...shown.items.map(itemLine));
   mark(current);
   const references = shown.references.map(passage);
-  const none = make("p", { className: "soft" }, "No references are at hand.");
+  const none = make("p", { className: "soft" }, "No references are available.");
   find("references").replaceChildren(make("h3", {}, "References"), ...(references.length ? references : [none]));
   find("previous").disabled = place === 0;
   find("next").disabled = place + 1 === session.cards.length;
 }
 
-// Drawing anew takes the focus away from what is replaced: it is put back where it was.
+// Redrawing removes the focus from replaced elements, so it is restored.
 function show() {
   const held = document.activeElement;
   const line = held?.closest("#items > li");

@@ -1,8 +1,7 @@
-"""The page of a review, served to this machine alone.
+"""Serves the page of a review on the loopback address only.
 
-Any page in the browser can send requests to a server on the loopback address. So every address holds a random token,
-the Host header must name this server (a foreign name that points here is refused), and a decision must come as JSON
-from the page itself.
+Any page in the browser can send requests to a loopback server. So every URL contains a random token, the Host header
+must name this server (against DNS rebinding), and a decision must be JSON from the same origin.
 """
 
 import contextlib
@@ -17,7 +16,7 @@ from threading import Thread
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from experiments.annotation.review.session import Session
+from experiments.annotation.review.reviewer_session import Session
 from signatures.common.errors import UserError
 
 _HERE = Path(__file__).parent
@@ -58,32 +57,32 @@ class _Server(ThreadingHTTPServer):
         self.hosts = {f"127.0.0.1:{self.server_port}", f"localhost:{self.server_port}"}
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say nothing: a browser that closes a connection is no news."""
+        """Print nothing: browsers close connections routinely."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     server_version, sys_version = "verihop", ""
-    timeout = 30  # a connection that says nothing must not keep its thread
+    timeout = 30  # seconds; an idle connection must not occupy its thread
 
     def do_GET(self) -> None:
-        """Answer with a file of the page, or with the session as JSON."""
+        """Send a file of the page, or the session as JSON."""
         try:
             name = self._name()
             if name == "session":
                 return self._send_json(HTTPStatus.OK, self.server.session.as_dict())
             if name not in _FILES:
-                raise _Refused(HTTPStatus.NOT_FOUND, "There is nothing here.")
+                raise _Refused(HTTPStatus.NOT_FOUND, "Not found.")
             file, kind = _FILES[name]
             self._send(HTTPStatus.OK, kind, (_HERE / file).read_bytes())
         except _Refused as refused:
             self._send_json(refused.status, {"error": str(refused)})
 
     def do_POST(self) -> None:
-        """Record a decision; the answer is sent once it is on the disk."""
+        """Record a decision; the response is sent after it was written to disk."""
         try:
             if self._name() != "decisions":
-                raise _Refused(HTTPStatus.NOT_FOUND, "There is nothing here.")
+                raise _Refused(HTTPStatus.NOT_FOUND, "Not found.")
             self._check_origin()
             posted = self._posted()
             try:
@@ -93,11 +92,11 @@ class _Handler(BaseHTTPRequestHandler):
             saved = {"item": decision.item, "value": decision.value, "text": decision.text, "time": decision.time}
             self._send_json(HTTPStatus.OK, saved)
         except _Refused as refused:
-            self.close_connection = True  # its body may be unread
+            self.close_connection = True  # the body may not have been consumed
             self._send_json(refused.status, {"error": str(refused)})
 
     def _name(self) -> str:
-        """Return what is asked for, once Host and token are right."""
+        """Return the requested name after checking Host and token."""
         if self.headers.get("Host", "").lower() not in self.server.hosts:
             raise _Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server answers to 127.0.0.1 only.")
         token, _, name = self.path.removeprefix("/").partition("/")
@@ -108,25 +107,25 @@ class _Handler(BaseHTTPRequestHandler):
     def _check_origin(self) -> None:
         origin = self.headers.get("Origin")
         if origin is not None and origin.removeprefix("http://") not in self.server.hosts:
-            raise _Refused(HTTPStatus.FORBIDDEN, "Decisions come from the page itself.")
+            raise _Refused(HTTPStatus.FORBIDDEN, "Decisions must come from the page itself.")
         if self.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
-            raise _Refused(HTTPStatus.FORBIDDEN, "Decisions come from the page itself.")
+            raise _Refused(HTTPStatus.FORBIDDEN, "Decisions must come from the page itself.")
         if self.headers.get_content_type() != "application/json":
             raise _Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Send application/json.")
 
     def _posted(self) -> _Posted:
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
-            raise _Refused(HTTPStatus.LENGTH_REQUIRED, "Say how long the body is.")
+            raise _Refused(HTTPStatus.LENGTH_REQUIRED, "Content-Length is missing.")
         if int(length) > LARGEST:
-            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body may have {LARGEST:,} bytes.")
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body may have at most {LARGEST:,} bytes.")
         try:
             return _Posted.model_validate_json(self.rfile.read(int(length)))
         except ValidationError as error:
             raise _Refused(HTTPStatus.BAD_REQUEST, f"Not a decision: {error.errors()[0]['msg']}.") from error
 
     def _send_json(self, status: HTTPStatus, value: object) -> None:
-        # As ASCII: half a surrogate pair, which a model can write, has no place in UTF-8.
+        # As ASCII, because a lone surrogate, which a model can write, is not valid in UTF-8.
         self._send(status, "application/json", json.dumps(value).encode())
 
     def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
@@ -137,26 +136,24 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Print nothing: addresses hold the token."""
+        """Print nothing: the URL contains the token."""
 
 
 @contextlib.contextmanager
 def serving(session: Session, port: int = 0) -> Iterator[str]:
-    """Serve the page of a session while the block runs, and give its address.
+    """Serve the page of a session inside the block, and yield its URL.
 
     Args:
-        session: Whose decisions are taken.
-        port: On 127.0.0.1; 0 for any free one.
+        session: The reviewer's session.
+        port: Port on 127.0.0.1; 0 for any free one.
 
     Raises:
-        UserError: The port is taken.
+        UserError: The port cannot be opened.
     """
     try:
         server = _Server(session, port)
     except OSError as error:
-        raise UserError(
-            f"Port {port} cannot be opened ({error.strerror}). Choose another, or leave --port out."
-        ) from None
+        raise UserError(f"Port {port} cannot be opened ({error.strerror}). Choose another, or 0 for any.") from None
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
     thread.start()
     try:

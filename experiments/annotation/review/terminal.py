@@ -1,4 +1,4 @@
-"""A review without a browser: one item after another, each decision on the disk before the next item is shown."""
+"""A review in the terminal: one item after another; each decision is on disk before the next item is shown."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from experiments.annotation.review.cards import Card, Item
-from experiments.annotation.review.scales import EDIT
-from experiments.annotation.review.session import Session
+from experiments.annotation.review.rating_scales import EDIT
+from experiments.annotation.review.reviewer_session import Session
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,16 +18,16 @@ Ask = Callable[[str], str]
 
 
 def plain(text: str) -> str:
-    """Return `text` for a terminal: no markup of rich, and no control characters, which could rewrite the screen."""
+    """Return `text` for a terminal: rich markup escaped, control characters replaced."""
     return escape("".join(sign if sign.isprintable() or sign == "\n" else " " for sign in text))
 
 
 def review_in_terminal(session: Session, console: "Console", ask: Ask) -> None:
-    """Put a person's undecided items before them until all are decided or they leave.
+    """Show a reviewer their undecided items until all are decided or they quit.
 
     Args:
-        session: Whose decisions are taken.
-        console: Where to print.
+        session: The reviewer's session.
+        console: Console to print to.
         ask: Prints a prompt and returns the line typed; raises EOFError at the end of input.
     """
     items = [(card, item) for card, own in session.cards() for item in own if session.mine(item) is None]
@@ -69,7 +69,7 @@ def _show_card(console: "Console", card: Card, session: Session) -> None:
 
 def _show_item(console: "Console", item: Item, session: Session, place: str) -> None:
     console.print(f"\n[dim]{place}[/dim]")
-    if session.review.scale.unit != "answer":  # an answer rated as a whole stands above already
+    if session.review.scale.unit != "answer":  # a whole answer is already shown above
         console.print(plain(item.text))
     for label, text in item.details:
         console.print(f"  {label}: {plain(text)}")
@@ -78,7 +78,7 @@ def _show_item(console: "Console", item: Item, session: Session, place: str) -> 
 
 
 def _decide(session: Session, console: "Console", item: Item, ask: Ask) -> str:
-    """Ask until there is a decision on the disk, or the person moves on; return SKIP, BACK, QUIT or the grade."""
+    """Ask until a decision is on disk or the reviewer moves on; return SKIP, BACK, QUIT or the grade."""
     grades = {grade.key: grade for grade in session.review.scale.grades}
     choices = ", ".join(f"{key} {grade.label.lower()}" for key, grade in grades.items())
     while True:

@@ -1,4 +1,4 @@
-"""The measured agreement of oracles with people, by fingerprint: what changes an oracle's numbers loses the record.
+"""The measured agreement of oracles with people, by fingerprint, so that a changed oracle has no record.
 
 `python -m experiments.benchmarks.entailment_agreement` measures and writes it.
 """
@@ -20,5 +20,5 @@ def _measured(path: Path) -> dict[str, Agreement]:
 
 
 def agreement_of(fingerprint: str, record: Path = RECORD) -> Agreement | None:
-    """Return the measured agreement of the oracle with that fingerprint; None when it was not measured."""
+    """Return the measured agreement of the oracle with that fingerprint; None if it was not measured."""
     return _measured(record).get(fingerprint)

@@ -1,4 +1,4 @@
-"""Judgements kept on disk, so that an oracle judges a pair once: SQLite, keyed by fingerprint and hashes of texts."""
+"""Caches an oracle's probabilities on disk: SQLite, keyed by fingerprint and hashes of the texts."""
 
 import contextlib
 import hashlib
@@ -13,22 +13,22 @@ from programs.lms.caches import cache_dir
 from signatures.common.errors import UserNotice
 
 _TABLE = "CREATE TABLE IF NOT EXISTS judged (pair BLOB PRIMARY KEY, value REAL NOT NULL) WITHOUT ROWID"
-_AT_ONCE = 500  # variables in one statement; SQLite allows 999 everywhere
+_BATCH = 500  # variables in one statement; SQLite allows 999 everywhere
 
 
 def default_path() -> Path:
-    """Return where judgements are kept: the file `entailment.sqlite` of the cache folder."""
+    """Return the default file: `entailment.sqlite` in the cache folder."""
     return cache_dir() / "entailment.sqlite"
 
 
 class CachedOracle:
-    """An oracle that looks up first. Safe under threads and processes; all it holds can be deleted at any time.
+    """An oracle with a cache on disk. Thread- and process-safe; the file may be deleted at any time.
 
-    A file that cannot be read or written is left alone: people are told once and the oracle judges anew.
+    If the file cannot be read or written, a warning is issued once and the oracle works without it.
 
     Args:
-        oracle: Judges what is not known yet.
-        path: The file; made when missing.
+        oracle: Judges the pairs that are not in the cache.
+        path: The file; created if missing.
     """
 
     def __init__(self, oracle: EntailmentOracle, path: Path | None = None):
@@ -58,18 +58,18 @@ class CachedOracle:
         return self.oracle.agreement
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
-        """Return P(entailed) of each (premise, hypothesis), judging only what was never judged before."""
+        """Return P(entailed) of each (premise, hypothesis), calling the oracle only for pairs that are not cached."""
         return over_distinct(pairs, self._look_up)
 
     def _look_up(self, pairs: list[Pair]) -> list[float]:
         keys = [self._key(pair) for pair in pairs]
-        known = self._read(keys)
-        fresh = [(key, pair) for key, pair in zip(keys, pairs, strict=True) if key not in known]
+        probabilities = self._read(keys)
+        fresh = [(key, pair) for key, pair in zip(keys, pairs, strict=True) if key not in probabilities]
         if fresh:
             judged = dict(zip((key for key, _ in fresh), self.oracle([pair for _, pair in fresh]), strict=True))
             self._write(judged)
-            known |= judged
-        return [known[key] for key in keys]
+            probabilities |= judged
+        return [probabilities[key] for key in keys]
 
     def _key(self, pair: Pair) -> bytes:
         digest = hashlib.sha256()
@@ -78,23 +78,25 @@ class CachedOracle:
         return digest.digest()
 
     def _read(self, keys: list[bytes]) -> dict[bytes, float]:
-        known: dict[bytes, float] = {}
+        probabilities: dict[bytes, float] = {}
 
         def look_up(connection: sqlite3.Connection) -> None:
-            for start in range(0, len(keys), _AT_ONCE):
-                some = keys[start : start + _AT_ONCE]
+            for start in range(0, len(keys), _BATCH):
+                some = keys[start : start + _BATCH]
                 marks = ",".join("?" * len(some))
-                known.update(connection.execute(f"SELECT pair, value FROM judged WHERE pair IN ({marks})", some))
+                probabilities.update(
+                    connection.execute(f"SELECT pair, value FROM judged WHERE pair IN ({marks})", some)
+                )
 
         self._use(look_up)
-        return known
+        return probabilities
 
     def _write(self, judged: dict[bytes, float]) -> None:
         rows = list(judged.items())
         self._use(lambda connection: connection.executemany("INSERT OR REPLACE INTO judged VALUES (?, ?)", rows))
 
     def _use(self, work: Callable[[sqlite3.Connection], object]) -> None:
-        """Run `work` on the file; what it changes is kept together or not at all."""
+        """Run `work` on the file in one transaction."""
         if not self._usable:
             return
         try:
@@ -104,5 +106,5 @@ class CachedOracle:
                 work(connection)
         except (sqlite3.Error, OSError) as error:
             self._usable = False
-            message = f"Judgements cannot be kept in {self.path} ({error}); they are made anew."
+            message = f"Judgements cannot be cached in {self.path} ({error}); they are computed again."
             warnings.warn(UserNotice(message), stacklevel=2)

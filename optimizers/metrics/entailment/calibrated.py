@@ -1,7 +1,7 @@
-"""Oracles of the offline default: features of pairs, weighed as fits what people said about some.
+"""Offline oracles, among them the default: logistic regression over features of pairs, fitted to people's judgements.
 
-The weights stand in `weights.json` with where they come from; `python -m experiments.benchmarks.entailment_fit` makes
-them. They are fitted on one half of the data, and what is known of their worth is measured on the other.
+`python -m experiments.benchmarks.entailment_fit` writes the weights and their provenance to `weights.json`. They are
+fitted on one half of the data, and their agreement with people is measured on the other.
 """
 
 import functools
@@ -28,12 +28,12 @@ FEATURES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class Measure(Protocol):
-    """Gives features of pairs."""
+class FeatureExtractor(Protocol):
+    """Computes features of pairs."""
 
     @property
     def fingerprint(self) -> str:
-        """Return a short text that changes with what changes the features."""
+        """Return a short text that changes whenever the features change."""
         ...
 
     def __call__(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
@@ -41,20 +41,20 @@ class Measure(Protocol):
         ...
 
 
-class Containment:
-    """The features of `containment` as a measure."""
+class LexicalFeatures:
+    """The features of `lexical_features` as an extractor."""
 
     fingerprint = f"containment{lexical_features.VERSION}"
 
     def __call__(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return the features of `lexical_features.NAMES`."""
-        return lexical_features.containment(pairs)
+        return lexical_features.lexical_features(pairs)
 
 
 @functools.cache
-def measures(name: str) -> tuple[Measure, ...]:
-    """Return what makes the features of an oracle of `FEATURES`; models are shared by all oracles of this process."""
-    lexical, semantic = Containment(), _closeness()
+def extractors(name: str) -> tuple[FeatureExtractor, ...]:
+    """Return the extractors of an oracle of `FEATURES`; models are shared by all oracles of this process."""
+    lexical, semantic = LexicalFeatures(), _embedding()
     return {
         "lexical": (lexical,),
         "semantic": (semantic,),
@@ -64,26 +64,26 @@ def measures(name: str) -> tuple[Measure, ...]:
 
 
 @functools.cache
-def _closeness() -> Measure:
-    return embedding_features.Closeness()
+def _embedding() -> FeatureExtractor:
+    return embedding_features.EmbeddingFeatures()
 
 
 @functools.cache
-def _likelihood() -> Measure:
-    return likelihood.Likelihood()
+def _likelihood() -> FeatureExtractor:
+    return likelihood.LikelihoodFeatures()
 
 
-def measure(name: str, pairs: Sequence[Pair]) -> NDArray[np.float64]:
+def measure_features(name: str, pairs: Sequence[Pair]) -> NDArray[np.float64]:
     """Return the features of pairs for an oracle of `FEATURES`, shape (len(pairs), features)."""
-    return np.concatenate([one(pairs) for one in measures(name)], axis=1)
+    return np.concatenate([extractor(pairs) for extractor in extractors(name)], axis=1)
 
 
-class WeighedOracle:
-    """Probability from features by logistic regression.
+class WeightedOracle:
+    """Logistic regression over features of pairs.
 
     Args:
-        name: One of `FEATURES`.
-        weights: Instead of those that `weights.json` holds.
+        name: Key of `FEATURES`.
+        weights: Instead of those in `weights.json`.
     """
 
     threshold = 0.5
@@ -94,21 +94,21 @@ class WeighedOracle:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Return the name with a hash of weights and of what makes the features."""
-        parts = [json.dumps(self.weights.as_dict()), *(one.fingerprint for one in measures(self.name))]
+        """Return the name with a hash of the weights and of the extractors' fingerprints."""
+        parts = [json.dumps(self.weights.as_dict()), *(extractor.fingerprint for extractor in extractors(self.name))]
         return f"{self.name}:{sha256_text(' '.join(parts))[:16]}"
 
     @property
     def agreement(self) -> Agreement | None:
-        """Return what was measured on the half of the data that the weights were not fitted on."""
+        """Return the agreement measured on the half of the data that the weights were not fitted on."""
         return agreement_of(self.fingerprint)
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
-        """Return P(entailed) of each (premise, hypothesis); 0 when one side is blank."""
-        return over_distinct(pairs, lambda distinct: list(self.weights(measure(self.name, distinct))))
+        """Return P(entailed) of each (premise, hypothesis); 0 if one side is blank."""
+        return over_distinct(pairs, lambda distinct: list(self.weights(measure_features(self.name, distinct))))
 
 
 def stored_weights(name: str) -> Weights:
-    """Return the weights of an oracle as committed."""
+    """Return the weights of an oracle from `weights.json`."""
     stored: dict[str, Any] = json.loads(WEIGHTS.read_text(encoding="utf-8"))
     return Weights.from_dict(stored["oracles"][name])

@@ -1,9 +1,9 @@
-"""From an id to an entailment oracle."""
+"""Opens entailment oracles by id."""
 
 from pathlib import Path
 
 from optimizers.metrics.entailment.cache import CachedOracle
-from optimizers.metrics.entailment.calibrated import FEATURES, WeighedOracle
+from optimizers.metrics.entailment.calibrated import FEATURES, WeightedOracle
 from optimizers.metrics.entailment.cross_encoder import CrossEncoderOracle
 from optimizers.metrics.entailment.lm import Judging, LMOracle
 from optimizers.metrics.entailment.oracle import EntailmentOracle
@@ -12,27 +12,27 @@ from signatures.common.errors import UserError, unknown
 
 DEFAULT = "calibrated"
 FORMS = (*FEATURES, "lm", "lm:<LM id>", "seq2seq:<model>", "cross-encoder:<model>")
-_CHEAP = "lexical"  # judging takes less time than looking up
+_CHEAP = "lexical"  # faster than a look-up in the cache
 
 
 def open_oracle(
     oracle_id: str = DEFAULT, *, connection: Judging | None = None, cache: bool = True, path: Path | None = None
 ) -> EntailmentOracle:
-    """Return the oracle of an id; its models are loaded at the first use.
+    """Return the oracle with that id; its models are loaded at the first use.
 
     Args:
         oracle_id: `calibrated`, `semantic`, `lexical`, `likelihood` (offline), `lm` (the embedded LM) or
-            `lm:<any LM id>`, `seq2seq:<model>` such as `seq2seq:google/t5_xxl_true_nli_mixture`, or
-            `cross-encoder:<model>`; models are folders or names of the hub.
+            `lm:<LM id>`, `seq2seq:<model>` such as `seq2seq:google/t5_xxl_true_nli_mixture`, or
+            `cross-encoder:<model>`; models are folders or names on the hub.
         connection: The LM of `lm`, instead of connecting to one.
-        cache: Keep judgements on disk.
-        path: The file they are kept in, instead of the one in the cache folder.
+        cache: Cache judgements on disk.
+        path: File of the cache; None for the default.
 
     Raises:
         UserError: The id has none of these forms.
     """
     oracle = _open(oracle_id, connection)
-    # An LM's replies are cached already; kept here as numbers, its unreadable ones would count only the first time.
+    # An LM's replies are cached already; cached as numbers, unparseable ones would be counted only the first time.
     kept = cache and oracle.name != _CHEAP and not isinstance(oracle, LMOracle)
     return CachedOracle(oracle, path) if kept else oracle
 
@@ -40,7 +40,7 @@ def open_oracle(
 def _open(oracle_id: str, connection: Judging | None) -> EntailmentOracle:
     kind, colon, of = oracle_id.partition(":")
     if not colon and kind in FEATURES:
-        return WeighedOracle(kind)
+        return WeightedOracle(kind)
     if kind == "lm" and bool(colon) == bool(of):
         if connection is None:
             from programs.lms.connect import connect

@@ -1,4 +1,4 @@
-"""Cross-encoders of sentence-transformers that were trained on natural language inference."""
+"""Cross-encoders of sentence-transformers, trained on natural language inference, as oracles."""
 
 import functools
 import threading
@@ -6,41 +6,41 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from optimizers.metrics.entailment.agreement import agreement_of
-from optimizers.metrics.entailment.models import fitted, load, weights_id
+from optimizers.metrics.entailment.models import cut_to_fit, load, weights_id
 from optimizers.metrics.entailment.oracle import Agreement, Pair, over_distinct, warn_cut
 from signatures.common.errors import UserError
 
-VERSION = 1  # of how a probability is read; part of the fingerprint
-_SAYING = ("entailment", "entail", "entailed", "supported", "consistent")
+VERSION = 1  # of the conversion to a probability; part of the fingerprint
+_ENTAILED_LABELS = ("entailment", "entail", "entailed", "supported", "consistent")
 
 
 def entailed_label(labels: Mapping[int, str]) -> int | None:
-    """Return the number of the label that says "entailed"; None for a model with one output, which is its probability.
+    """Return the number of the label that means "entailed"; None for a model with one output, its logit.
 
     Args:
-        labels: `id2label` of the model's config. The order differs from model to model and is never guessed.
+        labels: `id2label` of the model's config. The order differs between models and is never guessed.
 
     Raises:
-        UserError: No label, or more than one, says so.
+        UserError: No label, or more than one, means "entailed".
     """
     if len(labels) == 1:
         return None
-    found = [number for number, label in labels.items() if str(label).strip().casefold() in _SAYING]
-    if len(found) != 1:
+    entailed = [number for number, label in labels.items() if str(label).strip().casefold() in _ENTAILED_LABELS]
+    if len(entailed) != 1:
         raise UserError(
-            f"None of the model's labels ({', '.join(map(str, labels.values()))}) says which one is entailment: take a "
-            "model whose config names it, or write id2label into its config.json."
+            f"The model's labels ({', '.join(map(str, labels.values()))}) do not identify entailment: choose a model "
+            "whose config names it, or write id2label into its config.json."
         )
-    return int(found[0])
+    return int(entailed[0])
 
 
 class CrossEncoderOracle:
-    """Softmax of the label that says entailed, so neutral counts as not entailed; one output: its sigmoid.
+    """Softmax of the entailment label (neutral counts as not entailed); sigmoid for a model with one output.
 
     Args:
-        model: A local folder or the name of a model of the hub; loaded at the first use.
+        model: A local folder or the name of a model on the hub; loaded at the first use.
         batch_size: Pairs per forward pass.
-        device: "cpu", "cuda" and the like; None lets sentence-transformers choose.
+        device: Such as "cpu" or "cuda"; None lets sentence-transformers choose.
     """
 
     threshold = 0.5
@@ -55,7 +55,7 @@ class CrossEncoderOracle:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Return the model's name with what tells its weights."""
+        """Return the model's name with the id of its weights."""
         return f"{self.name}:{weights_id(self._source, self._load())}:{VERSION}"
 
     @property
@@ -64,25 +64,25 @@ class CrossEncoderOracle:
         return agreement_of(self.fingerprint)
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
-        """Return P(entailed) of each (premise, hypothesis); 0 when one side is blank.
+        """Return P(entailed) of each (premise, hypothesis); 0 if one side is blank.
 
         Premises too long for the model are cut at the end and counted in `cut`.
 
         Raises:
-            UserError: The model cannot be loaded or does not say which of its labels is entailment.
+            UserError: The model cannot be loaded, or its labels do not identify entailment.
         """
         return over_distinct(pairs, self._score)
 
     def _score(self, pairs: list[Pair]) -> list[float]:
         import torch
 
-        with self._lock:  # fast tokenizers change their padding in place and fail when two threads share one
+        with self._lock:  # fast tokenizers change their padding in place and are not thread-safe
             model = self._load()
             label = entailed_label(model.config.id2label)
             limit = model.max_seq_length
             if limit:
                 specials = model.tokenizer.num_special_tokens_to_add(pair=True)
-                pairs, cut = fitted(model.tokenizer, pairs, limit - specials)
+                pairs, cut = cut_to_fit(model.tokenizer, pairs, limit - specials)
                 self.cut += cut
                 warn_cut(cut, len(pairs), self.name, limit)
             logits = model.predict(

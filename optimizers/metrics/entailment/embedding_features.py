@@ -1,7 +1,7 @@
-"""How close a hypothesis is in meaning to the premise's sentences, and how well each of its words is covered there.
+"""Embedding features of a pair: similarity of the hypothesis to the premise's sentences, and coverage of its words.
 
-Word coverage is greedy matching of contextual word vectors, the recall side of BERTScore (Zhang et al., ICLR 2020,
-https://arxiv.org/abs/1904.09675), over all sentences of the premise, on the vectors of a sentence embedder.
+Coverage is greedy matching of contextual word vectors, the recall of BERTScore (Zhang et al., ICLR 2020,
+https://arxiv.org/abs/1904.09675), over all sentences of the premise, with the vectors of a sentence embedder.
 """
 
 import functools
@@ -20,21 +20,21 @@ from signatures.common.words import FUNCTION_WORDS
 
 VERSION = 1  # of the features; part of fingerprints
 NAMES = ("sentences", "premise", "coverage", "weakest")
-KEPT_TOKENS = 200_000  # of texts encoded last; about 150 MB
-CHUNK = 4000  # texts needed at one time
+CACHED_TOKENS = 200_000  # of the texts encoded last; about 150 MB
+CHUNK = 4000  # texts in memory at a time
 BATCH = 32
-LONGEST = 120  # words; longer sentences are cut into pieces, so that none exceeds what the embedder reads
+LONGEST = 120  # words; longer sentences are split, so that none exceeds the embedder's limit
 
 _END = re.compile(r"(?<=[.!?؟])[\"”')\]]*\s+(?=\S)|(?<=[。！？])|\n+")
 
 
 class Encoded(NamedTuple):
-    """One text as vectors.
+    """The vectors of one text.
 
     Args:
-        sentence: Of length 1, shape (d,).
-        tokens: Each of length 1, half precision, shape (tokens, d).
-        content: Which tokens belong to a content word.
+        sentence: Unit vector of the text, shape (d,).
+        tokens: Unit vectors of the tokens, half precision, shape (tokens, d).
+        content: Whether each token belongs to a content word, shape (tokens,).
     """
 
     sentence: NDArray[np.float32]
@@ -45,26 +45,26 @@ class Encoded(NamedTuple):
 def pieces(premise: str) -> list[str]:
     """Return the sentences of a premise, at most 120 words each; none is empty.
 
-    A plain rule: this runs over every passage, and a wrong cut moves a feature only a little.
+    A simple and fast rule: it runs over every passage, and a wrong split changes a feature only slightly.
     """
-    found = []
+    parts = []
     for sentence in _END.split(premise):
-        said = sentence.split()
-        found += [" ".join(said[start : start + LONGEST]) for start in range(0, len(said), LONGEST)]
-    return found
+        words = sentence.split()
+        parts += [" ".join(words[start : start + LONGEST]) for start in range(0, len(words), LONGEST)]
+    return parts
 
 
 def _unit(vectors: NDArray[Any]) -> NDArray[Any]:
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-12)
 
 
-class Closeness:
-    """Measures pairs with the embedded MiniLM. Safe under threads; each distinct text of a call is encoded once."""
+class EmbeddingFeatures:
+    """Features of pairs by the embedded MiniLM. Thread-safe; each distinct text of a call is encoded once."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._model: Any = None
-        self._known: OrderedDict[str, Encoded] = OrderedDict()
+        self._cache: OrderedDict[str, Encoded] = OrderedDict()
         self._tokens = 0
         self.encoded = 0
 
@@ -76,13 +76,13 @@ class Closeness:
     def __call__(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return one row per pair, in the order of `NAMES`.
 
-        - sentences: mean cosine of the hypothesis with its two closest sentences
-        - premise: cosine with the mean of all sentences
+        - sentences: mean cosine of the hypothesis with its two closest sentences of the premise
+        - premise: cosine with the mean of all sentences of the premise
         - coverage: mean over the hypothesis' content tokens of the best cosine with a token of the premise
-        - weakest: the same, the tenth part from below: what is said least
+        - weakest: the 10th percentile of the same
         """
         rows = np.zeros((len(pairs), len(NAMES)))
-        order = sorted(range(len(pairs)), key=lambda number: pairs[number][0])  # equal premises side by side
+        order = sorted(range(len(pairs)), key=lambda number: pairs[number][0])  # equal premises in a row
         with self._lock:
             start = 0
             while start < len(order):
@@ -91,52 +91,52 @@ class Closeness:
                     premise, hypothesis = pairs[order[end]]
                     needed.update(dict.fromkeys([*pieces(premise), hypothesis]))
                     end += 1
-                known = self._encode(list(needed))
+                vectors = self._encode(list(needed))
                 for number in order[start:end]:
-                    rows[number] = self._row(pairs[number], known)
+                    rows[number] = self._row(pairs[number], vectors)
                 start = end
         return rows
 
-    def _row(self, pair: Pair, known: dict[str, Encoded]) -> tuple[float, float, float, float]:
-        said = known[pair[1]]
-        parts = [known[piece] for piece in pieces(pair[0])]
+    def _row(self, pair: Pair, vectors: dict[str, Encoded]) -> tuple[float, float, float, float]:
+        hypothesis = vectors[pair[1]]
+        parts = [vectors[piece] for piece in pieces(pair[0])]
         if not parts:
             return 0.0, 0.0, 0.0, 0.0
         sentences = np.stack([part.sentence for part in parts])
-        nearest = np.sort(sentences @ said.sentence)[::-1][:2]
-        covered = _covered(said.tokens, [part.tokens for part in parts])
-        covered = covered[said.content] if said.content.any() else covered
-        whole = float(_unit(sentences.mean(axis=0)) @ said.sentence)
-        return float(nearest.mean()), whole, float(covered.mean()), float(np.quantile(covered, 0.1))
+        nearest = np.sort(sentences @ hypothesis.sentence)[::-1][:2]
+        covered = _covered(hypothesis.tokens, [part.tokens for part in parts])
+        covered = covered[hypothesis.content] if hypothesis.content.any() else covered
+        premise_cosine = float(_unit(sentences.mean(axis=0)) @ hypothesis.sentence)
+        return float(nearest.mean()), premise_cosine, float(covered.mean()), float(np.quantile(covered, 0.1))
 
     def _encode(self, texts: list[str]) -> dict[str, Encoded]:
-        """Return what is known of the texts, encoding those that are new."""
-        found = {text: self._known[text] for text in texts if text in self._known}
-        fresh = sorted((text for text in texts if text not in found), key=len)
+        """Return the vectors of the texts, encoding those that are not cached."""
+        encoded_texts = {text: self._cache[text] for text in texts if text in self._cache}
+        fresh = sorted((text for text in texts if text not in encoded_texts), key=len)
         cut = 0
         for start in range(0, len(fresh), BATCH):
             batch = fresh[start : start + BATCH]
             encoded, longer = self._forward(batch)
-            found.update(zip(batch, encoded, strict=True))
+            encoded_texts.update(zip(batch, encoded, strict=True))
             cut += longer
         self.encoded += len(fresh)
         if fresh:
             warn_cut(cut, len(fresh), "closeness", self._load().max_seq_length)
         for text in texts:
-            self._keep(text, found[text])
-        return found
+            self._keep(text, encoded_texts[text])
+        return encoded_texts
 
     def _keep(self, text: str, encoded: Encoded) -> None:
-        if text in self._known:
-            self._known.move_to_end(text)
+        if text in self._cache:
+            self._cache.move_to_end(text)
             return
-        self._known[text] = encoded
+        self._cache[text] = encoded
         self._tokens += len(encoded.tokens)
-        while self._tokens > KEPT_TOKENS:
-            self._tokens -= len(self._known.popitem(last=False)[1].tokens)
+        while self._tokens > CACHED_TOKENS:
+            self._tokens -= len(self._cache.popitem(last=False)[1].tokens)
 
     def _forward(self, texts: list[str]) -> tuple[list[Encoded], int]:
-        """Return the vectors of a batch and how many texts were longer than the model reads."""
+        """Return the vectors of a batch and the number of texts that exceed the model's limit."""
         import torch
 
         model = self._load()
@@ -157,7 +157,7 @@ class Closeness:
 
     @functools.cached_property
     def _content(self) -> NDArray[np.bool_]:
-        """Return for every token id whether it belongs to a content word."""
+        """Return for each token id whether it belongs to a content word."""
         tokenizer = self._load().tokenizer
         special = set(tokenizer.all_special_tokens)
         listed = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))

@@ -1,4 +1,4 @@
-"""How much likelier the embedded LM finds a hypothesis once it has read the premise."""
+"""Likelihood features of a pair: how much the premise raises the embedded LM's probability of the hypothesis."""
 
 import threading
 from collections.abc import Sequence
@@ -12,13 +12,13 @@ from programs.lms import smollm
 
 VERSION = 1  # of the features; part of fingerprints
 NAMES = ("explained", "surprising")
-LONGEST = 1536  # tokens of a premise
+LONGEST = 1536  # tokens of a premise; longer ones are cut at the end
 LEAD = "\nIn short:"
-RARE = -3.0  # log-probability without the premise below which a token needs one
+RARE = -3.0  # log-probability without the premise below which a token counts as rare
 
 
-class Likelihood:
-    """Measures pairs with one forward pass each, and one per distinct hypothesis. One pair at a time under threads."""
+class LikelihoodFeatures:
+    """Features of pairs by one forward pass per pair and one per distinct hypothesis. Thread-safe, by a lock."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -33,7 +33,7 @@ class Likelihood:
     def __call__(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:
         """Return one row per pair, in the order of `NAMES`.
 
-        - explained: the share of the hypothesis' total surprise that reading the premise takes away
+        - explained: share of the hypothesis' negative log-probability that the premise removes
         - surprising: mean log-probability, with the premise, of the tokens that are rare without it; 0 if none is
         """
         alone: dict[str, NDArray[np.float64]] = {}
@@ -41,13 +41,13 @@ class Likelihood:
         cut = 0
         with self._lock:
             for number, (premise, hypothesis) in enumerate(pairs):
-                read = self._tokens(premise)
-                cut += len(read) > LONGEST
-                said = self._tokens(" " + hypothesis.strip())
+                premise_tokens = self._tokens(premise)
+                cut += len(premise_tokens) > LONGEST
+                target = self._tokens(" " + hypothesis.strip())
                 if hypothesis not in alone:
-                    alone[hypothesis] = self._logprobs(self._tokens(f"<|im_start|>{LEAD}"), said)
-                told = np.concatenate([self._tokens("<|im_start|>"), read[:LONGEST], self._tokens(LEAD)])
-                after, before = self._logprobs(told, said), alone[hypothesis]
+                    alone[hypothesis] = self._logprobs(self._tokens(f"<|im_start|>{LEAD}"), target)
+                prompt = np.concatenate([self._tokens("<|im_start|>"), premise_tokens[:LONGEST], self._tokens(LEAD)])
+                after, before = self._logprobs(prompt, target), alone[hypothesis]
                 rare = before < RARE
                 surprise = min(float(before.sum()), -1e-9)
                 rows[number] = 1 - float(after.sum()) / surprise, float(after[rare].mean()) if rare.any() else 0.0
@@ -60,7 +60,7 @@ class Likelihood:
         return np.asarray(ids.data, dtype=np.int64).reshape(-1)
 
     def _logprobs(self, context: NDArray[np.int64], text: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the log-probability of each token of `text` that the model can read after `context`."""
+        """Return the log-probability of each token of `text` after `context`, cut to the model's context size."""
         text = text[: smollm.CONTEXT_SIZE - len(context)]
         ids = np.concatenate([context, text])[None]
         self._request.reset_state()

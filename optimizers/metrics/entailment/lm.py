@@ -1,4 +1,4 @@
-"""An LM as an entailment oracle: P(yes) to the question whether the premise supports the whole statement."""
+"""An LM as an entailment oracle: P(yes) that the premise supports the whole statement."""
 
 import functools
 from collections.abc import Sequence
@@ -15,15 +15,15 @@ from programs.parts.probability import probability
 from signatures.common.files import sha256_text
 from signatures.entailment import JudgeEntailment
 
-BATCH = 64  # pairs asked before the next ones are prepared
+BATCH = 64  # pairs per fan-out
 
 
 class Judging(Protocol):
-    """What is needed of a connection (`programs.lms.connect.Connection` is one)."""
+    """The part of a connection (`programs.lms.connect.Connection`) that the oracle needs."""
 
     @property
     def id(self) -> str:
-        """The id the LM was asked for by."""
+        """The id of the LM."""
         ...
 
     @property
@@ -33,7 +33,7 @@ class Judging(Protocol):
 
     @property
     def probability_mode(self) -> str:
-        """How P(yes) is read."""
+        """How P(yes) is measured."""
         ...
 
     def use(self) -> AbstractContextManager[None]:
@@ -42,11 +42,11 @@ class Judging(Protocol):
 
 
 class LMOracle:
-    """P(entailed) by an LM. Its calls are not counted as the calls of the question being scored, unread replies are.
+    """P(entailed) by an LM. Its calls do not count as calls of the question being scored; its parse failures do.
 
     Args:
         connection: The LM that judges.
-        width: Pairs judged side by side.
+        width: Pairs judged in parallel.
     """
 
     threshold = 0.5
@@ -55,15 +55,15 @@ class LMOracle:
         self.name = "lm" if connection.id == "embedded" else f"lm:{connection.id}"
         self._connection, self._width = connection, width
         self._predict = dspy.Predict(JudgeEntailment)
-        self.unread = 0
+        self.unparsed = 0
         self.cut = 0
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Return the model with a hash of the prompt and of how P(yes) is read."""
+        """Return the model with a hash of the prompt and of how P(yes) is measured."""
         fields = " ".join(f"{name} {field.json_schema_extra}" for name, field in JudgeEntailment.fields.items())
-        asked = f"{JudgeEntailment.instructions} {fields} {self._connection.probability_mode}"
-        return f"lm:{self._connection.lm.model}:{sha256_text(asked)[:16]}"
+        prompt = f"{JudgeEntailment.instructions} {fields} {self._connection.probability_mode}"
+        return f"lm:{self._connection.lm.model}:{sha256_text(prompt)[:16]}"
 
     @property
     def agreement(self) -> Agreement | None:
@@ -71,9 +71,9 @@ class LMOracle:
         return agreement_of(self.fingerprint)
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
-        """Return P(yes) of each (premise, hypothesis); a reply that says neither yes nor no is 0, counted in `unread`.
+        """Return P(yes) of each (premise, hypothesis); an unparseable reply is 0 and counted in `unparsed`.
 
-        Prompts that had to be cut to the LM's context are counted in `cut`.
+        Prompts that were cut to the LM's context are counted in `cut`.
         """
         return over_distinct(pairs, self._ask)
 
@@ -81,14 +81,14 @@ class LMOracle:
         values: list[float | None] = []
         with self._connection.use(), dspy.context(trace=None), metered() as meter:
             for start in range(0, len(pairs), BATCH):
-                tasks = [functools.partial(self._one, pair) for pair in pairs[start : start + BATCH]]
+                tasks = [functools.partial(self._probability, pair) for pair in pairs[start : start + BATCH]]
                 values += fanout(tasks, width=self._width)
         self.cut += int(meter.counts()["truncated"])
-        unread = sum(value is None for value in values)
-        self.unread += unread
-        record(parse_failures=unread)  # unlike its calls: whoever scores counts these as unparsed
+        unparsed = sum(value is None for value in values)
+        self.unparsed += unparsed
+        record(parse_failures=unparsed)  # unlike calls, these count for the question being scored
         return [0.0 if value is None else value for value in values]
 
-    def _one(self, pair: Pair) -> float | None:
-        belief = probability(self._predict, premise=pair[0], statement=pair[1])
-        return None if belief is None else belief.value
+    def _probability(self, pair: Pair) -> float | None:
+        p_yes = probability(self._predict, premise=pair[0], statement=pair[1])
+        return None if p_yes is None else p_yes.value

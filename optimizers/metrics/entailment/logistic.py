@@ -1,6 +1,6 @@
-"""Logistic regression over features that can only speak for entailment: its weights are never negative.
+"""Logistic regression with weights of at least 0, because every feature is evidence for entailment.
 
-So more of the hypothesis found in the premise never lowers the probability, whatever the few pairs of the fit say.
+So a larger share of the hypothesis found in the premise never lowers the probability, even with few pairs to fit.
 """
 
 from collections.abc import Sequence
@@ -16,10 +16,10 @@ class Weights:
     """A fitted model.
 
     Args:
-        features: What the columns are.
-        center: Mean of each column where it was fitted.
-        scale: Standard deviation of each column there.
-        weight: At least 0, one per column, of the standardised column.
+        features: Names of the columns.
+        center: Mean of each column in the fitting data.
+        scale: Standard deviation of each column in the fitting data.
+        weight: One per standardised column, at least 0.
         bias: Log-odds at the mean.
     """
 
@@ -38,7 +38,7 @@ class Weights:
         return probabilities
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields for JSON, with six significant digits, so that reading them gives the same numbers."""
+        """Return the fields for JSON, rounded to six significant digits."""
 
         def short(values: Sequence[float]) -> list[float]:
             return [float(f"{value:.6g}") for value in values]
@@ -53,7 +53,7 @@ class Weights:
 
     @classmethod
     def from_dict(cls, fields: dict[str, Any]) -> "Weights":
-        """Return the weights that `as_dict` wrote."""
+        """Return the weights from the dict of `as_dict`."""
         columns = {name: tuple(fields[name]) for name in ("features", "center", "scale", "weight")}
         return cls(**columns, bias=fields["bias"])
 
@@ -65,14 +65,14 @@ def fit(
     features: Sequence[str],
     penalty: float = 1.0,
 ) -> Weights:
-    """Return the weights of least log-loss, every group and, within it, both labels counting the same.
+    """Return the weights of least log-loss, with equal total weight of the groups and of both labels within a group.
 
-    So 0.5 is the threshold for pairs half of which are entailed, and no data set outweighs another by its size.
+    So 0.5 is the threshold for balanced labels, and a data set's size has no influence.
 
     Args:
         rows: Shape (n, features).
-        entailed: What people said, n values.
-        groups: The data set of each row, n values; each needs both labels.
+        entailed: People's labels, n values.
+        groups: Data set of each row, n values; each needs both labels.
         features: Names of the columns.
         penalty: Strength of the squared penalty on weights.
 
@@ -81,11 +81,11 @@ def fit(
     """
     from scipy.optimize import minimize
 
-    labels, of = np.asarray(entailed, dtype=float), np.asarray(groups)
+    labels, group_of = np.asarray(entailed, dtype=float), np.asarray(groups)
     share = np.zeros(len(labels))
     for group in sorted(set(groups)):
         for label in (0.0, 1.0):
-            members = (of == group) & (labels == label)
+            members = (group_of == group) & (labels == label)
             if not members.any():
                 raise ValueError(f"All pairs of {group!r} have one label: nothing can be fitted.")
             share[members] = 1 / members.sum()
@@ -101,5 +101,5 @@ def fit(
         return value, np.append(standard.T @ error + penalty * weight / 100, error.sum())
 
     columns = rows.shape[1]
-    found = minimize(loss, np.zeros(columns + 1), jac=True, bounds=[(0, None)] * columns + [(None, None)])
-    return Weights(tuple(features), tuple(center), tuple(scale), tuple(found.x[:-1]), float(found.x[-1]))
+    fitted = minimize(loss, np.zeros(columns + 1), jac=True, bounds=[(0, None)] * columns + [(None, None)])
+    return Weights(tuple(features), tuple(center), tuple(scale), tuple(fitted.x[:-1]), float(fitted.x[-1]))

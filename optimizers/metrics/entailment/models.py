@@ -1,4 +1,4 @@
-"""What the oracles of downloaded or local models share: loading, identity, and premises cut to fit."""
+"""Shared by the oracles of downloaded or local models: loading, identity of weights, and cutting premises."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -11,27 +11,27 @@ from signatures.common.errors import UserError
 
 
 def load(kind: str, model: str, open_it: Callable[[bool], Any]) -> Any:
-    """Return `open_it(local)`, `local` being whether `model` is a folder, which never needs the network.
+    """Return `open_it(local)`, where `local` is whether `model` is a folder, which needs no network.
 
     Raises:
-        UserError: It cannot be loaded.
+        UserError: The model cannot be loaded.
     """
     try:
         return open_it(Path(model).is_dir())
     except (OSError, ValueError, KeyError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
-            f"The {kind} {model!r} cannot be loaded ({reason}): give a local model folder or the name of a model of "
+            f"The {kind} {model!r} cannot be loaded ({reason}): give a local model folder or the name of a model on "
             "the hub."
         ) from error
 
 
 def weights_id(model: str, loaded: Any) -> str:
-    """Return what tells the weights of a model from others: a hash of its folder's files, or the hub's revision.
+    """Return an id of a model's weights: a hash of its folder's files, or the hub's revision.
 
     Args:
         model: Folder or name.
-        loaded: The model, a transformers one; its weights are hashed when there is neither folder nor revision.
+        loaded: The transformers model; its weights are hashed if there is neither folder nor revision.
     """
     if Path(model).is_dir():
         return Embedder(model).weights_hash[:16]
@@ -45,15 +45,15 @@ def weights_id(model: str, loaded: Any) -> str:
     return digest.hexdigest()[:16]
 
 
-def fitted(tokenizer: Any, pairs: Sequence[Pair], limit: int) -> tuple[list[Pair], int]:
-    """Return the pairs with premises cut at the end so that both sides take at most `limit` tokens, and how many were.
+def cut_to_fit(tokenizer: Any, pairs: Sequence[Pair], limit: int) -> tuple[list[Pair], int]:
+    """Return the pairs with premises cut at the end so that a pair has at most `limit` tokens, and how many were cut.
 
-    A hypothesis is never cut; where it takes all the room, nothing is left of the premise.
+    Hypotheses are never cut; if one takes all tokens, its premise becomes empty.
 
     Args:
         tokenizer: A transformers tokenizer.
         pairs: (premise, hypothesis).
-        limit: Tokens for the two sides alone.
+        limit: Tokens of both sides, without special tokens.
     """
     kept: list[Pair] = []
     cut = 0
@@ -63,7 +63,7 @@ def fitted(tokenizer: Any, pairs: Sequence[Pair], limit: int) -> tuple[list[Pair
         if len(ids) > room:
             cut += 1
             premise = tokenizer.decode(ids[:room], skip_special_tokens=True)
-            while premise and len(_ids(tokenizer, premise)) > room:  # decoded text may be tokenised anew otherwise
+            while premise and len(_ids(tokenizer, premise)) > room:  # decoded text may have more tokens
                 premise = premise.rpartition(" ")[0]
         kept.append((premise, hypothesis))
     return kept, cut

@@ -1,7 +1,7 @@
-"""Sequence-to-sequence entailment models in the form of TRUE: "premise: ... hypothesis: ..." in, "1" or "0" out.
+"""Sequence-to-sequence entailment models like TRUE: input "premise: ... hypothesis: ...", output "1" or "0".
 
 Honovich et al., "TRUE: Re-evaluating Factual Consistency Evaluation", NAACL 2022, https://arxiv.org/abs/2204.04991;
-model `google/t5_xxl_true_nli_mixture` (T5 of 11 billion parameters, some 45 GB in float32).
+model `google/t5_xxl_true_nli_mixture` (T5 with 11 billion parameters, about 45 GB in float32).
 """
 
 import functools
@@ -10,23 +10,23 @@ from collections.abc import Sequence
 from typing import Any
 
 from optimizers.metrics.entailment.agreement import agreement_of
-from optimizers.metrics.entailment.models import fitted, load, weights_id
+from optimizers.metrics.entailment.models import cut_to_fit, load, weights_id
 from optimizers.metrics.entailment.oracle import Agreement, Pair, over_distinct, warn_cut
 
 YES, NO = "1", "0"
-VERSION = 1  # of the form of the input; part of the fingerprint
+VERSION = 1  # of the input format; part of the fingerprint
 
 
 class Seq2SeqOracle:
-    """P("1") against P("0"), each the product over its tokens, since T5 writes "0" as two. Safe under threads.
+    """P("1") against P("0"), each the product over its tokens, since T5 tokenises "0" as two. Thread-safe.
 
-    The model's own decoding says "1" exactly where this probability is above 0.5, unless it would say something else.
+    Greedy decoding gives "1" exactly if this probability is above 0.5, unless it would give a third text.
 
     Args:
-        model: A local folder or the name of a model of the hub; loaded at the first use.
-        max_tokens: Longest input; longer premises are cut at the end and counted in `cut`. T5 has no limit of its own.
+        model: A local folder or the name of a model on the hub; loaded at the first use.
+        max_tokens: Longest input; longer premises are cut at the end and counted in `cut`. T5 itself has no limit.
         batch_size: Pairs per forward pass.
-        device: "cpu", "cuda" and the like; None takes a GPU where there is one.
+        device: Such as "cpu" or "cuda"; None uses a GPU if available.
         dtype: "auto" as stored, or a torch name such as "bfloat16".
     """
 
@@ -44,7 +44,7 @@ class Seq2SeqOracle:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Return the model's name with what tells its weights, number format and longest input."""
+        """Return the model's name with the id of its weights, number format and longest input."""
         model, _ = self._load()
         return f"{self.name}:{weights_id(self._source, model)}:{model.dtype}:{self.max_tokens}:{VERSION}"
 
@@ -54,14 +54,14 @@ class Seq2SeqOracle:
         return agreement_of(self.fingerprint)
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
-        """Return P(entailed) of each (premise, hypothesis); 0 when one side is blank."""
+        """Return P(entailed) of each (premise, hypothesis); 0 if one side is blank."""
         return over_distinct(pairs, self._score)
 
     def _score(self, pairs: list[Pair]) -> list[float]:
         with self._lock:
             _, tokenizer = self._load()
-            frame = len(tokenizer("premise:  hypothesis: ")["input_ids"]) + 4  # blanks may take a token of their own
-            kept, cut = fitted(tokenizer, pairs, self.max_tokens - frame)
+            frame = len(tokenizer("premise:  hypothesis: ")["input_ids"]) + 4  # blanks may be tokens
+            kept, cut = cut_to_fit(tokenizer, pairs, self.max_tokens - frame)
             self.cut += cut
             warn_cut(cut, len(pairs), self.name, self.max_tokens)
             order = sorted(range(len(kept)), key=lambda number: len(kept[number][0]) + len(kept[number][1]))
@@ -81,8 +81,8 @@ class Seq2SeqOracle:
         with torch.inference_mode():
             mask = inputs["attention_mask"]
             encoded = model.get_encoder()(input_ids=inputs["input_ids"], attention_mask=mask)
-            said = [self._logprob(label, encoded, mask) for label in (YES, NO)]
-            return torch.softmax(torch.stack(said), dim=0)[0].tolist()
+            logprobs = [self._logprob(label, encoded, mask) for label in (YES, NO)]
+            return torch.softmax(torch.stack(logprobs), dim=0)[0].tolist()
 
     def _logprob(self, label: str, encoded: Any, mask: Any) -> Any:
         """Return the log-probability of a label for each encoded input, shape (batch,)."""

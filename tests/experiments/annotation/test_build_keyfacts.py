@@ -97,5 +97,5 @@ def test_questions_without_an_answer_or_gold_are_left_out_and_counted(toy, tmp_p
     questions = [asked(0), asked(1, answers=[]), asked(2, gold_ids=["gone"]), asked(3, gold_ids=[])]
     built = build(toy, tmp_path / "facts", questions=questions)
     assert (built.questions, built.left_out) == (1, 3)
-    with pytest.raises(UserError, match="--passages"):
+    with pytest.raises(UserError, match="check the passages"):
         build(toy, tmp_path / "none", questions=questions[1:])

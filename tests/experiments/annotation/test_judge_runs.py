@@ -1,4 +1,4 @@
-"""Runs judged side by side: from rows to ranks, interrupted and taken up again."""
+"""Runs compared by a judge: from rows to ranks, interrupted and resumed."""
 
 import json
 from typing import Any
@@ -131,8 +131,8 @@ def revised(question="Where was she born, on which island?"):
 def test_a_revision_is_judged_for_its_content_only_when_it_was_time(scripted, question, due, quality, score, calls):
     engine = scripted(lambda system, user: {"due": due, "quality": quality} if "quality" in system else str(due))
     verdict = RevisionJudge()(revised(question), CORPUS)
-    assert (verdict.score, verdict.unread, len(engine.requests)) == (score, int(score is None), calls)
-    assert verdict.moved == (quality == 7)
+    assert (verdict.score, verdict.unparsed, len(engine.requests)) == (score, int(score is None), calls)
+    assert verdict.clamped == (quality == 7)
     assert "Title 1" in engine.prompts[0]
 
 

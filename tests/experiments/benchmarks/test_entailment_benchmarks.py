@@ -10,7 +10,7 @@ from experiments.benchmarks.entailment_figures import auc_difference, by_set, me
 from experiments.benchmarks.entailment_offline import Half, other_splits, token_containment, transfer
 from experiments.benchmarks.entailment_pairs import JudgedPair, read_judged_pairs, sample
 from optimizers.metrics.entailment.agreement import RECORD
-from optimizers.metrics.entailment.calibrated import FEATURES, WeighedOracle
+from optimizers.metrics.entailment.calibrated import FEATURES, WeightedOracle
 
 RESULT = Path(__file__).parents[3] / "experiments" / "results" / "entailment_agreement.json"
 
@@ -101,7 +101,7 @@ def test_no_item_is_in_both_halves_and_skipped_statements_are_counted(shared_dat
 @pytest.mark.parametrize("name", FEATURES)
 def test_an_oracle_reports_its_measured_agreement(name: str) -> None:
     line = json.loads(RESULT.read_text())["lines"][name]
-    fingerprint = WeighedOracle(name).fingerprint
+    fingerprint = WeightedOracle(name).fingerprint
     assert line["fingerprint"] == fingerprint
     assert json.loads(RECORD.read_text())[fingerprint] == agreement(line)
 

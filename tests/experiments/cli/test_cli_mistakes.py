@@ -68,9 +68,9 @@ def test_answers_are_not_judged_beside_a_corpus_that_nobody_read(verihop, runs, 
     (tmp_path / "other.jsonl").write_text('{"id": "x", "text": "Something else."}\n')
     judge = ("judge", *runs, "--lm", "simulated", "--out", tmp_path / "out", "--passages")
     code, _, err = verihop(*judge, tmp_path / "other.jsonl")
-    assert (code, len(err.splitlines()), "--passages" in err) == (2, 1, True), err
+    assert (code, len(err.splitlines()), "none of the passages that the runs read" in err) == (2, 1, True), err
     _, out, err = verihop(*judge, tmp_path / "world" / "passages.jsonl")
-    assert "--passages" not in err
+    assert "none of the passages" not in err
     assert "Written: " in out
 
 

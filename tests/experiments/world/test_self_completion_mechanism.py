@@ -18,7 +18,7 @@ from corpora.passages import read_passages
 from corpora.questions import Question, read_questions
 from experiments.analysis.statistics import mean_of, paired
 from experiments.world.generate import generate
-from optimizers.contexts import ReflectionScores, balanced, given_references, reflection_scores
+from optimizers.contexts import ReflectionScores, balanced_contexts, fixed_context, reflection_scores
 from optimizers.metrics.answer import exact_match
 from programs.self_completion import SelfCompletion
 from signatures.types import Passage, Retriever
@@ -70,7 +70,7 @@ def scores(retrieve, questions, running) -> Callable[..., list[float]]:
 @pytest.fixture(scope="module")
 def reflected(questions, corpus, running) -> Callable[..., ReflectionScores]:
     """Return a function that returns the decisions of a program on balanced groups of five references."""
-    items = balanced(questions, corpus, list(corpus.values()))
+    items = balanced_contexts(questions, corpus, list(corpus.values()))
 
     def score(**knobs) -> ReflectionScores:
         program = SelfCompletion(short=False, **knobs)
@@ -87,7 +87,7 @@ def bridges(questions: list[Question], corpus: dict[str, Passage]) -> list[tuple
     for item in [item for item in questions if item.type == "bridge-2"][:10]:
         first = item.model_copy(update={"gold_ids": item.gold_ids[:1]})
         pool = [passage for passage in corpus.values() if passage.id not in item.gold_ids]
-        found.append((item, list(given_references(first, corpus, pool, condition="complete").passages)))
+        found.append((item, list(fixed_context(first, corpus, pool, condition="complete").passages)))
     return found
 
 

@@ -1,4 +1,4 @@
-"""Ranks, high-quality rates and the worth of a verification, on cases worked out by hand."""
+"""Ranks, high-quality rates and scores of verifications, on worked examples."""
 
 import pytest
 from hypothesis import given
@@ -75,7 +75,7 @@ def test_a_judgement_is_right_when_it_calls_right_what_holds_a_gold(judgement, r
     assert judgement_right(judgement, response, ["Quillon"]) == score
 
 
-def test_without_golds_nothing_can_be_said():
+def test_without_golds_scores_are_undefined():
     assert judgement_right("true", "It was Quillon.", []) is None
     assert references_hold(["Quillon lies far out."], []) is None
 

@@ -67,7 +67,7 @@ def test_runs_that_differ_are_kept_apart_by_the_cache_and_a_second_scoring_is_fr
     assert (meter.calls, meter.cached_calls, len(engine.requests)) == (RUNS, RUNS, RUNS)
 
 
-def test_a_verdict_that_cannot_be_read_is_wrong_and_recorded(says) -> None:
+def test_an_unparseable_verdict_is_wrong_and_recorded(says) -> None:
     with judged_by(link(says("perhaps"))), metered() as meter:
         assert get_metric("acc[judge]")(EXAMPLE, SAID) == 0.0
     assert meter.parse_failures == 1
@@ -126,5 +126,5 @@ def test_a_refused_prompt_loses_its_verdict_and_not_the_run(scripted) -> None:
 
 @pytest.mark.parametrize("name", [name for name, metric in METRICS.items() if metric.judged])
 def test_without_a_judge_the_cure_is_named(name: str) -> None:
-    with pytest.raises(UserError, match="--judge-lm"):
+    with pytest.raises(UserError, match="judged_by"):
         get_metric(name)(EXAMPLE, SAID)

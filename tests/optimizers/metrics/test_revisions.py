@@ -40,7 +40,7 @@ def test_hops_are_matched_by_their_place_whatever_they_ask():
     assert revisions(hops, by_position(hops, GOLD)).classes == ("direct", "error", None)
 
 
-def test_equal_hops_are_told_apart_by_place():
+def test_equal_hops_are_distinguished_by_position():
     hops = [hop(), hop()]
     assert revisions(hops, by_position(hops, GOLD)).classes == ("direct", "failure")
 
@@ -63,8 +63,8 @@ def test_any_function_may_judge():
 def test_counts_and_rates_leave_out_what_has_no_gold():
     one = Revisions(("direct", "revised", None))
     both = pooled([one, Revisions(("failure", "error", "direct")), Revisions(())])
-    assert (one.judged, one.left_out, one.count("direct", "revised")) == (2, 1, 2)
-    assert (both.judged, both.left_out) == (5, 1)
+    assert (one.judged, one.skipped, one.count("direct", "revised")) == (2, 1, 2)
+    assert (both.judged, both.skipped) == (5, 1)
     assert both.rate("direct", "revised") == 3 / 5
     assert both.rate("direct", "revised") + both.rate("failure") + both.rate("error") == pytest.approx(1)
     assert Revisions((None,)).rate("error") is None

@@ -1,4 +1,4 @@
-"""The worth of a verification, read off predictions."""
+"""Scores of CoV-RAG's verification, computed from predictions."""
 
 import dspy
 import pytest

@@ -9,12 +9,12 @@ from types import ModuleType
 
 import pytest
 
-from experiments.annotation.review.answers import review_answers
+from experiments.annotation.review.answer_cards import review_answers
 from experiments.annotation.review.decisions import DecisionLog
-from experiments.annotation.review.folder import Review
-from experiments.annotation.review.keyfacts import review_keyfacts
-from experiments.annotation.review.scales import ANSWER_SCALES
-from experiments.annotation.review.session import Session
+from experiments.annotation.review.keyfact_cards import review_keyfacts
+from experiments.annotation.review.rating_scales import ANSWER_SCALES
+from experiments.annotation.review.review_folder import Review
+from experiments.annotation.review.reviewer_session import Session
 
 BRIDGE = "The Ortel Bridge opened in 1907. It was drawn by Mira Pell. Swifts nest under it."
 PELL = "Mira Pell grew up in Vadley. She kept bees."
@@ -111,15 +111,15 @@ def rate(tmp_path) -> Callable[..., Review]:
 
 
 @pytest.fixture
-def sitting() -> Iterator[Callable[[Review, str], Session]]:
-    """Return a function that sits a reviewer down; one after another, as the folder allows."""
+def session_of() -> Iterator[Callable[[Review, str], Session]]:
+    """Return a function that opens a reviewer's session; the folder allows one at a time."""
     with ExitStack() as stack:
 
-        def sit(review: Review, reviewer: str) -> Session:
+        def start(review: Review, reviewer: str) -> Session:
             stack.close()
             return Session(review, stack.enter_context(DecisionLog(review.folder)), reviewer)
 
-        yield sit
+        yield start
 
 
 @pytest.fixture(scope="session")

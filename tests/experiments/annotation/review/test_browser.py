@@ -25,9 +25,9 @@ def browser(browsing, tmp_path_factory):
 
 
 @pytest.fixture
-def shown(browser, keyfacts, sitting):
+def shown(browser, keyfacts, session_of):
     """Return the browser with the page of a review of key facts."""
-    with serving(sitting(keyfacts, "Ann")) as address:
+    with serving(session_of(keyfacts, "Ann")) as address:
         browser.problems.clear()
         browser.dialogs.clear()
         browser.size(1200, 900)
@@ -41,7 +41,7 @@ def button(item: int, label: str) -> str:
     return f"[...{ITEM.format(item)}.querySelectorAll('button')].find((b) => b.textContent.startsWith('{label}'))"
 
 
-def stands(item: int, label: str) -> str:
+def decided(item: int, label: str) -> str:
     return f"{ITEM.format(item)}.classList.contains('decided') && {button(item, label)}.ariaPressed === 'true'"
 
 
@@ -51,14 +51,14 @@ def values(folder: Path) -> list[tuple[str | None, str | None]]:
 
 def test_accept_edit_and_reject_by_mouse_and_keyboard_survive_a_reload(shown, keyfacts):
     shown.click(button(0, "Accept"))
-    shown.wait(stands(0, "Accept"))
-    shown.press("e")  # the keyboard stands on the next item by itself
+    shown.wait(decided(0, "Accept"))
+    shown.press("e")  # the focus moves to the next item
     shown.wait("document.activeElement.id === 'wording'")
     shown.type(" So it is said.")
     shown.press("Enter", ctrl=True)
-    shown.wait(stands(1, "Edit"))
+    shown.wait(decided(1, "Edit"))
     shown.press("r")
-    shown.wait(stands(2, "Reject"))
+    shown.wait(decided(2, "Reject"))
     expected = [("accept", None), ("edit", "Pell grew up in Vadley. So it is said."), ("reject", None)]
     assert values(keyfacts.folder) == expected
 
@@ -67,7 +67,7 @@ def test_accept_edit_and_reject_by_mouse_and_keyboard_survive_a_reload(shown, ke
     assert shown.run("document.getElementById('count').textContent") == "3 of 4 decided"
     shown.press("n")
     for item, label in enumerate(("Accept", "Edit", "Reject")):
-        shown.wait(stands(item, label))
+        shown.wait(decided(item, label))
     assert "Pell grew up in Vadley. So it is said." in shown.run(f"{ITEM.format(1)}.textContent")
     assert values(keyfacts.folder) == expected
     assert shown.problems == []
@@ -76,7 +76,7 @@ def test_accept_edit_and_reject_by_mouse_and_keyboard_survive_a_reload(shown, ke
 def test_a_decision_can_be_undone_and_the_last_one_leads_on(shown, keyfacts):
     for item in range(3):
         shown.press("a")
-        shown.wait(stands(item, "Accept"))
+        shown.wait(decided(item, "Accept"))
     shown.wait("document.activeElement.id === 'next'")
     shown.press("k")
     shown.wait(f"document.activeElement === {ITEM.format(1)}")
@@ -100,12 +100,12 @@ def test_what_is_not_saved_is_said_and_can_be_tried_again(shown, keyfacts, monke
     assert not shown.run(f"{ITEM.format(0)}.classList.contains('decided')")
     assert shown.run("document.getElementById('count').textContent") == "0 of 4 decided"
     shown.click(button(0, "Try again"))
-    shown.wait(stands(0, "Accept"))
+    shown.wait(decided(0, "Accept"))
     assert keyfacts.ratings().by(keyfacts.cards[0].items[0].id, "Ann").value == "accept"
 
 
-def test_the_end_of_the_review_is_said(browser, keyfacts, sitting):
-    with serving(sitting(keyfacts, "Ann")) as address:
+def test_the_page_shows_that_the_review_has_ended(browser, keyfacts, session_of):
+    with serving(session_of(keyfacts, "Ann")) as address:
         browser.open(address)
         browser.wait("!document.getElementById('card').hidden")
     browser.press("r")
@@ -134,13 +134,13 @@ def test_no_width_needs_scrolling_sideways(shown, width):
     assert shown.run("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_untrusted_text_stays_text_and_everything_has_a_name(browser, make_run, make_row, rate, sitting):
+def test_untrusted_text_stays_text_and_everything_has_a_name(browser, make_run, make_row, rate, session_of):
     evil = "<img src=x onerror=\"document.title='owned'\"><script>document.title='owned'</script> &amp;"
     wide = "w" * 400
     hop = {"question": f"{evil} hop", "draft": evil, "answer": evil, "evidence": evil}
     cited = [{"id": "p", "title": evil, "text": evil}]
     row = make_row("q1", evil, 1.0, question=f"{evil} {wide}", answers=[evil], hops=[hop], cited_passages=cited)
-    with serving(sitting(rate([make_run("one", row)], "hops"), "<b>Ann</b>")) as address:
+    with serving(session_of(rate([make_run("one", row)], "hops"), "<b>Ann</b>")) as address:
         browser.size(390, 800)
         browser.open(address)
         browser.wait("!document.getElementById('card').hidden")

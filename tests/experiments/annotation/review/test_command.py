@@ -48,7 +48,7 @@ def test_key_facts_from_the_terminal_to_the_benchmark_file(review, questions, tm
 
     code, _, noted = review("export", folder, "--out", out)
     assert (code, noted.count("\n")) == (2, 1)
-    assert "2 key facts are not settled" in noted
+    assert "2 key facts are undecided" in noted
 
     code, said, _ = review("resume", folder, "--reviewer", "ann lee", "--terminal", typed=("r", "a"))
     assert "4 of 4 items decided by Ann Lee" in said

@@ -12,12 +12,12 @@ from experiments.annotation.review.decisions import (
     Decision,
     DecisionLog,
     Ratings,
+    agreed_decision,
+    item_score,
+    needs_judgement,
     read_decisions,
-    score,
-    settled,
-    wanted,
 )
-from experiments.annotation.review.scales import HELPFUL, HOPS, KEYFACTS, STEPWISE
+from experiments.annotation.review.rating_scales import HELPFUL, HOPS, KEYFACTS, STEPWISE
 from signatures.common.errors import UserError
 
 
@@ -148,29 +148,29 @@ def test_nothing_is_recorded_once_the_review_has_ended(tmp_path):
     ],
 )
 def test_two_must_agree_and_a_third_settles(grades, raters, final, asked):
-    found = settled(given(*grades), STEPWISE, raters)
+    found = agreed_decision(given(*grades), STEPWISE, raters)
     assert (found.value if found else None) == final
-    assert wanted(given(*grades), STEPWISE, raters) is asked
+    assert needs_judgement(given(*grades), STEPWISE, raters) is asked
 
 
 def test_edits_agree_only_in_their_words():
-    assert settled(given(("edit", "A."), ("edit", "B.")), KEYFACTS, 2) is None
-    assert settled(given(("edit", "A."), ("edit", "A.")), KEYFACTS, 2).text == "A."
+    assert agreed_decision(given(("edit", "A."), ("edit", "B.")), KEYFACTS, 2) is None
+    assert agreed_decision(given(("edit", "A."), ("edit", "A.")), KEYFACTS, 2).text == "A."
 
 
 def test_grades_on_a_scale_of_means_are_averaged():
-    assert score(given("1", "0", "1"), HELPFUL, 1) == pytest.approx(2 / 3)
-    assert score(given("1"), HELPFUL, 2) is None
-    assert score([], HELPFUL, 1) is None
-    assert not wanted(given("1", "0"), HELPFUL, 2)
+    assert item_score(given("1", "0", "1"), HELPFUL, 1) == pytest.approx(2 / 3)
+    assert item_score(given("1"), HELPFUL, 2) is None
+    assert item_score([], HELPFUL, 1) is None
+    assert not needs_judgement(given("1", "0"), HELPFUL, 2)
     with pytest.raises(ValueError, match="averaged"):
-        settled(given("1"), HELPFUL, 1)
+        agreed_decision(given("1"), HELPFUL, 1)
 
 
 def test_a_settled_grade_is_the_score():
-    assert score(given("1", "0.5", "0.5"), STEPWISE, 2) == 0.5
-    assert score(given("1", "0.5"), STEPWISE, 2) is None
-    assert score(given("error"), HOPS, 1) == 0.0
+    assert item_score(given("1", "0.5", "0.5"), STEPWISE, 2) == 0.5
+    assert item_score(given("1", "0.5"), STEPWISE, 2) is None
+    assert item_score(given("error"), HOPS, 1) == 0.0
 
 
 @pytest.mark.parametrize("text", ["0.5", ".5", " 0.50 ", "5e-1"])

@@ -14,8 +14,8 @@ from signatures.common.errors import UserError
 
 
 @pytest.fixture
-def address(keyfacts, sitting):
-    with serving(sitting(keyfacts, "Ann")) as at:
+def address(keyfacts, session_of):
+    with serving(session_of(keyfacts, "Ann")) as at:
         yield at
 
 
@@ -156,7 +156,7 @@ def test_a_full_disk_is_told_to_the_page(ask, item, keyfacts, monkeypatch):
     assert "No space left" in json.loads(content)["error"]
 
 
-def test_a_port_that_is_taken_is_the_users_to_mend(address, keyfacts, sitting):
+def test_a_port_that_is_taken_is_the_users_to_mend(address, keyfacts, session_of):
     port = urlsplit(address).port
     with pytest.raises(UserError, match=f"Port {port} cannot be opened"), serving(None, port):
         pass

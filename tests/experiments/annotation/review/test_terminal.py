@@ -33,8 +33,8 @@ def values(session) -> list[str | None]:
     ]
 
 
-def test_facts_are_accepted_edited_rejected_and_skipped(work, keyfacts, sitting):
-    session = sitting(keyfacts, "Ann")
+def test_facts_are_accepted_edited_rejected_and_skipped(work, keyfacts, session_of):
+    session = session_of(keyfacts, "Ann")
     printed = work(session, "a", "e", "Pell grew up in the town of Vadley.", "", "r")
     assert values(session) == ["accept", "edit", None, "reject"]
     assert "Where did the architect" in printed
@@ -42,40 +42,40 @@ def test_facts_are_accepted_edited_rejected_and_skipped(work, keyfacts, sitting)
     assert printed.count("Saved.") == 3
 
 
-def test_what_was_typed_wrongly_is_asked_again(work, keyfacts, sitting):
-    session = sitting(keyfacts, "Ann")
+def test_an_invalid_key_is_asked_for_again(work, keyfacts, session_of):
+    session = session_of(keyfacts, "Ann")
     printed = work(session, "x", "e", " ", "a", "q")
     assert "Type one of: a, e, r" in printed
     assert "Not saved: An edited key fact needs words." in printed
     assert values(session) == ["accept", None, None, None]
 
 
-def test_one_can_go_back_and_go_on_later(work, keyfacts, sitting):
-    work(sitting(keyfacts, "Ann"), "a", "b", "r", "q")
-    session = sitting(keyfacts, "Ann")
+def test_a_reviewer_can_go_back_and_resume_later(work, keyfacts, session_of):
+    work(session_of(keyfacts, "Ann"), "a", "b", "r", "q")
+    session = session_of(keyfacts, "Ann")
     assert values(session) == ["reject", None, None, None]
     printed = work(session, "a")  # the input ends: what was said is kept
     assert "1 of 3" in printed
     assert values(session) == ["reject", "accept", None, None]
 
 
-def test_nothing_left_is_said(work, keyfacts, sitting):
-    session = sitting(keyfacts, "Ann")
+def test_nothing_left_is_said(work, keyfacts, session_of):
+    session = session_of(keyfacts, "Ann")
     work(session, "a", "a", "a", "a")
     assert "Nothing is left" in work(session)
 
 
-def test_answers_are_rated_by_keys(work, make_run, make_row, rate, sitting):
+def test_answers_are_rated_by_keys(work, make_run, make_row, rate, session_of):
     run = make_run("one", make_row("q1", "Pell drew it. She kept bees.", 1.0))
-    session = sitting(rate([run], "helpful"), "Ann")
+    session = session_of(rate([run], "helpful"), "Ann")
     printed = work(session, "1", "0")
     assert values(session) == ["1", "0"]
     assert "Answer" in printed
 
 
-def test_untrusted_text_can_neither_colour_nor_move_the_screen(work, make_run, make_row, rate, sitting):
+def test_untrusted_text_can_neither_colour_nor_move_the_screen(work, make_run, make_row, rate, session_of):
     run = make_run("one", make_row("q1", "[red]Vadley[/red] \x1b[2J\r done [/nope]", 1.0))
-    printed = work(sitting(rate([run], "completeness"), "Ann"), "5")
+    printed = work(session_of(rate([run], "completeness"), "Ann"), "5")
     assert "[red]Vadley[/red]" in printed
     assert "\x1b[2J" not in printed
     assert "\r" not in printed

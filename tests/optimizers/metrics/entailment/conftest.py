@@ -2,7 +2,7 @@ import pytest
 
 
 class Overlap:
-    """Says yes where every word of the hypothesis stands in the premise; remembers what it was asked."""
+    """Says yes if every word of the hypothesis is in the premise; records its calls."""
 
     name, fingerprint, threshold, agreement = "overlap", "overlap:1", 0.5, None
 

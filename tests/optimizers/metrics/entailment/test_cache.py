@@ -48,21 +48,21 @@ def test_many_threads_share_one_file(overlap, tmp_path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"this is no database, but long enough to be taken for one" * 20, None])
-def test_a_file_of_no_use_is_told_once_and_never_in_the_way(overlap, tmp_path, content) -> None:
+def test_an_unusable_file_gives_one_warning_and_is_ignored(overlap, tmp_path, content) -> None:
     path = tmp_path / "j.sqlite"
     if content is None:
         path.mkdir()
     else:
         path.write_bytes(content)
     oracle = CachedOracle(overlap, path)
-    with pytest.warns(UserWarning, match=r"cannot be kept in .*j\.sqlite"):
+    with pytest.warns(UserWarning, match=r"cannot be cached in .*j\.sqlite"):
         assert oracle(PAIRS) == [1.0, 0.0, 1.0, 0.0]
     assert oracle(PAIRS) == [1.0, 0.0, 1.0, 0.0]
     if content is not None:
         assert path.read_bytes() == content
 
 
-def test_judgements_stand_in_the_cache_folder(tmp_path, monkeypatch) -> None:
+def test_judgements_are_in_the_cache_folder(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path))
     assert default_path() == tmp_path / "entailment.sqlite"
 

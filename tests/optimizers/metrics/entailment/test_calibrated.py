@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from optimizers.metrics.entailment.calibrated import FEATURES, WEIGHTS, WeighedOracle, measure, stored_weights
+from optimizers.metrics.entailment.calibrated import FEATURES, WEIGHTS, WeightedOracle, measure_features, stored_weights
 from optimizers.metrics.entailment.logistic import Weights
 
 PREMISE = "Title: Quillon\nQuillon is a port. Ansa Merrow became its harbour master in 1950, after the flood."
@@ -11,7 +11,7 @@ PREMISE = "Title: Quillon\nQuillon is a port. Ansa Merrow became its harbour mas
 
 @pytest.mark.parametrize("name", ["lexical", "semantic", "calibrated"])
 def test_copies_are_entailed_and_unrelated_or_blank_statements_are_not(name: str) -> None:
-    oracle = WeighedOracle(name)
+    oracle = WeightedOracle(name)
     scores = oracle(
         [
             (PREMISE, "Ansa Merrow became its harbour master in 1950."),
@@ -26,8 +26,8 @@ def test_copies_are_entailed_and_unrelated_or_blank_statements_are_not(name: str
 
 def test_the_oracle_weighs_exactly_its_features() -> None:
     pairs = [(PREMISE, "Quillon is a port."), (PREMISE, "Ansa Merrow was born in 1950.")]
-    oracle = WeighedOracle("calibrated")
-    np.testing.assert_allclose(oracle(pairs), oracle.weights(measure("calibrated", pairs)), atol=1e-6)
+    oracle = WeightedOracle("calibrated")
+    np.testing.assert_allclose(oracle(pairs), oracle.weights(measure_features("calibrated", pairs)), atol=1e-6)
 
 
 def test_stored_weights_are_for_the_features_of_today_and_never_negative() -> None:
@@ -42,16 +42,16 @@ def test_stored_weights_are_for_the_features_of_today_and_never_negative() -> No
 
 
 def test_the_fingerprint_changes_with_the_weights_and_unmeasured_weights_have_no_agreement() -> None:
-    stored = WeighedOracle("lexical")
+    stored = WeightedOracle("lexical")
     changed = {**stored.weights.as_dict(), "bias": 1.0}
-    other = WeighedOracle("lexical", Weights.from_dict(changed))
+    other = WeightedOracle("lexical", Weights.from_dict(changed))
     assert other.fingerprint != stored.fingerprint
     assert other.agreement is None
 
 
 @pytest.mark.parametrize("name", FEATURES)
 def test_the_committed_oracles_state_their_measured_agreement(name: str) -> None:
-    agreement = WeighedOracle(name).agreement
+    agreement = WeightedOracle(name).agreement
     assert agreement is not None
     assert 0.5 < agreement.auc_low < agreement.auc < agreement.auc_high < 1
     assert agreement.n >= 300
@@ -59,6 +59,8 @@ def test_the_committed_oracles_state_their_measured_agreement(name: str) -> None
 
 def test_the_likelihood_of_a_statement_rises_with_a_premise_that_states_it() -> None:
     statement = "Ansa Merrow became its harbour master."
-    said, unsaid = measure("likelihood", [(PREMISE, statement), ("It rained for a week in the hills.", statement)])
+    said, unsaid = measure_features(
+        "likelihood", [(PREMISE, statement), ("It rained for a week in the hills.", statement)]
+    )
     assert (said > unsaid).all()
-    assert WeighedOracle("likelihood")([("", "x"), ("x", "")]) == [0.0, 0.0]
+    assert WeightedOracle("likelihood")([("", "x"), ("x", "")]) == [0.0, 0.0]

@@ -65,7 +65,7 @@ def test_the_order_of_labels_is_read_from_the_config(tmp_path, tiny: str) -> Non
 def test_labels_that_do_not_say_which_is_which_are_refused(tmp_path) -> None:
     with pytest.raises(UserError, match="LABEL_0, LABEL_1"):
         entailed_label({0: "LABEL_0", 1: "LABEL_1"})
-    with pytest.raises(UserError, match="says which one is entailment"):
+    with pytest.raises(UserError, match="do not identify entailment"):
         CrossEncoderOracle(save_tiny(tmp_path, {0: "yes", 1: "no"}))(PAIRS)
     assert entailed_label({0: "not_entailment", 1: "entailment"}) == 1
     assert entailed_label({0: "LABEL_0"}) is None
@@ -83,7 +83,7 @@ def test_one_output_is_a_probability_by_its_sigmoid(tmp_path) -> None:
     assert CrossEncoderOracle(folder)(PAIRS[:1]) == pytest.approx([float(torch.sigmoid(logit))], abs=1e-5)
 
 
-def test_long_premises_are_cut_told_and_the_hypothesis_stays_whole(tiny: str) -> None:
+def test_long_premises_are_cut_with_a_warning_and_the_hypothesis_is_kept(tiny: str) -> None:
     oracle = CrossEncoderOracle(tiny)
     with pytest.warns(UserWarning, match="1 of 1 texts did not fit into 16 tokens"):
         cut = oracle([("the sky is blue " * 10, "a sky is blue")])[0]

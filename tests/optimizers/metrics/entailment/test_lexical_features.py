@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from optimizers.metrics.entailment.lexical_features import NAMES, containment, words
+from optimizers.metrics.entailment.lexical_features import NAMES, lexical_features, words
 
 
 def features(premise: str, hypothesis: str) -> dict[str, float]:
-    return dict(zip(NAMES, containment([(premise, hypothesis)])[0].tolist(), strict=True))
+    return dict(zip(NAMES, lexical_features([(premise, hypothesis)])[0].tolist(), strict=True))
 
 
 def test_a_copy_is_wholly_contained() -> None:
@@ -34,6 +34,6 @@ def test_chinese_is_compared_by_character_and_right_to_left_by_word() -> None:
 
 @given(st.lists(st.tuples(st.text(), st.text()), max_size=4))
 def test_any_text_has_shares(pairs: list[tuple[str, str]]) -> None:
-    rows = containment(pairs)
+    rows = lexical_features(pairs)
     assert rows.shape == (len(pairs), len(NAMES))
     assert ((rows >= 0) & (rows <= 1)).all()

@@ -10,7 +10,7 @@ from programs.parts.meter import metered
 
 @pytest.fixture
 def connection(scripted):
-    """A judge that says yes where the statement stands in the premise, and nothing readable about fog."""
+    """A judge that says yes if the statement is in the premise, and replies unparseably about fog."""
 
     def reply(system: str, user: str):
         if "fog" in user:
@@ -25,11 +25,11 @@ def connection(scripted):
     return SimpleNamespace(id="tiny", lm=dspy.settings.lm, probability_mode="samples", use=use, engine=engine)
 
 
-def test_p_yes_per_pair_in_order_and_unreadable_replies_are_zero_and_counted(connection) -> None:
+def test_p_yes_per_pair_in_order_and_unparseable_replies_are_zero_and_counted(connection) -> None:
     oracle = LMOracle(connection)
     pairs = [("the sky is blue", "it is blue"), ("the sky is red", "it is blue"), ("fog", "it is blue"), ("", "x")]
     assert oracle([*pairs, pairs[0]]) == [1.0, 0.0, 0.0, 0.0, 1.0]
-    assert oracle.unread == 1
+    assert oracle.unparsed == 1
     assert "the sky is red" in "".join(connection.engine.prompts)
 
 
@@ -40,13 +40,13 @@ def test_the_judges_calls_are_not_the_questions_calls(connection) -> None:
     assert meter.calls == 0
 
 
-def test_unreadable_replies_are_the_scores_unparsed_verdicts(connection) -> None:
+def test_unparseable_replies_are_the_scores_unparsed_verdicts(connection) -> None:
     with metered() as meter:
         LMOracle(connection)([("fog", "it is blue"), ("the sky is red", "it is blue")])
     assert meter.parse_failures == 1
 
 
-def test_an_unreadable_verdict_is_unparsed_every_time_it_is_asked_for(connection) -> None:
+def test_an_unparseable_verdict_is_unparsed_every_time_it_is_asked_for(connection) -> None:
     oracle = open_oracle("lm", connection=connection)
     counted = []
     for _ in range(2):

@@ -45,7 +45,7 @@ def test_a_judge_asks_once_and_knows_only_its_pairs(overlap) -> None:
     assert len(overlap.calls) == 1
 
 
-def test_the_agreement_stands_beside_the_name(overlap) -> None:
+def test_the_description_contains_name_and_agreement(overlap) -> None:
     assert describe(overlap) == "overlap (agreement with people not measured)"
     overlap.agreement = Agreement(0.71, 0.65, 0.77, 0.66, 0.3, 120, "pairs of somewhere")
     assert "AUC 0.71 [0.65, 0.77]" in describe(overlap)

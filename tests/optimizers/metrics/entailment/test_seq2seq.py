@@ -57,7 +57,7 @@ def test_probabilities_are_those_of_the_models_own_loss_for_both_labels(tiny: st
     assert oracle.cut == 0
 
 
-def test_a_long_premise_is_cut_at_its_end_and_told(tiny: str) -> None:
+def test_a_long_premise_is_cut_at_its_end_with_a_warning(tiny: str) -> None:
     oracle = Seq2SeqOracle(tiny, max_tokens=24)
     pair = ("the sky is blue " * 30, "sky blue")
     with pytest.warns(UserWarning, match="1 of 2 texts did not fit into 24 tokens"):
@@ -75,6 +75,6 @@ def test_the_fingerprint_tells_weights_and_length_and_the_name_the_model(tiny: s
     assert oracle.agreement is None
 
 
-def test_a_folder_without_a_model_is_the_users_to_mend(tmp_path) -> None:
+def test_a_folder_without_a_model_is_a_user_error(tmp_path) -> None:
     with pytest.raises(UserError, match="cannot be loaded"):
         Seq2SeqOracle(str(tmp_path))([("a", "b")])

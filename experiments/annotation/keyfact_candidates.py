@@ -1,9 +1,9 @@
-"""Builds key facts: what a long answer has to say, derived from question, references and answer, and checked.
+"""Key-fact candidates for one question: derived from question, references and answer by an LM, checked by an oracle.
 
 "How Credible Is an Answer From Retrieval-Augmented LLMs? Investigation and Improvement With Multi-Hop QA", section 3.
 
-Departure: the paper's people remove bad facts; here two automatic checks come first, which flag and remove nothing, so
-that people see what an oracle of modest worth thought. `verihop review keyfacts` is their tool.
+Departure: in the paper, people remove bad facts; here two automatic checks flag them first and remove nothing, since
+the oracle's accuracy is modest. People then review the facts (`experiments/annotation/review`).
 """
 
 from collections.abc import Callable, Sequence
@@ -20,18 +20,18 @@ from signatures.types import Passage
 FEWEST, MOST = 2, 4
 
 Entails = Callable[[Sequence[tuple[str, str]]], list[float]]
-"""(premise, hypothesis) pairs -> probability of entailment of each."""
+"""(premise, hypothesis) pairs -> probability of entailment of each pair."""
 
 
 @dataclass(frozen=True)
 class CheckedFact:
-    """A key fact with what the checks say.
+    """A key fact with the results of the checks.
 
     Args:
         text: The fact, one sentence.
         entailed: Probability in [0, 1] that the references entail it.
-        supported: Whether that reaches the oracle's threshold.
-        duplicate_of: Number (from 0) of the earlier fact that says the same; None when there is none.
+        supported: Whether that probability reaches the oracle's threshold.
+        duplicate_of: Index (from 0) of the earlier fact that it repeats; None if there is none.
     """
 
     text: str
@@ -41,7 +41,7 @@ class CheckedFact:
 
     @property
     def sound(self) -> bool:
-        """Whether both checks let it pass."""
+        """Whether it passes both checks."""
         return self.supported and self.duplicate_of is None
 
     def as_dict(self) -> dict[str, Any]:
@@ -51,12 +51,12 @@ class CheckedFact:
 
 @dataclass(frozen=True)
 class KeyFacts:
-    """What was built for one question.
+    """The key facts of one question.
 
     Args:
-        steps: The reasoning the facts were taken from; [] when it could not be read.
+        steps: The reasoning the facts were taken from; empty if the reply was unparseable.
         facts: At most four, checked.
-        surplus: Facts beyond four that were left out.
+        surplus: Number of facts beyond four, which are dropped.
     """
 
     steps: list[str]
@@ -65,49 +65,49 @@ class KeyFacts:
 
     @property
     def too_few(self) -> bool:
-        """Whether fewer than two facts were found: people have to write the rest."""
+        """Whether there are fewer than two facts, so that people have to write more."""
         return len(self.facts) < FEWEST
 
 
 def check_facts(
     facts: Sequence[str], references: Sequence[Passage], entails: Entails, *, threshold: float = 0.5
 ) -> list[CheckedFact]:
-    """Return the facts with the checks' findings, in one batch of the oracle.
+    """Return the facts with the results of both checks, with one call of the oracle.
 
-    A fact repeats an earlier one when both entail each other, or when they are equal after normalising. Support is
-    asked of all references together, with their titles.
+    A fact repeats an earlier one if they entail each other or are equal after normalising. It is supported if all
+    references together, with their titles, entail it.
 
     Args:
         facts: Sentences.
-        references: What the answer was derived from; without any, nothing is supported.
+        references: The passages the answer was derived from; if empty, no fact is supported.
         entails: The oracle.
-        threshold: Probability from which something counts as entailed, in [0, 1].
+        threshold: Lowest probability that counts as entailed, in [0, 1].
     """
     premise = "\n".join(f"{passage.title}: {passage.text}" if passage.title else passage.text for passage in references)
     pairs = [(later, earlier) for later in range(len(facts)) for earlier in range(later)]
-    asked = [(premise, fact) for fact in facts]
-    asked += [
-        (facts[one], facts[other]) for later, earlier in pairs for one, other in ((later, earlier), (earlier, later))
+    to_judge = [(premise, fact) for fact in facts]
+    to_judge += [
+        (facts[left], facts[right]) for later, earlier in pairs for left, right in ((later, earlier), (earlier, later))
     ]
-    scores = entails(asked) if asked else []
+    scores = entails(to_judge) if to_judge else []
     support, mutual = scores[: len(facts)], scores[len(facts) :]
-    said_before: dict[int, int] = {}
+    duplicate_of: dict[int, int] = {}
     for number, (later, earlier) in enumerate(pairs):
         same = normalize_answer(facts[later]) == normalize_answer(facts[earlier])
         if same or min(mutual[2 * number : 2 * number + 2]) >= threshold:
-            said_before.setdefault(later, earlier)
+            duplicate_of.setdefault(later, earlier)
     return [
-        CheckedFact(fact, float(score), bool(references) and score >= threshold, said_before.get(number))
+        CheckedFact(fact, float(score), bool(references) and score >= threshold, duplicate_of.get(number))
         for number, (fact, score) in enumerate(zip(facts, support, strict=True))
     ]
 
 
 class KeyFactsBuilder(dspy.Module):
-    """Explains a known answer step by step and takes two to four key facts from the steps; two LM calls.
+    """Explains a known answer step by step and extracts two to four key facts from the steps; two LM calls.
 
     Args:
         entails: The oracle of the checks.
-        threshold: Probability from which something counts as entailed, in [0, 1].
+        threshold: Lowest probability that counts as entailed, in [0, 1].
     """
 
     def __init__(self, entails: Entails, *, threshold: float = 0.5):
@@ -118,28 +118,28 @@ class KeyFactsBuilder(dspy.Module):
         self.extracting = dspy.Predict(ExtractKeyFacts)
 
     def forward(self, question: str, passages: Sequence[Passage], answer: str) -> KeyFacts:
-        """Return checked key facts; none when a reply cannot be read, which the meter counts."""
+        """Return checked key facts; no facts if a reply is unparseable, which the meter counts."""
         explained = attempt(self.explaining, passages=list(passages), question=question, answer=answer)
         steps = [step.strip() for step in explained.steps if step.strip()] if explained else []
         if not steps:
             return KeyFacts([], [])
         extracted = attempt(self.extracting, question=question, answer=answer, steps=steps)
-        found = [fact.strip() for fact in extracted.key_facts if fact.strip()] if extracted else []
-        facts = check_facts(_new_first(found)[:MOST], passages, self.entails, threshold=self.threshold)
-        return KeyFacts(steps, facts, max(0, len(found) - MOST))
+        candidates = [fact.strip() for fact in extracted.key_facts if fact.strip()] if extracted else []
+        facts = check_facts(_repeats_last(candidates)[:MOST], passages, self.entails, threshold=self.threshold)
+        return KeyFacts(steps, facts, max(0, len(candidates) - MOST))
 
     def max_calls(self) -> int:
-        """Return the most LM calls one question can take."""
+        """Return the maximum number of LM calls for one question."""
         return 2
 
 
-def _new_first(facts: Sequence[str]) -> list[str]:
-    """Return the facts with those behind that repeat an earlier one by its words, so that these are cut first."""
-    said: set[str] = set()
+def _repeats_last(facts: Sequence[str]) -> list[str]:
+    """Return the facts with those that repeat an earlier one word for word at the end, so that these are cut first."""
+    seen: set[str] = set()
     new: list[str] = []
-    again: list[str] = []
+    repeats: list[str] = []
     for fact in facts:
         words = normalize_answer(fact)
-        (again if words in said else new).append(fact)
-        said.add(words)
-    return new + again
+        (repeats if words in seen else new).append(fact)
+        seen.add(words)
+    return new + repeats

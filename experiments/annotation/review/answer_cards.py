@@ -1,4 +1,4 @@
-"""Answers of one or more runs as cards to be rated: whose answer it is stays hidden, and the order is shuffled."""
+"""Cards for rating the answers of runs: the run is hidden, and the order is shuffled."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,9 +6,9 @@ from pathlib import Path
 from corpora.passages import PassageRecord
 from corpora.questions import Question, read_questions
 from experiments.annotation.review.cards import Card, Item, Reference, Step, opaque_id, reference
-from experiments.annotation.review.folder import Review, Source, create
-from experiments.annotation.review.keyfacts import gold_references, pick_passages
-from experiments.annotation.review.scales import STEPWISE, Scale
+from experiments.annotation.review.keyfact_cards import gold_references, pick_passages
+from experiments.annotation.review.rating_scales import STEPWISE, Scale
+from experiments.annotation.review.review_folder import Review, Source, start_review
 from experiments.runs.files import RUN, Json, Row, check_holds_answers, read_rows
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
@@ -19,14 +19,14 @@ _EMPTY = {"sentence": "answers without a sentence", "answer": "empty answers", "
 
 
 def run_labels(folders: Sequence[Path]) -> list[str]:
-    """Return a name for each run: its folder's, with the parent's where two are alike.
+    """Return a label for each run: its folder's name, with the parent's if two names are equal.
 
     Raises:
-        UserError: The same folder is given twice.
+        UserError: The same folder occurs twice.
     """
     resolved = [folder.resolve() for folder in folders]
     if len(set(resolved)) < len(resolved):
-        raise UserError("The same run is given twice. Name each folder once.")
+        raise UserError("The same run is named twice. Name each folder once.")
     names = [folder.name for folder in resolved]
     if len(set(names)) < len(names):
         return [f"{folder.parent.name}/{folder.name}" for folder in resolved]
@@ -34,7 +34,7 @@ def run_labels(folders: Sequence[Path]) -> list[str]:
 
 
 def text_of(row: Row) -> str:
-    """Return what a person rates: the response where the program wrote one, else the answer."""
+    """Return the text to rate: the response if the program wrote one, else the answer."""
     return str(row.get("response") or row.get("answer") or "").strip()
 
 
@@ -46,7 +46,7 @@ def _hop_details(hop: Json) -> list[tuple[str, str]]:
 
 
 def _parts(scale: Scale, row: Row) -> list[tuple[str, list[tuple[str, str]]]]:
-    """Return what is rated of one answer, each with its details; [] where it has nothing of the kind."""
+    """Return the (text, details) of each item to rate in one answer; empty if it has no such unit."""
     text = text_of(row)
     if scale.unit == "sentence":
         return [(sentence, []) for sentence in split_sentences(text)]
@@ -57,9 +57,9 @@ def _parts(scale: Scale, row: Row) -> list[tuple[str, list[tuple[str, str]]]]:
 
 def _references(row: Row, question: Question | None, passages: dict[str, PassageRecord]) -> list[Reference]:
     gold = gold_references(question, passages) if question else []
-    known = set(question.gold_ids) & passages.keys() if question else set()
+    shown = set(question.gold_ids) & passages.keys() if question else set()
     cited = [Passage.model_validate(passage) for passage in row.get("cited_passages") or []]
-    return [*gold, *(reference(passage, gold=False) for passage in cited if passage.id not in known)]
+    return [*gold, *(reference(passage, gold=False) for passage in cited if passage.id not in shown)]
 
 
 def _card(
@@ -74,7 +74,7 @@ def _card(
         question_id=row["id"],
         question=row["question"],
         golds=row["answers"],
-        # Elsewhere they would give away which program it is, or be the items themselves.
+        # On other scales they would reveal the program, or be the items themselves.
         steps=[_step(hop) for hop in row.get("hops") or []] if scale is STEPWISE else [],
         response=text_of(row),
         references=_references(row, question, passages),
@@ -94,10 +94,19 @@ def _step(hop: Json) -> Step:
 
 
 def _shared_questions(rows: Sequence[Sequence[Row]], limit: int | None, seed: int) -> list[str]:
-    """Return the ids that every run answered without an error, shuffled and cut; the same for the same seed."""
+    """Return the ids that every run answered without an error, shuffled by `seed` and cut to `limit`."""
     answered = [{row["id"] for row in own if not row["error"]} for own in rows]
     shared = sorted(set.intersection(*answered), key=lambda name: (sha256_text(f"{seed}:{name}"), name))
     return shared[:limit]
+
+
+def _rows_with_answers(run: Path) -> list[Row]:
+    rows = read_rows(run)
+    if not rows:
+        raise UserError(f"{run} contains no answers. Name the folder of a run.")
+    if (run / RUN).exists():  # rows are enough
+        check_holds_answers(run)
+    return rows
 
 
 def review_answers(
@@ -111,45 +120,41 @@ def review_answers(
     seed: int = 0,
     raters: int | None = None,
 ) -> Review:
-    """Start or go on with a review of the answers of runs.
+    """Start or resume a review of the answers of runs.
 
     Args:
-        runs: Their folders; questions that one of them did not answer are left out and counted.
-        folder: Of the review.
-        scale: What is rated.
-        questions: The questions of the runs, which name the gold passages; None shows only what answers cite.
-        passages: The corpus that holds the gold passages.
-        limit: So many questions, drawn by `seed`.
-        seed: Of the draw and of the order.
-        raters: People per item; None for the scale's own number.
+        runs: Run folders; questions that one of them did not answer are skipped and counted.
+        folder: Folder of the review.
+        scale: The scale to rate on.
+        questions: The questions of the runs, which name the gold passages; None shows only cited passages.
+        passages: The corpus with the gold passages.
+        limit: Maximum number of questions, drawn by `seed`.
+        seed: Seed of the draw and of the order.
+        raters: People per item; None for the scale's default.
 
     Raises:
-        UserError: Nothing is to be rated, a folder holds no run, or `folder` holds something else.
+        UserError: There is nothing to rate, a folder contains no run, or `folder` contains something else.
     """
-    labels, rows = run_labels(runs), [read_rows(run) for run in runs]
-    for run, own in zip(runs, rows, strict=True):
-        if not own:
-            raise UserError(f"{run} holds no answers. Name the folder of a run.")
-        if (run / RUN).exists():  # rows alone will do
-            check_holds_answers(run)
+    labels, rows = run_labels(runs), [_rows_with_answers(run) for run in runs]
     chosen = _shared_questions(rows, limit, seed)
     everything = {row["id"] for own in rows for row in own}
     gold = {question.id: question for question in read_questions(questions)} if questions else {}
     named = (passage for name in chosen if name in gold for passage in gold[name].gold_ids)
-    at_hand = pick_passages(passages, named)
+    available = pick_passages(passages, named)
     by_id = [{row["id"]: row for row in own} for own in rows]
-    made = [
-        _card(scale, label, own[name], seed, gold.get(name), at_hand)
+    candidates = [
+        _card(scale, label, own[name], seed, gold.get(name), available)
         for name in chosen
         for label, own in zip(labels, by_id, strict=True)
     ]
-    cards = sorted((card for card in made if card), key=lambda card: card.id)  # ids are hashes: a seeded shuffle
+    # Ids are seeded hashes, so sorting by id shuffles.
+    cards = sorted((card for card in candidates if card), key=lambda card: card.id)
     failed = len(everything) - len(_shared_questions(rows, None, seed))
     left_out = {
         "questions not answered by all runs": failed,
-        _EMPTY[scale.unit]: len(made) - len(cards),
+        _EMPTY[scale.unit]: len(candidates) - len(cards),
     }
-    return create(
+    return start_review(
         folder,
         scale,
         cards,

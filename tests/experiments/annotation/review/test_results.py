@@ -2,25 +2,25 @@
 
 import pytest
 
-from experiments.annotation.review.findings import findings
+from experiments.annotation.review.results import review_results
 from signatures.common.errors import UserError
 
 
-def judge(sitting, review, reviewer: str, grades: dict[tuple[str, str], list[str]]) -> None:
+def judge(session_of, review, reviewer: str, grades: dict[tuple[str, str], list[str]]) -> None:
     """Give grades by (run, question)."""
-    session = sitting(review, reviewer)
+    session = session_of(review, reviewer)
     for card in review.cards:
         for item, grade in zip(card.items, grades.get((card.run, card.question_id), []), strict=False):
             session.decide(item.id, grade)
 
 
-def test_ratings_go_with_metrics_over_answers_and_over_systems(make_run, make_row, rate, sitting):
+def test_ratings_go_with_metrics_over_answers_and_over_systems(make_run, make_row, rate, session_of):
     scores = {"a": [1.0, 1.0, 0.0], "b": [1.0, 0.0, 0.0], "c": [0.0, 0.0, 0.0]}
     grades = {"a": ["1", "0.75", "0.25"], "b": ["1", "0.25", "0"], "c": ["0.25", "0", "0"]}
     runs = [make_run(run, *(make_row(f"q{n}", "V.", em) for n, em in enumerate(own))) for run, own in scores.items()]
     review = rate(runs, "completeness")
-    judge(sitting, review, "Ann", {(run, f"q{n}"): [g] for run, own in grades.items() for n, g in enumerate(own)})
-    found = findings(review)
+    judge(session_of, review, "Ann", {(run, f"q{n}"): [g] for run, own in grades.items() for n, g in enumerate(own)})
+    found = review_results(review)
     assert [(run.run, run.mean.mean, run.mean.n) for run in found.runs] == [
         ("a", pytest.approx(2 / 3), 3),
         ("b", pytest.approx(1.25 / 3), 3),
@@ -39,26 +39,26 @@ def test_ratings_go_with_metrics_over_answers_and_over_systems(make_run, make_ro
     assert em.systems["pearson"].n == 3
 
 
-def test_undefined_scores_and_open_answers_are_left_out_and_counted(make_run, make_row, rate, sitting):
+def test_undefined_scores_and_open_answers_are_left_out_and_counted(make_run, make_row, rate, session_of):
     rows = [make_row("q0", "One. Two.", 1.0), make_row("q1", "One.", None), make_row("q2", "One.", 0.0)]
     review = rate([make_run("a", *rows)], "helpful")
-    judge(sitting, review, "Ann", {("a", "q0"): ["1"], ("a", "q1"): ["1"], ("a", "q2"): ["0"]})
-    found = findings(review)
+    judge(session_of, review, "Ann", {("a", "q0"): ["1"], ("a", "q1"): ["1"], ("a", "q2"): ["0"]})
+    found = review_results(review)
     assert (found.runs[0].mean.n, found.runs[0].open) == (2, 1)  # q0's second sentence is open
     assert found.metrics[0].answers["pearson"].n == 1
     assert found.metrics[0].answers["pearson"].undefined == "needs at least 3 values, got 1"
     assert found.runs[0].shares == {"0": pytest.approx(1 / 3), "1": pytest.approx(2 / 3)}
 
 
-def test_a_third_judge_settles_but_does_not_count_for_kappa(make_run, make_row, rate, sitting):
+def test_a_third_judge_settles_but_does_not_count_for_kappa(make_run, make_row, rate, session_of):
     rows = [make_row(f"q{n}", "V.", 1.0) for n in range(4)]
     review = rate([make_run("a", *rows)], "stepwise")
-    judge(sitting, review, "Ann", {("a", f"q{n}"): [g] for n, g in enumerate(("1", "1", "0", "0.5"))})
-    judge(sitting, review, "Bo", {("a", f"q{n}"): [g] for n, g in enumerate(("1", "0", "0", "0.5"))})
-    before = findings(review)
+    judge(session_of, review, "Ann", {("a", f"q{n}"): [g] for n, g in enumerate(("1", "1", "0", "0.5"))})
+    judge(session_of, review, "Bo", {("a", f"q{n}"): [g] for n, g in enumerate(("1", "0", "0", "0.5"))})
+    before = review_results(review)
     assert (before.between.judged, before.runs[0].open) == (3, 1)
-    judge(sitting, review, "Cy", {("a", "q1"): ["0.5"]})
-    found = findings(review)
+    judge(session_of, review, "Cy", {("a", "q1"): ["0.5"]})
+    found = review_results(review)
     assert (found.between.judged, found.between.items) == (4, 4)
     assert found.runs[0].mean.mean == pytest.approx((1 + 0.5 + 0 + 0.5) / 4)
     assert [(pair.first, pair.second) for pair in found.between.pairs] == [("Ann", "Bo")]
@@ -67,33 +67,36 @@ def test_a_third_judge_settles_but_does_not_count_for_kappa(make_run, make_row, 
     assert (found.between.people, found.between.fleiss.n) == (2, 4)
 
 
-def test_shares_of_hops_are_success_failure_and_error(make_run, make_row, rate, sitting):
+def test_shares_of_hops_are_success_failure_and_error(make_run, make_row, rate, session_of):
     review = rate([make_run("a", *(make_row(f"q{n}", "V.", 1.0) for n in range(4)))], "hops")
     judge(
-        sitting, review, "Ann", {("a", f"q{n}"): [g] for n, g in enumerate(("success", "error", "failure", "success"))}
+        session_of,
+        review,
+        "Ann",
+        {("a", f"q{n}"): [g] for n, g in enumerate(("success", "error", "failure", "success"))},
     )
-    (run,) = findings(review).runs
+    (run,) = review_results(review).runs
     assert run.shares == {"success": 0.5, "failure": 0.25, "error": 0.25}
     assert run.mean.mean == 0.5
 
 
-def test_key_facts_have_kappa_only(keyfacts, sitting):
+def test_key_facts_have_kappa_only(keyfacts, session_of):
     with pytest.raises(UserError, match="no judgement yet"):
-        findings(keyfacts)
-    sitting(keyfacts, "Ann").decide(keyfacts.cards[0].items[0].id, "accept")
-    found = findings(keyfacts)
+        review_results(keyfacts)
+    session_of(keyfacts, "Ann").decide(keyfacts.cards[0].items[0].id, "accept")
+    found = review_results(keyfacts)
     assert (found.runs, found.metrics, found.between.fleiss) == ([], [], None)
 
 
-def test_only_the_runs_that_were_rated_will_do(make_run, make_row, rate, sitting, tmp_path):
+def test_only_the_runs_that_were_rated_will_do(make_run, make_row, rate, session_of, tmp_path):
     run = make_run("a", make_row("q1", "Vadley.", 1.0))
     review = rate([run], "completeness")
-    judge(sitting, review, "Ann", {("a", "q1"): ["1"]})
+    judge(session_of, review, "Ann", {("a", "q1"): ["1"]})
     moved = run.rename(tmp_path / "a")
-    with pytest.raises(UserError, match="--run"):
-        findings(review)
-    assert findings(review, [moved]).runs[0].mean.mean == 1.0
-    with pytest.raises(UserError, match="the runs a; --run names b"):
-        findings(review, [make_run("b", make_row("q1", "Vadley.", 1.0))])
-    with pytest.raises(UserError, match="otherwise than when it was rated"):
-        findings(review, [make_run("later/a", make_row("q1", "Orme.", 0.0))])
+    with pytest.raises(UserError, match="current folders"):
+        review_results(review)
+    assert review_results(review, [moved]).runs[0].mean.mean == 1.0
+    with pytest.raises(UserError, match="the runs a, not b"):
+        review_results(review, [make_run("b", make_row("q1", "Vadley.", 1.0))])
+    with pytest.raises(UserError, match="another answer to 'q1' than the rated one"):
+        review_results(review, [make_run("later/a", make_row("q1", "Orme.", 0.0))])

@@ -1,7 +1,6 @@
-"""The folder of a review: `review.json` (what is judged), `cards.jsonl` (as it is shown) and `decisions.jsonl`.
+"""The folder of a review: `review.json` (description), `cards.jsonl` (cards as shown) and `decisions.jsonl`.
 
-The cards are kept as they were first shown, so that a review goes on whatever becomes of the questions and runs it was
-made from.
+The cards are stored, so that a review can be resumed even if its questions and runs were changed or deleted.
 """
 
 import contextlib
@@ -12,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from experiments.annotation.review.cards import Card
 from experiments.annotation.review.decisions import Ratings, read_decisions
-from experiments.annotation.review.scales import SCALES, Scale
+from experiments.annotation.review.rating_scales import SCALES, Scale
 from experiments.runs.files import complete_lines, read_json, write_json, writing
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import atomic_write, exclusive_lock, sha256_text
@@ -23,12 +22,12 @@ _LOCK = "review.lock"
 
 
 class Source(BaseModel):
-    """A file of questions, or the folder of a run, that cards were made from.
+    """The file of questions, or the run folder, that cards were made from.
 
     Args:
-        label: Name of the run, hidden from people; "questions" for a file of questions.
-        path: Where it stood.
-        sha256: Of the file of questions; None for a run.
+        label: Label of the run, hidden from people; "questions" for a file of questions.
+        path: Its path when the review was started.
+        sha256: Hash of the file of questions; None for a run.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -39,14 +38,14 @@ class Source(BaseModel):
 
 
 class Description(BaseModel):
-    """What a review is about: the content of `review.json`.
+    """The content of `review.json`.
 
     Args:
         scale: Name of the scale.
-        raters: How many people judge each item.
-        sources: What the cards were made from.
+        raters: People per item.
+        sources: Files or run folders that the cards were made from.
         left_out: Reason -> number of questions or answers that are not shown.
-        cards_sha256: Hash of the cards: it tells one review from another.
+        cards_sha256: Hash of the cards, which identifies the review.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -60,7 +59,7 @@ class Description(BaseModel):
 
 
 class Review:
-    """A review as it stands in its folder."""
+    """A review: its folder, description, cards and items."""
 
     def __init__(self, folder: Path, description: Description, cards: list[Card]):
         self.folder, self.description, self.cards = folder, description, cards
@@ -69,16 +68,16 @@ class Review:
 
     @property
     def scale(self) -> Scale:
-        """The scale of its grades."""
+        """The scale of the grades."""
         return SCALES[self.description.scale]
 
     @property
     def raters(self) -> int:
-        """How many people judge each item."""
+        """The number of people who judge each item."""
         return self.description.raters
 
     def ratings(self) -> Ratings:
-        """Return what stands of the decisions on the disk."""
+        """Return the current decisions on disk."""
         return Ratings(decision for decision in read_decisions(self.folder) if decision.item in self.items)
 
 
@@ -86,7 +85,7 @@ def _lines(cards: Sequence[Card]) -> str:
     return "".join(card.model_dump_json() + "\n" for card in cards)
 
 
-def create(
+def start_review(
     folder: Path,
     scale: Scale,
     cards: Sequence[Card],
@@ -95,18 +94,18 @@ def create(
     raters: int | None = None,
     left_out: dict[str, int] | None = None,
 ) -> Review:
-    """Start a review in `folder`, or go on with the one that stands there.
+    """Start a review in `folder`, or return the same review if the folder contains it.
 
     Args:
-        folder: Made when missing.
-        scale: What people are asked.
-        cards: What is judged.
-        sources: What the cards were made from.
-        raters: How many people judge each item; None for the scale's own number.
-        left_out: Reason -> number of what is not shown.
+        folder: Created if missing.
+        scale: The scale to judge on.
+        cards: The cards to judge.
+        sources: Files or run folders that the cards were made from.
+        raters: People per item; None for the scale's default.
+        left_out: Reason -> number of questions or answers that are not shown.
 
     Raises:
-        UserError: There is nothing to judge, or the folder holds another review or other files.
+        UserError: There are no cards, or the folder contains another review or other files.
     """
     if not cards:
         reasons = ", ".join(f"{count} {reason}" for reason, count in (left_out or {}).items())
@@ -122,10 +121,10 @@ def create(
     if (folder / REVIEW).exists():
         return _same(read_review(folder), description)
     if folder.is_dir() and any(not item.name.startswith(".") for item in folder.iterdir()):
-        raise UserError(f"{folder} holds other files. Choose a new or empty folder for the review.")
+        raise UserError(f"{folder} contains other files. Choose a new or empty folder for the review.")
     with writing(folder), atomic_write(folder / CARDS) as file:
         file.write(text)
-    write_json(folder / REVIEW, description.model_dump())  # last: a folder without it holds no review yet
+    write_json(folder / REVIEW, description.model_dump())  # last: a folder without it is no review yet
     return read_review(folder)
 
 
@@ -136,8 +135,7 @@ def _same(review: Review, description: Description) -> Review:
         if before != now:
             what = "other items" if name == "cards_sha256" else f"{name} {before}, not {now}"
             raise UserError(
-                f"{review.folder} holds a review of {what}. `verihop review resume {review.folder} --reviewer NAME` "
-                "goes on with it; choose another folder for a new one."
+                f"{review.folder} contains a review of {what}. Resume that one, or choose another folder for a new one."
             )
     return review
 
@@ -146,7 +144,7 @@ def read_review(folder: Path) -> Review:
     """Return the review in a folder.
 
     Raises:
-        UserError: There is none, or its files are broken.
+        UserError: There is none, or its files are invalid.
     """
     if not (folder / REVIEW).exists():
         raise UserError(f"{folder} is not the folder of a review: it has no {REVIEW}.")
@@ -157,22 +155,24 @@ def read_review(folder: Path) -> Review:
         description = Description.model_validate(value)
         cards = [Card.model_validate_json(line) for _, line in complete_lines(folder / CARDS)]
     except ValidationError as error:
-        raise UserError(f"{folder} does not hold a whole review ({error.errors()[0]['msg']}). Start anew.") from None
+        raise UserError(
+            f"{folder} does not contain a complete review ({error.errors()[0]['msg']}). Start a new one."
+        ) from None
     if description.scale not in SCALES:
         raise unknown("scale", description.scale, SCALES)
     if sha256_text(_lines(cards)) != description.cards_sha256:
-        raise UserError(f"{folder / CARDS} has been changed since the review began. Put it back or start anew.")
+        raise UserError(f"{folder / CARDS} was changed after the review was started. Restore it or start a new review.")
     return Review(folder, description, cards)
 
 
 @contextlib.contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Keep other processes from writing decisions into a review's folder.
+def exclusive_access(folder: Path) -> Iterator[None]:
+    """Lock a review's folder against other processes that write decisions.
 
     Raises:
-        UserError: Another process does.
+        UserError: The folder is locked by another process.
     """
-    busy = f"Another process is reviewing in {folder}: end it first, or work in a copy and import its ratings."
+    busy = f"Another process is reviewing in {folder}: end it first, or use a copy and import its ratings."
     with contextlib.ExitStack() as stack:
         with writing(folder):
             stack.enter_context(exclusive_lock(folder / _LOCK, busy))
@@ -180,12 +180,12 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def reviewer_name(name: str, known: Sequence[str]) -> str:
-    """Return a reviewer's name, spelt as among the `known` where it differs only in case or blanks.
+    """Return a reviewer's name without extra blanks, spelt as in `known` if it differs only in case.
 
     Raises:
         UserError: It is empty, too long or not printable.
     """
     plain = " ".join(name.split())
     if not plain or len(plain) > 80 or not plain.isprintable():
-        raise UserError(f"{name!r} is no name for a reviewer: give 1 to 80 printable characters.")
+        raise UserError(f"{name!r} is not a valid reviewer name: use 1 to 80 printable characters.")
     return next((old for old in known if old.casefold() == plain.casefold()), plain)

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from experiments.annotation.review.cards import Card
-from experiments.annotation.review.scales import answer_scale
+from experiments.annotation.review.rating_scales import answer_scale
 from signatures.common.errors import UserError
 
 
@@ -21,9 +21,9 @@ def test_items_are_sentences_answers_or_hops(make_run, make_row, rate):
     assert (steps[0].question, steps[0].answer) == ("Who drew it?", "Orme \N{RIGHTWARDS ARROW} Pell")
 
 
-def test_nothing_that_people_see_names_the_run(make_run, make_row, rate, sitting):
+def test_nothing_that_people_see_names_the_run(make_run, make_row, rate, session_of):
     runs = [make_run(name, make_row("q1", "Vadley.", 1.0)) for name in ("genground", "baseline")]
-    session = sitting(rate(runs, "completeness"), "Ann")
+    session = session_of(rate(runs, "completeness"), "Ann")
     shown = json.dumps(session.as_dict())
     assert len(session.as_dict()["cards"]) == 2
     assert "genground" not in shown
@@ -32,7 +32,7 @@ def test_nothing_that_people_see_names_the_run(make_run, make_row, rate, sitting
 
 
 def test_the_order_is_shuffled_by_the_seed_alone(make_run, make_row, rate, tmp_path):
-    from experiments.annotation.review.answers import review_answers
+    from experiments.annotation.review.answer_cards import review_answers
 
     runs = [make_run(name, *(make_row(f"q{n}", "Vadley.", 1.0) for n in range(12))) for name in ("a", "b")]
 
@@ -75,9 +75,9 @@ def test_gold_passages_are_shown_before_those_cited(make_run, make_row, rate, qu
 
 def test_runs_that_cannot_be_rated_are_refused(make_run, make_row, rate, tmp_path):
     run = make_run("one", make_row("q1", "Vadley.", 1.0))
-    with pytest.raises(UserError, match="given twice"):
+    with pytest.raises(UserError, match="named twice"):
         rate([run, run], "helpful")
-    with pytest.raises(UserError, match="holds no answers"):
+    with pytest.raises(UserError, match="contains no answers"):
         rate([run, tmp_path / "nowhere"], "helpful")
     with pytest.raises(UserError, match="nothing to review"):
         rate([run, make_run("two", make_row("q2", "Vadley.", 1.0))], "helpful")
@@ -85,6 +85,6 @@ def test_runs_that_cannot_be_rated_are_refused(make_run, make_row, rate, tmp_pat
         answer_scale("stars")
 
 
-def test_runs_of_one_name_are_told_apart(tmp_path, make_run, make_row, rate):
+def test_runs_of_one_name_get_different_labels(tmp_path, make_run, make_row, rate):
     first, second = make_run("x/run", make_row("q1", "A.", 1.0)), make_run("y/run", make_row("q1", "B.", 1.0))
     assert {card.run for card in rate([first, second], "completeness").cards} == {"x/run", "y/run"}

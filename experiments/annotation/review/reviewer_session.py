@@ -1,12 +1,12 @@
-"""One person's sitting: what is put before them, and what they decide. Others' judgements stay hidden."""
+"""One reviewer's session: the cards shown to them and their decisions. Others' judgements are hidden."""
 
 import threading
 from dataclasses import dataclass
 
 from experiments.annotation.review.cards import Card, Item
-from experiments.annotation.review.decisions import Decision, DecisionLog, Ratings, wanted
-from experiments.annotation.review.folder import Review
-from experiments.annotation.review.scales import EDIT
+from experiments.annotation.review.decisions import Decision, DecisionLog, Ratings, needs_judgement
+from experiments.annotation.review.rating_scales import EDIT
+from experiments.annotation.review.review_folder import Review
 from experiments.runs.files import Json
 from signatures.common.errors import UserError
 
@@ -15,14 +15,14 @@ LONGEST = 2000  # characters of an edited key fact
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a person is: items decided by them, and all that are theirs to decide."""
+    """Progress of a reviewer: items they decided, and all items assigned to them."""
 
     decided: int
     total: int
 
 
 class Session:
-    """A reviewer at work on a review; the page and the terminal mode both stand on it."""
+    """A reviewer's access to a review, used by the page and the terminal."""
 
     def __init__(self, review: Review, log: DecisionLog, reviewer: str):
         self.review, self.reviewer = review, reviewer
@@ -31,42 +31,42 @@ class Session:
 
     @property
     def ratings(self) -> Ratings:
-        """What stands now, of everybody."""
+        """The current decisions of all reviewers."""
         return self._log.ratings
 
     def mine(self, item: Item) -> Decision | None:
-        """Return what this person decided on an item, None when nothing stands."""
+        """Return this reviewer's current decision on an item; None if there is none."""
         return self.ratings.by(item.id, self.reviewer)
 
-    def theirs(self, item: Item) -> bool:
-        """Return whether an item is this person's: decided by them, or one that needs one more judgement."""
+    def assigned(self, item: Item) -> bool:
+        """Return whether this reviewer has decided an item, or it needs one more judgement."""
         if self.mine(item) is not None:
             return True
-        return wanted(self.ratings.of(item.id), self.review.scale, self.review.raters)
+        return needs_judgement(self.ratings.of(item.id), self.review.scale, self.review.raters)
 
     def cards(self) -> list[tuple[Card, list[Item]]]:
-        """Return the cards with this person's items, in the review's order, those with something undecided first."""
-        chosen = [(card, [item for item in card.items if self.theirs(item)]) for card in self.review.cards]
+        """Return the cards with this reviewer's items in the review's order, those with undecided items first."""
+        chosen = [(card, [item for item in card.items if self.assigned(item)]) for card in self.review.cards]
         return sorted(
             ((card, items) for card, items in chosen if items),
             key=lambda pair: all(self.mine(item) is not None for item in pair[1]),
         )
 
     def progress(self) -> Progress:
-        """Return how far this person is."""
+        """Return this reviewer's progress."""
         items = [item for _, own in self.cards() for item in own]
         return Progress(sum(self.mine(item) is not None for item in items), len(items))
 
     def decide(self, item_id: str, value: str | None, text: str | None = None) -> Decision:
-        """Record a decision and return it once it is on the disk.
+        """Write a decision to disk and return it.
 
         Args:
-            item_id: The item.
-            value: A grade; None takes an earlier decision back.
-            text: The new wording of an edited key fact; one that changes nothing is an acceptance.
+            item_id: Id of the item.
+            value: A grade; None undoes an earlier decision.
+            text: The new wording of an edited key fact; an unchanged wording is an acceptance.
 
         Raises:
-            UserError: The item, the grade or the wording is not acceptable, or nothing can be written.
+            UserError: The item, the grade or the wording is invalid, or the disk cannot be written.
         """
         if item_id not in self.review.items:
             raise UserError(f"There is no item {item_id!r} in {self.review.folder}.")
@@ -74,10 +74,10 @@ class Session:
         with self._lock:
             if value is None:
                 if self.mine(item) is None:
-                    raise UserError("There is no decision to take back.")
+                    raise UserError("There is no decision to undo.")
                 return self._log.append(item_id, None, self.reviewer)
-            if not self.theirs(item):
-                raise UserError("Others have judged this item already. Load the page anew.")
+            if not self.assigned(item):
+                raise UserError("Others have already judged this item. Reload the page.")
             value = self.review.scale.grade(value).value
             if value != EDIT:
                 return self._log.append(item_id, value, self.reviewer)
@@ -87,7 +87,7 @@ class Session:
             return self._log.append(item_id, EDIT, self.reviewer, wording)
 
     def as_dict(self) -> Json:
-        """Return all that the page shows: no run, and nobody else's judgement."""
+        """Return the data that the page shows, without runs and without others' judgements."""
         scale, cards = self.review.scale, self.cards()
         return {
             "reviewer": self.reviewer,
@@ -120,9 +120,9 @@ def _wording(text: str | None) -> str:
     if not wording:
         raise UserError("An edited key fact needs words. Reject it to remove it.")
     if len(wording) > LONGEST:
-        raise UserError(f"A key fact may have {LONGEST:,} characters; this one has {len(wording):,}.")
+        raise UserError(f"A key fact may have at most {LONGEST:,} characters; this one has {len(wording):,}.")
     try:
         wording.encode()
     except UnicodeEncodeError:
-        raise UserError("The text holds half a character (a lone surrogate). Remove it.") from None
+        raise UserError("The text contains half a character (a lone surrogate). Remove it.") from None
     return wording

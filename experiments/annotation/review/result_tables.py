@@ -1,9 +1,9 @@
-"""What a review tells, as tables for the terminal."""
+"""The results of a review as tables for the terminal."""
 
 from typing import TYPE_CHECKING
 
 from experiments.analysis.summary import interval, percent
-from experiments.annotation.review.findings import Between, Findings, Rated, WithMetric
+from experiments.annotation.review.results import MetricCorrelation, RaterAgreement, ReviewResults, RunRatings
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -19,23 +19,27 @@ def _table(title: str, *headings: str) -> "Table":
     return table
 
 
-def _people(between: Between) -> "Table":
+def _people(agreement: RaterAgreement) -> "Table":
     from rich.markup import escape
 
     table = _table(
-        f"Between people: {between.judged} of {between.items} items settled", "who", "kappa", "linear weights", "items"
+        f"Between people: {agreement.judged} of {agreement.items} items decided",
+        "who",
+        "kappa",
+        "linear weights",
+        "items",
     )
-    for pair in between.pairs:
+    for pair in agreement.pairs:
         weighted = "" if pair.weighted is None else str(pair.weighted)
         table.add_row(escape(f"{pair.first}, {pair.second}"), str(pair.kappa), weighted, str(pair.kappa.n))
-    if between.fleiss is not None:
-        table.add_row(f"Fleiss, {between.people} each", str(between.fleiss), "", str(between.fleiss.n))
-    if between.fleiss is None:
+    if agreement.fleiss is not None:
+        table.add_row(f"Fleiss, {agreement.people} each", str(agreement.fleiss), "", str(agreement.fleiss.n))
+    if agreement.fleiss is None:
         table.caption = "Kappa needs two people who judged the same items."
     return table
 
 
-def _runs(runs: list[Rated]) -> "Table":
+def _runs(runs: list[RunRatings]) -> "Table":
     from rich.markup import escape
 
     grades = list(next((run.shares for run in runs if run.shares), {}))
@@ -56,25 +60,27 @@ def _runs(runs: list[Rated]) -> "Table":
     return table
 
 
-def _metrics(metrics: list[WithMetric]) -> "Table":
+def _metrics(metrics: list[MetricCorrelation]) -> "Table":
     from rich.markup import escape
 
     table = _table("Metrics with people", "metric", "over", "n", "Pearson", "Kendall")
     for metric in metrics:
-        for over, found in (("answers", metric.answers), ("systems", metric.systems)):
+        for over, coefficients in (("answers", metric.answers), ("systems", metric.systems)):
             name = escape(metric.metric) if over == "answers" else ""
-            table.add_row(name, over, str(found["pearson"].n), str(found["pearson"]), str(found["kendall"]))
+            table.add_row(
+                name, over, str(coefficients["pearson"].n), str(coefficients["pearson"]), str(coefficients["kendall"])
+            )
         table.add_section()
     return table
 
 
-def tables(found: Findings) -> "Group":
-    """Return the findings as tables: people with one another, then runs and metrics where answers were rated."""
+def result_tables(results: ReviewResults) -> "Group":
+    """Return the agreement between people and, if answers were rated, the ratings of runs and metrics as tables."""
     from rich.console import Group
 
-    parts = [_people(found.between)]
-    if found.runs:
-        parts.append(_runs(found.runs))
-    if found.metrics:
-        parts.append(_metrics(found.metrics))
+    parts = [_people(results.between)]
+    if results.runs:
+        parts.append(_runs(results.runs))
+    if results.metrics:
+        parts.append(_metrics(results.metrics))
     return Group(*parts)

@@ -1,4 +1,4 @@
-"""What people are asked, and the grades they may give: the scales of the papers' human evaluations.
+"""Rating scales: the tasks and grades of the papers' human evaluations.
 
 - "How Credible Is an Answer From Retrieval-Augmented LLMs?", section 3 (human filtering of key facts) and section 6.2
   (sentences helpful or not; completeness in five grades).
@@ -23,10 +23,10 @@ class Grade:
     """One grade of a scale.
 
     Args:
-        value: What is stored.
-        label: What people read.
-        key: The key that gives it on the page and in the terminal.
-        score: Its number in [0, 1] for means; None where grades are no numbers.
+        value: The value that is stored.
+        label: The label shown to people.
+        key: The key to press on the page and in the terminal.
+        score: Number in [0, 1] for means; None if the grades are not numeric.
     """
 
     value: str
@@ -37,17 +37,17 @@ class Grade:
 
 @dataclass(frozen=True)
 class Scale:
-    """One question put to people about one unit.
+    """A task and the grades to choose from.
 
     Args:
-        name: How it is chosen on the command line.
-        unit: What is judged.
-        task: What people are asked, in a sentence or two.
-        grades: From worst to best where they have an order.
-        ordered: Whether neighbouring grades are nearer than others.
-        raters: How many people judge a unit, unless the user says otherwise.
-        settle: "majority": people must agree, and where they do not one more is asked; "mean": they are averaged.
-        source: Where the scale comes from.
+        name: Name of the scale.
+        unit: The unit that is judged.
+        task: The instruction shown to people, one or two sentences.
+        grades: From worst to best if they are ordered.
+        ordered: Whether the grades are ordinal.
+        raters: Default number of people per unit.
+        settle: "majority": people must agree, else one more person judges; "mean": grades are averaged.
+        source: Publication that defines the scale.
     """
 
     name: str
@@ -61,11 +61,11 @@ class Scale:
 
     @property
     def values(self) -> Sequence[str]:
-        """The values of the grades, in order."""
+        """The values of the grades in order."""
         return [grade.value for grade in self.grades]
 
     def grade(self, value: str) -> Grade:
-        """Return the grade of a value; numbers may be written in any way, such as ".5" for "0.5".
+        """Return the grade with that value; numbers may be written differently, such as ".5" for "0.5".
 
         Raises:
             UserError: The scale has no such grade.
@@ -73,7 +73,7 @@ class Scale:
         for grade in self.grades:
             if grade.value == value.strip() or _same_number(grade.value, value):
                 return grade
-        raise UserError(f"{value!r} is no grade of {self.name!r}. Choose from: {', '.join(self.values)}.")
+        raise UserError(f"{value!r} is not a grade of {self.name!r}. Choose from: {', '.join(self.values)}.")
 
 
 def _same_number(first: str, second: str) -> bool:
@@ -81,6 +81,14 @@ def _same_number(first: str, second: str) -> bool:
         return float(first) == float(second)
     except ValueError:
         return False
+
+
+def _whole_answer(
+    name: str, task: str, labels: dict[str, str], *, raters: int, settle: Literal["majority", "mean"], source: str
+) -> Scale:
+    """Return an ordered scale for whole answers from value -> label, worst first, with the keys 1, 2, 3, ..."""
+    grades = [Grade(value, label, str(key), float(value)) for key, (value, label) in enumerate(labels.items(), start=1)]
+    return Scale(name, "answer", task, tuple(grades), ordered=True, raters=raters, settle=settle, source=source)
 
 
 KEYFACTS = Scale(
@@ -110,33 +118,20 @@ HELPFUL = Scale(
     source=f"{_CREDIBLE}, section 6.2",
 )
 
-COMPLETENESS = Scale(
+
+COMPLETENESS = _whole_answer(
     "completeness",
-    "answer",
     "How completely does this answer the question?",
-    (
-        Grade("0", "Inadequate", "1", 0.0),
-        Grade("0.25", "A quarter", "2", 0.25),
-        Grade("0.5", "Half", "3", 0.5),
-        Grade("0.75", "Nearly all", "4", 0.75),
-        Grade("1", "Complete", "5", 1.0),
-    ),
-    ordered=True,
+    {"0": "Inadequate", "0.25": "A quarter", "0.5": "Half", "0.75": "Nearly all", "1": "Complete"},
     raters=1,
     settle="mean",
     source=f"{_CREDIBLE}, section 6.2",
 )
 
-STEPWISE = Scale(
+STEPWISE = _whole_answer(
     "stepwise",
-    "answer",
-    "Follow the steps against the references: is the way to the answer correct, step by step?",
-    (
-        Grade("0", "Wrong", "1", 0.0),
-        Grade("0.5", "Partly correct", "2", 0.5),
-        Grade("1", "Correct", "3", 1.0),
-    ),
-    ordered=True,
+    "Follow the steps against the references: is the reasoning correct, step by step?",
+    {"0": "Wrong", "0.5": "Partly correct", "1": "Correct"},
     raters=2,
     settle="majority",
     source=f"{_GENGROUND}, appendix IV",
@@ -163,10 +158,10 @@ SCALES = {KEYFACTS.name: KEYFACTS, **ANSWER_SCALES}
 
 
 def answer_scale(name: str) -> Scale:
-    """Return the scale of that name for rating answers.
+    """Return the scale for rating answers with that name.
 
     Raises:
-        UserError: There is none.
+        UserError: The name is unknown.
     """
     if name not in ANSWER_SCALES:
         raise unknown("scale", name, ANSWER_SCALES)

@@ -2,8 +2,8 @@ import csv
 
 import pytest
 
-from experiments.annotation.review.exchange import export_csv, import_csv
-from experiments.annotation.review.folder import alone
+from experiments.annotation.review.csv_exchange import export_csv, import_csv
+from experiments.annotation.review.review_folder import exclusive_access
 from signatures.common.errors import UserError
 
 
@@ -18,10 +18,10 @@ def read(path) -> list[dict]:
         return list(csv.DictReader(file))
 
 
-def test_ratings_go_out_and_in_without_loss(keyfacts, questions, sitting, tmp_path):
-    from experiments.annotation.review.keyfacts import review_keyfacts
+def test_ratings_go_out_and_in_without_loss(keyfacts, questions, session_of, tmp_path):
+    from experiments.annotation.review.keyfact_cards import review_keyfacts
 
-    session = sitting(keyfacts, "Ann")
+    session = session_of(keyfacts, "Ann")
     first, second, *_ = keyfacts.items
     session.decide(first, "edit", 'Said "so", with commas.')
     session.decide(second, "reject")
@@ -53,7 +53,7 @@ def test_bad_lines_are_reported_with_file_and_line_and_the_others_taken(keyfacts
     done = import_csv(keyfacts, path)
     assert done.added == 2
     assert [problem.split(": ")[0] for problem in done.problems] == [f"{path}, line {n}" for n in (3, 4, 5, 6, 7, 9)]
-    assert "'splendid' is no grade" in done.problems[1]
+    assert "'splendid' is not a grade" in done.problems[1]
     assert done.problems[4].endswith(f"Ann judged {first} on line 2 already.")
     assert keyfacts.ratings().by(first, "Ann").value == "accept"
 
@@ -79,9 +79,9 @@ def test_what_is_no_table_is_refused(keyfacts, tmp_path):
 
 def test_nothing_is_overwritten_and_nobody_disturbed(keyfacts, tmp_path):
     path = write(tmp_path / "rated.csv", (next(iter(keyfacts.items)), "Ann", "accept", ""))
-    with pytest.raises(UserError, match="--overwrite"):
+    with pytest.raises(UserError, match="Set overwrite"):
         export_csv(keyfacts, path)
-    with alone(keyfacts.folder), pytest.raises(UserError, match="Another process"):
+    with exclusive_access(keyfacts.folder), pytest.raises(UserError, match="Another process"):
         import_csv(keyfacts, path)
     assert export_csv(keyfacts, path, overwrite=True) == 0
 

@@ -1,0 +1,86 @@
+"""Cards for a review of key facts, each with the question's gold passages."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from corpora.passages import PassageRecord, read_passages
+from corpora.questions import Question, read_questions
+from experiments.annotation.review.cards import Card, Item, Reference, Step, opaque_id, reference
+from experiments.annotation.review.rating_scales import KEYFACTS
+from experiments.annotation.review.review_folder import Review, Source, start_review
+from signatures.common.files import sha256_file
+
+PASSAGES = "passages.jsonl"
+
+
+def default_passages(questions: Path) -> Path | None:
+    """Return the corpus in the folder of a file of questions; None if there is none."""
+    path = questions.parent / PASSAGES
+    return path if path.exists() else None
+
+
+def pick_passages(path: Path | None, ids: Iterable[str]) -> dict[str, PassageRecord]:
+    """Return id -> passage for these ids, read one by one because the corpus may be large; empty without a file."""
+    needed = set(ids)
+    if path is None or not needed:
+        return {}
+    return {passage.id: passage for passage in read_passages(path) if passage.id in needed}
+
+
+def gold_references(question: Question, passages: dict[str, PassageRecord]) -> list[Reference]:
+    """Return the available gold passages of a question with their gold sentences marked."""
+    return [
+        reference(
+            passages[passage_id],
+            gold=True,
+            gold_sentences=[number for owner, number in question.gold_sentences if owner == passage_id],
+        )
+        for passage_id in dict.fromkeys(question.gold_ids)
+        if passage_id in passages
+    ]
+
+
+def _card(question: Question, passages: dict[str, PassageRecord]) -> Card:
+    return Card(
+        id=opaque_id("card", KEYFACTS.name, question.id),
+        question_id=question.id,
+        question=question.question,
+        golds=question.answers,
+        steps=[Step(question=hop.question, answer=hop.answer or "") for hop in question.sub_questions],
+        references=gold_references(question, passages),
+        items=[
+            Item(id=opaque_id(KEYFACTS.name, question.id, part, fact), part=part, text=fact)
+            for part, fact in enumerate(question.key_facts)
+        ],
+    )
+
+
+def review_keyfacts(
+    questions: Path, passages: Path | None, folder: Path, *, raters: int | None = None, limit: int | None = None
+) -> Review:
+    """Start or resume a review of the key facts in a file of questions.
+
+    Args:
+        questions: `questions.jsonl`; questions without key facts are skipped and counted.
+        passages: Corpus with the gold passages; None to show no passages.
+        folder: Folder of the review.
+        raters: People per key fact; None for one.
+        limit: Maximum number of questions with key facts.
+
+    Raises:
+        UserError: No question has key facts, or the folder contains something else.
+    """
+    read = read_questions(questions)
+    chosen = [question for question in read if question.key_facts][:limit]
+    available = pick_passages(passages, (passage for question in chosen for passage in question.gold_ids))
+    without = sum(not question.key_facts for question in read)
+    missing = sum(passage not in available for question in chosen for passage in question.gold_ids)
+    left_out = {"questions without key facts": without, "gold passages not in the corpus": missing}
+    return start_review(
+        folder,
+        KEYFACTS,
+        [_card(question, available) for question in chosen],
+        [Source(label="questions", path=str(questions), sha256=sha256_file(questions))],
+        raters=raters,
+        left_out={reason: count for reason, count in left_out.items() if count},
+    )

@@ -1,0 +1,137 @@
+"""Converts functions of texts and ids to functions of an example and a prediction, which a `Metric` contains."""
+
+from collections.abc import Callable
+from typing import Any
+
+from optimizers.metrics import answer, citations, keyfact_scores, retrieval
+from optimizers.metrics.citations import references_of
+from optimizers.metrics.entailment.oracle import Entails, Pair
+from optimizers.metrics.fields import (
+    answer_of,
+    gold_alternatives_of,
+    gold_articles_of,
+    gold_ids_of,
+    golds_of,
+    hop_ids_of,
+    key_facts_of,
+    passages_of,
+    read_ids_of,
+    response_of,
+)
+from programs.parts.meter import record
+
+Score = Callable[[Any, Any], float | None]
+OracleScore = Callable[[Any, Any, Entails], float | None]
+
+
+def on_answer(function: Callable[[str, list[str]], float | None]) -> Score:
+    """Score the short answer against the accepted answers."""
+    return lambda example, prediction: function(answer_of(prediction), golds_of(example))
+
+
+def on_response(function: Callable[[str, list[str]], float | None]) -> Score:
+    """Score the long response (the answer if there is none) against the accepted answers."""
+    return lambda example, prediction: function(response_of(prediction), golds_of(example))
+
+
+def token_overlap(part: str, definition: answer.Definition) -> Score:
+    """Score the "f1", "precision" or "recall" of the short answer's tokens."""
+
+    def score(example: Any, prediction: Any) -> float | None:
+        overlap = answer.token_overlap(answer_of(prediction), golds_of(example), definition)
+        return None if overlap is None else float(getattr(overlap, part))
+
+    return score
+
+
+def verdict(example: Any, prediction: Any) -> float | None:
+    """Score the yes or no of the short answer; record an answer without a verdict as a parse failure."""
+    text = answer_of(prediction)
+    value = answer.verdict_accuracy(text, golds_of(example))
+    if value is not None and text and answer.yes_or_no(answer.final_part(text)) is None:
+        record(parse_failures=1)
+    return value
+
+
+def abstention(example: Any, prediction: Any) -> float:
+    """Return 1.0 if the program abstained or returned no answer, else 0.0."""
+    return float(bool(getattr(prediction, "abstained", False)) or not answer_of(prediction).strip())
+
+
+def on_read_ids(function: Callable[..., float | None], *k: int) -> Score:
+    """Score the ids of the passages read against the gold ids; `k` is the cutoff, omitted for all passages."""
+    return lambda example, prediction: function(read_ids_of(prediction), gold_ids_of(example), *k)
+
+
+def title_recall(k: int) -> Score:
+    """Score the recall of gold articles among the first `k` articles read."""
+
+    def score(example: Any, prediction: Any) -> float | None:
+        read = [retrieval.article(passage.id, passage.title) for passage in passages_of(prediction)]
+        return retrieval.recall_at(read, gold_articles_of(example), k)
+
+    return score
+
+
+def annotator_recall(k: int) -> Score:
+    """Score the best recall over the gold ids of each annotator among the first `k` passages read."""
+    return lambda example, prediction: retrieval.best_recall_at(
+        read_ids_of(prediction), gold_alternatives_of(example), k
+    )
+
+
+def hop_recall(k: int) -> Score:
+    """Score the recall of gold ids among the first `k` passages of every hop."""
+    return lambda example, prediction: retrieval.recall_at(
+        retrieval.first_of_each(hop_ids_of(prediction), k), gold_ids_of(example)
+    )
+
+
+def hop_hit(k: int) -> Score:
+    """Score the share of hops with a gold id among their first `k` passages."""
+    return lambda example, prediction: retrieval.hop_hits(hop_ids_of(prediction), gold_ids_of(example), k)
+
+
+def answer_in_context(k: int) -> Score:
+    """Score whether one of the first `k` passages read contains an accepted answer."""
+
+    def score(example: Any, prediction: Any) -> float | None:
+        read = list({passage.id: passage for passage in passages_of(prediction)}.values())[:k]
+        return retrieval.answer_in_context([f"{passage.title} {passage.text}" for passage in read], golds_of(example))
+
+    return score
+
+
+def on_cited_ids(function: Callable[[list[str], list[str]], float | None]) -> Score:
+    """Score the ids that the response cites against the gold ids."""
+    return lambda example, prediction: function(citations.cited_ids(prediction), gold_ids_of(example))
+
+
+def support_f1(example: Any, prediction: Any) -> float | None:
+    """Score the ids in the prediction's `citations` against the gold ids."""
+    return retrieval.support_f1(getattr(prediction, "citations", None) or [], gold_ids_of(example))
+
+
+def uncited(example: Any, prediction: Any) -> float:
+    """Return 1.0 if the response cites nothing, else 0.0."""
+    return citations.uncited(prediction)
+
+
+def on_key_facts(function: Callable[[str, list[str], Entails], float | None]) -> OracleScore:
+    """Score the response against the key facts by the verdicts of an oracle."""
+    return lambda example, prediction, entails: function(response_of(prediction), key_facts_of(example), entails)
+
+
+def on_citations(function: Callable[..., float | None]) -> OracleScore:
+    """Score the response against the passages it cites by the verdicts of an oracle."""
+    return lambda example, prediction, entails: function(response_of(prediction), references_of(prediction), entails)
+
+
+def key_fact_pairs(example: Any, prediction: Any) -> list[Pair]:
+    """Return the pairs that the metrics of key facts ask an oracle about."""
+    return keyfact_scores.pairs(response_of(prediction), key_facts_of(example))
+
+
+def citation_pairs(example: Any, prediction: Any) -> list[Pair]:
+    """Return the pairs that the metrics of citations ask an oracle about."""
+    return citations.pairs(response_of(prediction), references_of(prediction))
