@@ -10,7 +10,7 @@ from typing import Any
 
 import dspy
 
-from programs.parts.yesno import spelling
+from programs.parts.probability import parse_yes_no
 from signatures.types import Hop
 
 
@@ -60,7 +60,7 @@ def _typed(outputs: Mapping[str, Any], point: dict[str, Any]) -> dict[str, Any]:
     """Return the point with the texts of bool fields as bools, since any text counts as true; others are left out."""
     for name, field in outputs.items():
         if field.annotation is bool and isinstance(point.get(name), str):
-            value = spelling(point[name])
+            value = parse_yes_no(point[name])
             rest = {other: point[other] for other in point if other != name}
             point = rest if value is None else {**rest, name: value}
     return point

@@ -10,8 +10,8 @@ from typing import Any
 
 import dspy
 
-from programs.parts.predict import attempt
-from programs.parts.prediction import outcome
+from programs.parts.predict import try_predict
+from programs.parts.prediction import make_prediction
 from signatures.reading import AnswerFromMemory
 from signatures.types import Passage, Retriever
 
@@ -32,10 +32,10 @@ class CoT(dspy.Module):
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; given `passages` are ignored, for this program is closed-book."""
-        step = attempt(self.answering, question=question)
+        step = try_predict(self.answering, question=question)
         if step is None:
-            return outcome("")
-        return outcome(step.answer, response=f"{step.reasoning}\n{step.answer}")
+            return make_prediction("")
+        return make_prediction(step.answer, response=f"{step.reasoning}\n{step.answer}")
 
     def max_calls(self) -> int:
         """Return the most LM calls one question can take."""

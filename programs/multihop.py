@@ -12,9 +12,9 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.passages import passages_stating, without_repeats
-from programs.parts.predict import attempt
-from programs.parts.prediction import outcome, retrieve_or_given
+from programs.parts.passages import deduplicate, passages_stating
+from programs.parts.predict import try_predict
+from programs.parts.prediction import make_prediction, retrieve_passages
 from signatures.multihop import WriteQuery
 from signatures.reading import ReadAnswer
 from signatures.types import Hop, Passage, Retriever
@@ -41,7 +41,7 @@ class MultiHop(dspy.Module):
         max_hops: Annotated[int, Range(1, 8)] = 2,
     ):
         super().__init__()
-        set_knobs(self, {"k": k, "max_hops": max_hops})
+        set_knobs(self, locals())
         self.retrieve = retrieve
         self.querying = dspy.ChainOfThought(WriteQuery)
         self.reading = dspy.ChainOfThought(ReadAnswer)
@@ -54,14 +54,14 @@ class MultiHop(dspy.Module):
             found = list(passages)
             hops.append(Hop(question=question, answer="", passage_ids=[passage.id for passage in found]))
         while len(hops) < self.max_hops and (passages is None or self.retrieve is not None):
-            step = attempt(self.querying, question=question, passages=found)
+            step = try_predict(self.querying, question=question, passages=found)
             query = step.query if step and step.query else question
-            fresh = retrieve_or_given(self, query, self.k, None)
+            fresh = retrieve_passages(self, query, self.k)
             hops.append(Hop(question=query, answer="", passage_ids=[passage.id for passage in fresh]))
-            found = without_repeats([*found, *fresh])
-        final = attempt(self.reading, question=question, passages=found)
+            found = deduplicate([*found, *fresh])
+        final = try_predict(self.reading, question=question, passages=found)
         answer = final.answer if final else ""
-        return outcome(answer, hops=hops, passages=found, citations=passages_stating(answer, found))
+        return make_prediction(answer, hops=hops, passages=found, citations=passages_stating(answer, found))
 
     def max_calls(self) -> int:
         """Return the most LM calls one question can take: one query per hop and the reading."""

@@ -12,8 +12,8 @@ import dspy
 
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import passages_stating
-from programs.parts.predict import attempt
-from programs.parts.prediction import outcome, retrieve_or_given
+from programs.parts.predict import try_predict
+from programs.parts.prediction import make_prediction, retrieve_passages
 from signatures.reading import ReadAnswer
 from signatures.types import Passage, Retriever
 
@@ -32,16 +32,16 @@ class RAG(dspy.Module):
 
     def __init__(self, retrieve: Retriever | None = None, *, k: Annotated[int, Range(1, 20)] = 5):
         super().__init__()
-        set_knobs(self, {"k": k})
+        set_knobs(self, locals())
         self.retrieve = retrieve
         self.reading = dspy.Predict(ReadAnswer)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer read from the retrieved (or given) passages."""
-        found = retrieve_or_given(self, question, self.k, passages)
-        step = attempt(self.reading, question=question, passages=found)
+        found = retrieve_passages(self, question, self.k, fixed=passages)
+        step = try_predict(self.reading, question=question, passages=found)
         answer = step.answer if step else ""
-        return outcome(answer, passages=found, citations=passages_stating(answer, found))
+        return make_prediction(answer, passages=found, citations=passages_stating(answer, found))
 
     def max_calls(self) -> int:
         """Return the most LM calls one question can take."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import dspy
 
-from programs.parts.predict import attempt
-from programs.parts.prediction import outcome
+from programs.parts.predict import try_predict
+from programs.parts.prediction import make_prediction
 from signatures.reading import AnswerFromMemory
 from signatures.types import Passage, Retriever
 
@@ -30,8 +30,8 @@ class Standard(dspy.Module):
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; given `passages` are ignored, for this program is closed-book."""
-        step = attempt(self.answering, question=question)
-        return outcome(step.answer if step else "")
+        step = try_predict(self.answering, question=question)
+        return make_prediction(step.answer if step else "")
 
     def max_calls(self) -> int:
         """Return the most LM calls one question can take."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import dspy
 
 from optimizers.metrics.dimensions import CRITERIA
-from programs.parts.predict import attempt
+from programs.parts.predict import try_predict
 from signatures.common.errors import UserError
 from signatures.dimensions import CompareAnswers, CompareCitations
 from signatures.types import Passage
@@ -89,9 +89,9 @@ class ListwiseJudge(dspy.Module):
         replies: list[tuple[Sequence[str], dspy.Prediction | None]] = []
         references = bout.shared_references()
         if references:
-            replies.append((CRITERIA[:1], attempt(self.citing, passages=references, **shown)))
+            replies.append((CRITERIA[:1], try_predict(self.citing, passages=references, **shown)))
         if bout.golds:
-            replies.append((CRITERIA[1:], attempt(self.comparing, right_answers=list(bout.golds), **shown)))
+            replies.append((CRITERIA[1:], try_predict(self.comparing, right_answers=list(bout.golds), **shown)))
         scores: dict[str, dict[str, float | None]] = {name: dict.fromkeys(bout.responses) for name in CRITERIA}
         unread = moved = 0
         for criteria, reply in replies:

@@ -3,7 +3,7 @@
 import dspy
 import pytest
 
-from programs.parts.longform import cited_passages, says_something, short_answer
+from programs.parts.longform import cited_passages, gives_answer, short_answer
 from signatures.reading import ReadAnswer
 
 
@@ -39,7 +39,7 @@ def test_an_empty_response_costs_no_call(scripted):
 )
 def test_marks_alone_and_refusals_say_nothing_and_cost_no_call(scripted, response):
     engine = scripted(lambda system, user: {"answer": "Quillon"})
-    assert not says_something(response)
+    assert not gives_answer(response)
     assert short_answer(dspy.Predict(ReadAnswer), "Where?", response) == ""
     assert engine.requests == []
 
