@@ -107,7 +107,7 @@ class Generation(NamedTuple):
 
 
 class Check(NamedTuple):
-    """The check of an answer: its verification (None if unparseable), the gate's decision, the number of clamped scores."""
+    """Verification of an answer (None if unparseable), the gate's decision, the number of clamped scores."""
 
     verification: Verification | None
     revise: bool
@@ -118,9 +118,9 @@ class CoVRAG(dspy.Module):
     """Answer from k references, verify by a chain of scores, judgement and revised question; if needed, answer again.
 
     A hop is one answer: `question` is the search query, `answer` the response as written, whose marks count
-    `passage_ids`. The marks of the prediction's `response` count its `passages`, the references of all rounds. Verdicts:
-    "kept" (verified and final), "revised" (verified, and another search followed), "unverified" (not verified, or the
-    verification was unparseable), "unparseable" (no response).
+    `passage_ids`. The marks of the prediction's `response` count its `passages`, the references of all rounds. The
+    verdict: "kept" (verified and final), "revised" (verified, and another search followed), "unverified" (not verified,
+    or the verification was unparseable), "unparseable" (no response).
 
     `details` of a prediction: `verifications` (fields of `Verification`, for each that was parseable), `decisions` (of
     the gate, for each of these), `revised` (the number of further searches), `verification_failures` (the number of
@@ -129,8 +129,8 @@ class CoVRAG(dspy.Module):
     Args:
         retrieve: Ranks passages; None if every question has fixed contexts: the answer is then verified, never revised.
         k: References of each answer (paper: 5).
-        gate: "revision" revises whenever there is a revised question (the paper's usual way), "threshold" only if scores
-            or judgement trigger it, too (its footnote); see `needs_revision`.
+        gate: "revision" revises whenever there is a revised question (the paper's usual way), "threshold" only if
+            scores or judgement trigger it, too (its footnote); see `needs_revision`.
         combine: Whether "any" trigger suffices in threshold mode or "all" are needed.
         reference_below: Correctness of the references below which a revision is triggered (paper: 0.27).
         correctness_below: The same for correctness of the response (paper: 0.26).
@@ -241,7 +241,7 @@ class CoVRAG(dspy.Module):
         return Check(verification, needs_revision(verification, knob_values(self)), changed)
 
     def _search_again(self, check: Check) -> tuple[str, list[Passage]]:
-        """Return the revised question and its references; no references if the gate or the lack of a retriever says so."""
+        """Return the revised question and its references; empty if the gate does not fire or there is no retriever."""
         if check.verification is None or not check.revise or self.retrieve is None:
             return "", []
         query = check.verification.revised_question

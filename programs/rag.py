@@ -2,8 +2,6 @@
 
 Lewis et al., "Retrieval-Augmented Generation for Knowledge-Intensive NLP Tasks", NeurIPS 2020, section 2.
 https://arxiv.org/abs/2005.11401
-
-Departure: the LM reads all passages in one prompt instead of marginalising over them, as all later work does.
 """
 
 from typing import Annotated, Any
@@ -21,10 +19,10 @@ from signatures.types import Passage, Retriever
 class RAG(dspy.Module):
     """Retrieve k passages for the question and read the answer from them.
 
-    Cited are the passages that state the answer; an unreadable reply is an abstention.
+    The citations are the passages that state the answer; an unparseable reply is an abstention.
 
     Args:
-        retrieve: Ranks passages for the question; None when passages are given with every question.
+        retrieve: Ranks passages for the question; None if every question has fixed contexts.
         k: Passages read (standard in the field: 5).
     """
 
@@ -37,12 +35,13 @@ class RAG(dspy.Module):
         self.reading = dspy.Predict(ReadAnswer)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the answer read from the retrieved (or given) passages."""
+        """Return the answer read from the retrieved passages, or from fixed `passages`."""
         found = retrieve_passages(self, question, self.k, fixed=passages)
+        # Departure: as in all later work, the LM reads all passages in one prompt instead of marginalising over them.
         step = try_predict(self.reading, question=question, passages=found)
         answer = step.answer if step else ""
         return make_prediction(answer, passages=found, citations=passages_stating(answer, found))
 
     def max_calls(self) -> int:
-        """Return the most LM calls one question can take."""
+        """Return the most LM calls of one question."""
         return 1
