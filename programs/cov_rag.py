@@ -190,7 +190,8 @@ class CoVRAG(dspy.Module):
         references = retrieve_passages(self, query, self.k, fixed=passages)
         answers = [self._answer(question, query, references)]
         checks: list[Check] = []
-        # Departure: more rounds than the paper's one are possible; as there, the answer of the last is not verified.
+        # Departure: more rounds than the paper's one are possible; as there, the answer of the last is not verified,
+        # and neither is an empty one.
         while self.revise == "end" and answers[-1].response and len(answers) <= self.max_revisions:
             check = self._verify(question, answers)
             checks.append(check)
@@ -253,10 +254,11 @@ class CoVRAG(dspy.Module):
         drop_from_trace(*(answer.reply for answer in answers if answer is not final))
         parsed = [(check.verification, check.revise) for check in checks if check.verification is not None]
         read = deduplicate(passage for answer in answers for passage in answer.references)
+        # Departure: metrics need a short answer; the shared reader reads it out of the response. A response that declines
+        # is verified like any other, and is an abstention if it is the last.
+        short = short_answer(self.reading if self.short else None, question, final.response)
         return make_prediction(
-            # Departure: metrics need a short answer; the shared reader reads it out of the response. A response that
-            # declines is verified like any other, and is an abstention if it is the last.
-            short_answer(self.reading if self.short else None, question, final.response),
+            short,
             response=_renumbered(final, read),
             hops=[answer.hop() for answer in answers],
             passages=read,

@@ -1,14 +1,13 @@
 """RetroRAG: collate, infer and re-rank evidence in rounds until two answers drawn from it agree.
 
-Xiao et al., "Retrieval-Augmented Generation by Evidence Retroactivity in LLMs", AAAI 2025: "Answerer" (equation 1),
-"Evidence Collation" (2), "Evidence Discovery" (3 to 5), "Settings", Table 2 (ablations), Figure 4 (thresholds).
-https://arxiv.org/abs/2501.05475
+Xiao et al., "Retrieval-Augmented Generation by Evidence Retroactivity in LLMs", AAAI 2025, sections Answerer
+(equation 1), Evidence Collation (2), Evidence Discovery (3 to 5) and Settings. https://arxiv.org/abs/2501.05475
 
 For a question q with key entities k, each round
 
 1. collates: retrieves passages for the search query q_s and scores them, with those kept before, for q and q_s
    (equation 2); the best N are the source evidence E_s;
-2. answers twice from E_s and the inferential evidence E_i: with reasoning, and directly at temperature 1;
+2. answers twice from E_s and the inferential evidence E_i so far: with reasoning, and directly at temperature 1;
 3. judges: the loop stops if P(yes) that both answers agree is above t (equation 1), or after the last round;
 4. infers what follows from E_s about k;
 5. gates: drops the inferences that are not relevant to q and q_s or not attributable to E_s (equation 3);
@@ -72,7 +71,7 @@ class RetroRAG(dspy.Module):
 
     Args:
         retrieve: Ranks passages for a query.
-        threshold: Agreement above which an answer is accepted (paper: t = 0.7; 0.5 suits HotpotQA).
+        threshold: Agreement above which an answer is accepted (paper: t = 0.7; 0.5 suits HotpotQA, Figure 4).
         source_size: Passages kept as evidence (paper: N = 5).
         inferential_size: Inferences kept as evidence, and new ones tested per round (paper: K = 5).
         k: Passages retrieved per round (paper: 5).
@@ -89,7 +88,7 @@ class RetroRAG(dspy.Module):
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "hotpotqa": {"threshold": 0.5}}
 
-    # Departure: of its ablations, the last six knobs, the paper gives names and a sentence; Args says what each omits.
+    # Departure: of its ablations (Table 2; the bools) the paper gives names and a sentence; Args says what each omits.
     def __init__(
         self,
         retrieve: Retriever | None = None,
@@ -131,12 +130,12 @@ class RetroRAG(dspy.Module):
         for number in range(1, self._rounds() + 1):
             search, last = state.query or question, number == self._rounds()
             fixed = passages if number == 1 or self.retrieve is None else None
-            state, added, records = self._collate(state, fixed)  # step 1
-            answer = self._judge(state, self._answer(state, number))  # steps 2 and 3
+            state, added, records = self._collate(state, fixed)  # step 1: equation 2
+            answer = self._judge(state, self._answer(state, number))  # steps 2 and 3: equation 1
             stop = last or answer.verdict == ACCEPTED
             if not stop:  # Departure: the last round neither infers nor searches, because nothing would use the result.
-                state, inferred = self._discover(state)  # steps 4 to 6
-                state = state._replace(query=self._next_query(state, answer))  # step 7
+                state, inferred = self._discover(state)  # steps 4 to 6: equations 3 and 4
+                state = state._replace(query=self._next_query(state, answer))  # step 7: equation 5
                 records += inferred
             answers.append(answer)
             hops.append(_hop(search, added, answer, records, last=last))
@@ -146,6 +145,7 @@ class RetroRAG(dspy.Module):
 
     def max_calls(self) -> int:
         """Return the most LM calls of one question with k passages a round: no answer accepted, all evidence new."""
+        # Fixed contexts beyond k add one P(yes) each, in every round without a retriever.
         rounds, score = self._rounds(), calls_per_probability()
         calls = rounds * (1 + self.evaluate_answer * (1 + 2 * score)) + rounds - 1
         if self.ellery and self.update:
@@ -203,7 +203,7 @@ class RetroRAG(dspy.Module):
         # Departure: the reasoned answer is generated at the LM's own temperature (paper: 0.01).
         calls = [partial(try_predict, self.answering, **self._evidence(state))]
         if self.evaluate_answer:
-            sampling = {"temperature": 1.0, "rollout_id": number}
+            sampling = {"temperature": 1.0, "rollout_id": number}  # another sample in each round
             calls.append(partial(try_predict, self.monitoring, config=sampling, **self._evidence(state)))
         reasoned, *direct = replies = fanout(calls)
         text, reasoning = (reasoned.answer.strip(), reasoned.reasoning) if reasoned else ("", "")
@@ -215,11 +215,11 @@ class RetroRAG(dspy.Module):
 
     def _judge(self, state: State, answer: Answer) -> Answer:
         """Step 3: return the answer with its verdict: accepted if it is an answer and s_sc > t (equation 1)."""
-        if not is_answer(answer.text):
+        if not is_answer(answer.text):  # Departure: an empty answer and "unknown" are refused without a call.
             return answer._replace(verdict=NO_ANSWER if answer.replies[0] else UNPARSEABLE)
         if not self.evaluate_answer:
             return answer
-        # Departure: the paper does not describe its declarative assessor; ours asks if the reply commits itself.
+        # Departure: the paper does not describe its declarative assessor; ours asks if the reply commits to an answer.
         questions = {"answered": YesNoQuestion(self.assessing, question=state.question, reply=answer.text)}
         if answer.direct is not None:
             questions["agreement"] = self._self_consistency(state.question, answer.text, answer.direct)
@@ -239,14 +239,14 @@ class RetroRAG(dspy.Module):
         gated = tested if self.evaluate_evidence else []
         gates = {key: gate for claim in gated for key, gate in self._gates(claim, state).items()}
         questions = {claim: self._inference_score(claim, state) for claim in claims} if self.update else {}
-        # Departure: gates and scores are asked in parallel (what fails is scored, too); unparseable: fails, ranks last.
+        # Departure: gates and scores are asked in parallel, so all are scored; unparseable scores fail and rank last.
         gate_scores, scores = in_parallel(partial(state.scores.ask, gates), partial(state.scores.ask, questions))
         thresholds = {"relevance": self.relevance_gate, "attribution": self.attribution_gate}
         failed = {claim for (claim, gate), score in gate_scores.items() if not passes(score, thresholds[gate])}
         passed = {claim: scores.get(claim) for claim in claims if claim not in failed}  # equation 3
         kept = top(passed, self.inferential_size) if self.update else list(passed)  # equation 4
         if not set(kept) & set(tested):
-            drop_from_trace(reply)
+            drop_from_trace(reply)  # Departure: a reply of which nothing is kept must not become a demo.
         records = inference_candidates(claims, scores, kept, self.inferential_size, gate_scores, thresholds)
         return state._replace(inferences=kept), records + untested_candidates(untested, self.inferential_size)
 
@@ -262,7 +262,7 @@ class RetroRAG(dspy.Module):
 
     def _prediction(self, state: State, answers: list[Answer], hops: list[Hop]) -> dspy.Prediction:
         final = final_answer(answers)
-        for answer in answers:  # Departure: replies that were not followed leave the trace, so as not to become demos.
+        for answer in answers:  # Departure: replies that were not followed must not become demos.
             followed = 0 if answer is not final else 2 if answer.verdict == ACCEPTED else 1
             drop_from_trace(*answer.replies[followed:])
         text = final.text if final else ""

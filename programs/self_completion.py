@@ -102,9 +102,10 @@ class SelfCompletion(dspy.Module):
         if forced:
             hops[-1] = self._force(question, references, hops[-1])
         response = hops[-1].answer
+        # Departure: metrics need a short answer; the reader that all programs share reads it out of the response.
+        short = short_answer(self.reading if self.short else None, question, response)
         return make_prediction(
-            # Departure: metrics need a short answer; the reader that all programs share reads it out of the response.
-            short_answer(self.reading if self.short else None, question, response),
+            short,
             hops=hops,
             passages=references,
             citations=cited_passages(response, references),

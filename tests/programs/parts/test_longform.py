@@ -45,7 +45,7 @@ def test_marks_alone_and_refusals_say_nothing_and_cost_no_call(scripted, respons
 
 
 @pytest.mark.parametrize("reply", ["", {"answer": " "}])
-def test_where_the_reader_cannot_be_read_the_response_is_the_answer(scripted, reply):
+def test_with_an_unparseable_reply_of_the_reader_the_response_is_the_answer(scripted, reply):
     scripted(lambda system, user: reply)
     assert short_answer(dspy.Predict(ReadAnswer), "Where?", "On Quillon [1].") == "On Quillon."
 

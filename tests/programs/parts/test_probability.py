@@ -63,7 +63,7 @@ def test_neither_yes_nor_no_is_a_failure(server) -> None:
     assert meter.parse_failures == 1
 
 
-def test_samples_are_drawn_apart_and_counted(ask) -> None:
+def test_samples_are_drawn_separately_and_counted(ask) -> None:
     belief, meter, trace, _ = ask(lambda request: "no" if request.config.seed == 2 else "yes", "samples")
     assert belief.value == pytest.approx(4 / 5)
     assert belief.mode == "samples"

@@ -37,7 +37,7 @@ def field(user: str, name: str) -> str:
 class Story:
     """Replies by kind of prompt: a value, a function of the prompt, or a list of these, one per call.
 
-    A judgement is a number, P(yes); "?" is a reply that nobody can read.
+    A judgement is a number, P(yes); "?" is an unparseable reply.
     """
 
     def __init__(self, **replies):
@@ -124,7 +124,7 @@ def worst(claims: int = 5) -> dict:
 
 
 def on_a_meter(engine):
-    """Return a context in which calls to a scripted engine are counted, and samples told apart by seeds."""
+    """Return a context in which calls to a scripted engine are counted, and samples distinguished by seeds."""
     return dspy.context(lm=metered_lm("scripted/metered", engine=engine, cache=False, temperature=0.0))
 
 
