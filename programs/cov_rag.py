@@ -254,8 +254,8 @@ class CoVRAG(dspy.Module):
         drop_from_trace(*(answer.reply for answer in answers if answer is not final))
         parsed = [(check.verification, check.revise) for check in checks if check.verification is not None]
         read = deduplicate(passage for answer in answers for passage in answer.references)
-        # Departure: metrics need a short answer; the shared reader reads it out of the response. A response that declines
-        # is verified like any other, and is an abstention if it is the last.
+        # Departure: metrics need a short answer; the shared reader reads it out of the response. A response that
+        # declines is verified like any other, and is an abstention if it is the last.
         short = short_answer(self.reading if self.short else None, question, final.response)
         return make_prediction(
             short,
