@@ -10,7 +10,7 @@ from typing import Any
 
 import dspy
 
-from programs.parts.yesno import spelling
+from programs.parts.probability import parse_yes_no
 from signatures.types import Hop
 
 
@@ -60,7 +60,7 @@ def _typed(outputs: Mapping[str, Any], state: dict[str, Any]) -> dict[str, Any]:
     """Return the state with the texts of bool fields as bools; a text that is neither yes nor no is removed."""
     for name, field in outputs.items():
         if field.annotation is bool and isinstance(state.get(name), str):
-            value = spelling(state[name])
+            value = parse_yes_no(state[name])
             rest = {other: state[other] for other in state if other != name}
             state = rest if value is None else {**rest, name: value}
     return state

@@ -1,8 +1,8 @@
 """Freeze a compiled program into a folder, and load it for inference.
 
-An artifact is two JSON files. `program.json` is DSPy's state: instructions and demonstrations. `artifact.json` says
-what that state belongs to and where it came from: program and knobs, the fields of every signature, LM, corpus,
-data, optimizer, metric and versions. Nothing in it is executed when it is read.
+An artifact is two JSON files. `program.json` is DSPy's state: instructions and demonstrations. `artifact.json` records
+what that state belongs to and how it was made: program and knobs, the fields of every signature, LM, corpus, data,
+optimizer, metric and versions. Loading executes nothing from either file.
 """
 
 import contextlib
@@ -26,18 +26,18 @@ from signatures.common.versions import ANSWERING, installed_versions
 from signatures.types import Retriever
 
 SCHEMA_VERSION = 1
-_TEMPORARY = ".freezing"  # how the name of a folder ends that is being written
+_TEMPORARY = ".freezing"  # suffix of a folder that is being written
 
 
 class LMRecord(BaseModel):
-    """The LM a program was compiled with; compared on loading, a difference is a warning.
+    """The LM that a program was compiled with; loading for another one warns.
 
     Args:
-        id: What it was asked for by.
-        model: What it is called under; holds a hash of the weights, or of the server's address.
-        weights_hash: SHA-256 of the weights, where the file is at hand.
+        id: The id it was requested by.
+        model: Its model name, which contains a hash of the weights or of the server's address.
+        weights_hash: SHA-256 of the weights, if the file is available.
         adapter: Class of the adapter.
-        probability_mode: How P(yes) was read.
+        probability_mode: How P(yes) was computed.
     """
 
     id: str
@@ -48,21 +48,21 @@ class LMRecord(BaseModel):
 
 
 class Artifact(BaseModel):
-    """What `artifact.json` holds.
+    """The contents of `artifact.json`.
 
     Args:
-        schema_version: Version of this layout; another one is refused.
+        schema_version: Version of this layout; other versions are refused.
         program: Name in the catalog.
         knobs: Every knob with its frozen value.
         signatures: For each predictor, its fields in order: name, role, type, description.
         state_sha256: Hash of `program.json`.
         lm: The task LM.
         corpus: Fingerprint of the retriever; None for programs that were compiled without one.
-        data: Hashes, sizes and paths of the question sets; `index` is the index folder, seen from the artifact's.
-        optimizer: Name, arguments (the seed among them), budget (None without one), cost, accepted demonstrations,
-            and a hash of everything that was asked for.
+        data: Hashes, sizes and paths of the question sets; `index` is the index folder, relative to the artifact's.
+        optimizer: Name, arguments (including the seed), budget (None if unlimited), cost, accepted demonstrations, and
+            a hash of all settings.
         metric: Name, definition, per-question scores, mean, 95 % interval.
-        versions: Versions of the libraries that take part.
+        versions: Versions of the libraries involved.
         revision: Revision of the source code; None outside a checkout.
     """
 
@@ -88,7 +88,7 @@ def program_name(program: dspy.Module) -> str:
 
 
 def check_freezable(program: dspy.Module) -> None:
-    """Raise UserError unless the program's class is in the catalog, from which `load` builds it anew."""
+    """Raise UserError unless the program's class is in the catalog, from which `load` rebuilds it."""
     if type(program) not in PROGRAMS.values():
         raise UserError(f"{type(program).__name__} is not in the catalog of programs; only those can be frozen.")
 
@@ -110,22 +110,22 @@ def signature_fields(program: dspy.Module) -> dict[str, list[dict[str, str]]]:
 
 
 def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False, **provenance: Any) -> Artifact:
-    """Write a program to a folder that `load` can read; the folder appears whole or not at all.
+    """Write a program to a folder that `load` can read; the folder appears complete or not at all.
 
-    What a killed call left beside the folder is removed, and an artifact it had set aside is put back.
+    What a killed call left next to the folder is removed, and an artifact that it had moved away is restored.
 
     Args:
         program: A program of the catalog, compiled or not.
-        folder: Where the artifact shall stand.
-        overwrite: Replace an artifact that stands there.
+        folder: The folder of the artifact.
+        overwrite: Replace an existing artifact.
         provenance: Values for the fields `lm`, `corpus`, `data`, `optimizer`, `metric`, `revision` of `Artifact`.
 
     Raises:
-        UserError: The folder exists, the program is not in the catalog, or another process freezes there.
+        UserError: The folder exists, the program is not in the catalog, or another process is writing to the folder.
     """
     folder = Path(folder)
     check_freezable(program)
-    with _place(folder, overwrite=overwrite) as temporary:
+    with _replacing(folder, overwrite=overwrite) as temporary:
         _dump(temporary / "program.json", program.dump_state())
         artifact = Artifact(
             program=program_name(program),
@@ -140,35 +140,33 @@ def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False,
 
 
 @contextlib.contextmanager
-def _place(folder: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield an empty folder that takes the place of `folder` when the block ends without an error."""
-    busy = f"Another process freezes a program to {folder}: wait for it or choose another folder."
+def _replacing(folder: Path, *, overwrite: bool) -> Iterator[Path]:
+    """Yield an empty folder that replaces `folder` when the block ends without an error."""
+    busy = f"Another process is writing an artifact to {folder}: wait for it or choose another folder."
     with exclusive_lock(folder.parent / f".{folder.name}.freezing.lock", busy):
         recover(folder)
         if folder.exists() and not (overwrite and (folder / "artifact.json").exists()):
-            raise UserError(
-                f"{folder} exists already. Choose another folder, or overwrite an artifact with --overwrite."
-            )
+            raise UserError(f"{folder} exists already. Choose another folder, or set overwrite to replace an artifact.")
         temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=_TEMPORARY))
         try:
             yield temporary
             temporary.chmod(0o755)
             if folder.exists():
-                folder.rename(_aside(folder))
+                folder.rename(_backup(folder))
             temporary.rename(folder)
         finally:
             recover(folder)
 
 
-def _aside(folder: Path) -> Path:
+def _backup(folder: Path) -> Path:
     return folder.parent / f".{folder.name}.replaced"
 
 
 def recover(folder: Path) -> None:
-    """Put right what a killed `freeze` to `folder` left: an artifact set aside comes back, half ones go."""
-    aside = _aside(folder)
-    if (aside / "artifact.json").is_file() and not folder.exists():
-        aside.rename(folder)
+    """Clean up after a killed `freeze` to `folder`: restore an artifact moved away, remove incomplete ones."""
+    backup = _backup(folder)
+    if (backup / "artifact.json").is_file() and not folder.exists():
+        backup.rename(folder)
     ours = re.compile(rf"\.{re.escape(folder.name)}\.([a-z0-9_]{{8}}{re.escape(_TEMPORARY)}|replaced)")
     for left in folder.parent.iterdir() if folder.parent.is_dir() else ():
         if ours.fullmatch(left.name) and left.is_dir():
@@ -181,16 +179,16 @@ def _dump(path: Path, value: Any) -> None:
 
 
 def read_artifact(folder: Path | str) -> Artifact:
-    """Return the description of a frozen program, checked for shape and version.
+    """Return the contents of `artifact.json`, validated.
 
     Raises:
-        UserError: There is no artifact, it is damaged, or it was written by another version.
+        UserError: There is no artifact, it is damaged, or it has another schema version.
     """
     path = Path(folder) / "artifact.json"
     try:
         artifact = Artifact.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{folder} holds no artifact (no artifact.json). Make one with `verihop compile`.") from None
+        raise UserError(f"{folder} contains no artifact (no artifact.json). Make one with `verihop compile`.") from None
     except (ValidationError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is damaged ({str(error).splitlines()[0]}). Compile the program again.") from None
     if artifact.schema_version != SCHEMA_VERSION:
@@ -202,12 +200,12 @@ def read_artifact(folder: Path | str) -> Artifact:
 
 
 def load(folder: Path | str, retrieve: Retriever | None = None, *, connection: Any = None) -> dspy.Module:
-    """Return a frozen program, ready to answer exactly as the one that was frozen.
+    """Return a frozen program, which answers exactly as before it was frozen.
 
     Args:
-        folder: What `freeze` wrote.
-        retrieve: Ranks passages; another corpus than the frozen one is a warning.
-        connection: The `programs.lms.connect.Connection` it will run on; another LM is a warning.
+        folder: The folder written by `freeze`.
+        retrieve: Ranks passages; warns if its corpus is another than when the program was frozen.
+        connection: The `programs.lms.connect.Connection` it will run on; warns if its LM is another.
 
     Raises:
         UserError: The artifact is missing or damaged, or a signature has changed since (the field is named).
@@ -215,16 +213,16 @@ def load(folder: Path | str, retrieve: Retriever | None = None, *, connection: A
     artifact = read_artifact(folder)
     state_path = Path(folder) / "program.json"
     if not state_path.exists() or sha256_file(state_path) != artifact.state_sha256:
-        raise UserError(f"{state_path} is not the file that was frozen (its hash differs). Compile the program again.")
+        raise UserError(f"{state_path} has changed since it was frozen (its hash differs). Compile the program again.")
     program = build(artifact.program, retrieve, **artifact.knobs)
     _check_signatures(artifact, program)
-    _warn_about_strangers(artifact, retrieve, connection)
+    _warn_about_differences(artifact, retrieve, connection)
     program.load_state(json.loads(state_path.read_text(encoding="utf-8")))
     return program
 
 
 def _check_signatures(artifact: Artifact, program: dspy.Module) -> None:
-    """Refuse a state whose fields are not today's; DSPy itself would load it by position and swap descriptions."""
+    """Raise UserError if a signature has changed; DSPy would load the state by position and swap descriptions."""
     today = signature_fields(program)
     if artifact.signatures.keys() != today.keys():
         raise UserError(
@@ -241,10 +239,10 @@ def _check_signatures(artifact: Artifact, program: dspy.Module) -> None:
         if len(fields) != len(today[name]):
             longer = max(fields, today[name], key=len)
             field = longer[min(len(fields), len(today[name]))]["name"]
-            raise UserError(f"Field {field!r} of predictor {name} came or went since. Compile the program again.")
+            raise UserError(f"Field {field!r} of predictor {name} was added or removed. Compile the program again.")
 
 
-def _warn_about_strangers(artifact: Artifact, retrieve: Retriever | None, connection: Any) -> None:
+def _warn_about_differences(artifact: Artifact, retrieve: Retriever | None, connection: Any) -> None:
     if retrieve is not None and artifact.corpus is not None and retrieve.fingerprint != artifact.corpus:
         _notice(f"The program was compiled on corpus {artifact.corpus}, this one is {retrieve.fingerprint}.")
     if connection is None or artifact.lm is None:
@@ -261,8 +259,8 @@ def _warn_about_strangers(artifact: Artifact, retrieve: Retriever | None, connec
         )
     elif connection.probability_mode != artifact.lm.probability_mode:
         _notice(
-            f"Thresholds were tuned with P(yes) read by {artifact.lm.probability_mode}, "
-            f"this connection reads it by {connection.probability_mode}."
+            f"Thresholds were tuned with P(yes) from {artifact.lm.probability_mode}, "
+            f"this connection computes it from {connection.probability_mode}."
         )
 
 
@@ -271,7 +269,7 @@ def _notice(text: str) -> None:
 
 
 def lm_record(connection: Any) -> LMRecord:
-    """Return what an artifact keeps of a connection; never a key or an address."""
+    """Return the record of a connection in an artifact; it contains no key and no address."""
     return LMRecord(
         id=connection.id,
         model=connection.lm.model,

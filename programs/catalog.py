@@ -29,7 +29,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
 
 
 def build(name: str, retrieve: Retriever | None = None, *, preset: str = "paper", **knobs: Any) -> dspy.Module:
-    """Return a new program by name, with the knobs of a preset and then those given.
+    """Return a new program by name, with the knobs of a preset, overridden by `knobs`.
 
     Raises:
         UserError: The program, the preset or a knob is unknown, or a knob's value is not allowed.

@@ -2,25 +2,23 @@
 
 Wei et al., "Chain-of-Thought Prompting Elicits Reasoning in Large Language Models", NeurIPS 2022, section 2.
 https://arxiv.org/abs/2201.11903
-
-Departure: reasoning and answer are two typed fields instead of one text cut at "the answer is".
 """
 
 from typing import Any
 
 import dspy
 
-from programs.parts.predict import attempt
-from programs.parts.prediction import outcome
+from programs.parts.predict import try_predict
+from programs.parts.prediction import make_prediction
 from signatures.reading import AnswerFromMemory
 from signatures.types import Passage, Retriever
 
 
 class CoT(dspy.Module):
-    """Reason step by step from memory, then answer; `response` holds the reasoning, too.
+    """Reason step by step from memory, then answer; `response` contains the reasoning, too.
 
     Args:
-        retrieve: Accepted so that all programs are built alike; never called.
+        retrieve: Never called; accepted because all programs have the same constructor.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}}
@@ -28,15 +26,16 @@ class CoT(dspy.Module):
     def __init__(self, retrieve: Retriever | None = None):
         super().__init__()
         self.retrieve = retrieve
+        # Departure: reasoning and answer are two typed fields instead of one text cut at "the answer is".
         self.answering = dspy.ChainOfThought(AnswerFromMemory)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the answer; given `passages` are ignored, for this program is closed-book."""
-        step = attempt(self.answering, question=question)
+        """Return the answer; `passages` are ignored, because the program is closed-book."""
+        step = try_predict(self.answering, question=question)
         if step is None:
-            return outcome("")
-        return outcome(step.answer, response=f"{step.reasoning}\n{step.answer}")
+            return make_prediction("")
+        return make_prediction(step.answer, response=f"{step.reasoning}\n{step.answer}")
 
     def max_calls(self) -> int:
-        """Return the most LM calls one question can take."""
+        """Return the most LM calls of one question."""
         return 1

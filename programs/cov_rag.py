@@ -1,62 +1,53 @@
-"""CoV-RAG: answer with citations, verify the answer step by step, and search again with a better question.
+"""CoV-RAG: answer with citations, verify the answer step by step, and search again with a revised question.
 
 He et al., "Retrieving, Rethinking and Revising: The Chain-of-Verification Can Improve Retrieval Augmented Generation",
 Findings of EMNLP 2024, sections 2.1, 2.2 (the loop, and the gate in its footnote), 4.3 (ablations), appendices D to F.
 https://arxiv.org/abs/2410.05801
 
-Departure: the paper trains one LM for answering and verifying; here both are prompts, to be compiled.
-Departure: the footnote gives thresholds without directions or a combination: scores that should be high are a sign when
-below, bias when above, and `combine` says whether one sign suffices or all are needed. "unclear" is no sign.
-Departure: a sign that is not known (without the chain, all) is left out; where none is known, the gate is as in the
-mode "revision".
-Departure: a revised question that repeats one already searched for is no revision, nor is "none" or the like.
-Departure: an unreadable verification, a further search that finds nothing and an unreadable later answer leave the
-earlier answer standing; where the first answer is unreadable or empty there is nothing to verify.
-Departure: scores outside [0, 1] are clamped and counted; replies that this or the repetition overrides leave the trace,
-and so do answers that another one replaced, so that no optimizer makes demos of them.
-Departure: the short answer that metrics need is read out of the response by the reader that all programs share; a
-response that declines is verified like any other, and is an abstention when it is the last.
-Departure: more rounds than the paper's one are allowed; the answer of the last round is not verified, as there.
-Departure: `revise="start"` searches with one rewritten question and answers the question as asked; given passages need
-no search, so nothing is rewritten for them.
+1. Retrieve k references for the question and answer from them with citations.
+2. Verify: score the references, score the response, judge it, and write a revised question where one is needed.
+3. If the gate fires (`needs_revision`), retrieve for the revised question and answer the original one from the new
+   references; otherwise keep the response.
+4. Read the short answer out of the last response.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 
 import dspy
 
 from programs.parts.knobs import Choice, Range, knob_values, set_knobs
 from programs.parts.longform import cited_passages, short_answer
-from programs.parts.passages import without_repeats
-from programs.parts.predict import attempt, retract, withdraw
-from programs.parts.prediction import outcome, retrieve_or_given
+from programs.parts.passages import deduplicate
+from programs.parts.predict import drop_from_trace, try_predict
+from programs.parts.prediction import make_prediction, retrieve_passages
 from signatures.common.errors import UserError
 from signatures.cov_rag import ReviseQuestion, RewriteQuestion, VerifyAnswer
 from signatures.reading import CiteAnswer, ReadAnswer
 from signatures.text import normalize_answer, renumber_citations, strip_citations
 from signatures.types import Hop, Passage, Retriever
 
-KEPT, REVISED, UNVERIFIED, UNREADABLE = "kept", "revised", "unverified", "unreadable"
+KEPT, REVISED, UNVERIFIED, UNPARSEABLE = "kept", "revised", "unverified", "unparseable"
 REVISE = ("end", "start", "never")
 SCORES = ("reference_correctness", "correctness", "citation_accuracy", "truthfulness", "bias", "conciseness")
 
+# How LMs write an empty field, normalised.
 _NO_QUESTION = {"", "none", "na", "null", "empty", "empty string", "unchanged", "not needed", "not applicable"}
-_NO_QUESTION |= {"no revision", "no revision needed"}  # how LMs spell an empty field, normalised
+_NO_QUESTION |= {"no revision", "no revision needed"}
 
 
 class Verification(NamedTuple):
-    """What a verification says of an answer; without the chain only the revised question is known.
+    """The verification of an answer; without the chain it has the revised question alone.
 
     Args:
-        reference_correctness: How far the references bear on the question. This and the other scores: 0 to 1.
-        correctness: How rightly the response answers the question.
-        citation_accuracy: How rightly its marks point.
-        truthfulness: How free it is of contradictions and errors of logic.
-        bias: How far it departs from the references; 0 is best.
-        conciseness: How directly it answers.
+        reference_correctness: Relevance of the references to the question. This and the other scores: 0 to 1.
+        correctness: Correctness of the response as an answer to the question.
+        citation_accuracy: Accuracy of its citation marks.
+        truthfulness: Absence of contradictions and logical errors.
+        bias: Deviation from the references; 0 is best.
+        conciseness: Directness of the response.
         judgement: "true", "false" or "unclear".
-        revised_question: What to search for instead; empty where the question shall stand.
+        revised_question: The question to search for instead; empty for no revision.
     """
 
     reference_correctness: float | None = None
@@ -70,33 +61,38 @@ class Verification(NamedTuple):
 
 
 def needs_revision(verification: Verification, knobs: Mapping[str, Any]) -> bool:
-    """Return whether to search again: a revised question is there and, in threshold mode, the signs speak for it.
+    """Return whether to search again: if there is a revised question and, in threshold mode, a trigger.
 
-    This is the paper's gate (section 2.2, footnote). It depends on nothing but its arguments.
+    This is the paper's gate (section 2.2, footnote). It depends on its arguments alone.
+
+    Departure: the footnote gives thresholds without directions or a combination. Here scores trigger a revision below
+    the threshold (bias: above), a score equal to its threshold and the judgement "unclear" do not; `combine` says
+    whether any trigger suffices or all are needed. Scores that are missing (without the chain, all) are ignored; if all
+    are missing, the gate is that of the mode "revision".
 
     Args:
         verification: As the program records it.
         knobs: Values of at least `gate`, `combine`, `reference_below`, `correctness_below`, `bias_above` and
-            `truthfulness_below`. Bounds are exclusive: a score that equals its bound is no sign.
+            `truthfulness_below`.
     """
     if not verification.revised_question:
         return False
     if knobs["gate"] == "revision":
         return True
     reference, correct, true = verification.reference_correctness, verification.correctness, verification.truthfulness
-    signs = [
+    triggers = [
         None if reference is None else reference < knobs["reference_below"],
         None if correct is None else correct < knobs["correctness_below"],
         None if verification.bias is None else verification.bias > knobs["bias_above"],
         None if true is None else true < knobs["truthfulness_below"],
         None if verification.judgement is None else verification.judgement == "false",
     ]
-    known = [sign for sign in signs if sign is not None]
+    known = [trigger for trigger in triggers if trigger is not None]
     return not known or (all(known) if knobs["combine"] == "all" else any(known))
 
 
 class Generation(NamedTuple):
-    """One answer and the references it was written from; `reply` as it stands in the trace, None if unreadable."""
+    """An answer: the query, the references found for it, the response, its verdict, and the reply in the trace."""
 
     query: str
     references: list[Passage]
@@ -105,41 +101,47 @@ class Generation(NamedTuple):
     reply: dspy.Prediction | None
 
     def hop(self) -> Hop:
-        """Return it as a hop; its marks point into `passage_ids`, so that a replay can tell what it cited."""
+        """Return the answer as a hop; the marks of its response count `passage_ids`, so that a replay can read them."""
         ids = [passage.id for passage in self.references]
         return Hop(question=self.query, answer=self.response, passage_ids=ids, verdict=self.verdict)
 
 
+class Check(NamedTuple):
+    """Verification of an answer (None if unparseable), the gate's decision, the number of clamped scores."""
+
+    verification: Verification | None
+    revise: bool
+    clamped: int
+
+
 class CoVRAG(dspy.Module):
-    """Answer from k references, verify in the chain score, judge, rewrite; search and answer again where that says so.
+    """Answer from k references, verify by a chain of scores, judgement and revised question; if needed, answer again.
 
-    A hop is one answer: `question` is what was searched for, `answer` the response as written, whose marks count
+    A hop is one answer: `question` is the search query, `answer` the response as written, whose marks count
     `passage_ids`. The marks of the prediction's `response` count its `passages`, the references of all rounds. The
-    response is the last one that could be read. Verdicts: "kept" (verified, and it stands), "revised" (verified, and
-    another search followed), "unverified" (nobody asked, or the verification could not be read), "unreadable" (no
-    response).
+    verdict: "kept" (verified and final), "revised" (verified, and another search followed), "unverified" (not verified,
+    or the verification was unparseable), "unparseable" (no response).
 
-    `details` of a prediction: `verifications` (fields of `Verification`, one for each that could be read), `decisions`
-    (what the gate said of each), `revised` (searches that followed), `verification_failures` (that could not be read),
-    `clamped_scores` (scores outside [0, 1]).
+    `details` of a prediction: `verifications` (fields of `Verification`, for each that was parseable), `decisions` (of
+    the gate, for each of these), `revised` (the number of further searches), `verification_failures` (the number of
+    unparseable verifications), `clamped_scores` (the number of scores outside [0, 1]).
 
     Args:
-        retrieve: Ranks passages; None when they are given with every question: the answer is then verified but never
-            revised.
+        retrieve: Ranks passages; None if every question has fixed contexts: the answer is then verified, never revised.
         k: References of each answer (paper: 5).
-        gate: "revision" revises when a revised question is given (the paper's usual way), "threshold" when scores or
-            judgement speak for it, too (its footnote); see `needs_revision`.
-        combine: Whether "any" sign suffices in threshold mode or "all" are needed.
-        reference_below: References scored below this are a sign (paper: 0.27).
-        correctness_below: So is correctness below this (paper: 0.26),
-        bias_above: bias above this (paper: 0.7),
-        truthfulness_below: and truthfulness below this (paper: 0.92).
-        max_revisions: Further rounds of search and answer (paper: 1).
+        gate: "revision" revises whenever there is a revised question (the paper's usual way), "threshold" only if
+            scores or judgement trigger it, too (its footnote); see `needs_revision`.
+        combine: Whether "any" trigger suffices in threshold mode or "all" are needed.
+        reference_below: Correctness of the references below which a revision is triggered (paper: 0.27).
+        correctness_below: The same for correctness of the response (paper: 0.26).
+        bias_above: Bias above which a revision is triggered (paper: 0.7).
+        truthfulness_below: Truthfulness below which a revision is triggered (paper: 0.92).
+        max_revisions: Further rounds of search and answer at most (paper: 1).
         revise: "end" as above; "start" rewrites the question before the search and verifies nothing; "never" answers
             once, which is the paper's CoV-RAG-S. An ablation (section 4.3), never searched by the tuner.
         chain: False asks for the revised question alone, without scores and judgement (section 4.3).
         short: False skips the call that reads a short `answer` out of the response; the response without its marks is
-            then the answer, as it is when that reply cannot be read.
+            then the answer, as it is if that reply is unparseable.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
@@ -165,13 +167,11 @@ class CoVRAG(dspy.Module):
         short: bool = True,
     ):
         super().__init__()
-        bounds = {"reference_below": reference_below, "correctness_below": correctness_below}
-        bounds |= {"bias_above": bias_above, "truthfulness_below": truthfulness_below}
-        switches = {"max_revisions": max_revisions, "revise": revise, "chain": chain, "short": short}
-        set_knobs(self, {"k": k, "gate": gate, "combine": combine, **bounds, **switches})
+        set_knobs(self, locals())
         if revise not in REVISE:
             raise UserError(f"Knob revise must be one of {', '.join(map(repr, REVISE))}, got {revise!r}.")
         self.retrieve = retrieve
+        # Departure: the paper trains one LM to answer and to verify; here both are prompts, which can be compiled.
         self.answering = dspy.Predict(CiteAnswer)
         if revise == "start":
             self.rewriting = dspy.Predict(RewriteQuestion)
@@ -183,80 +183,98 @@ class CoVRAG(dspy.Module):
             self.reading = dspy.Predict(ReadAnswer)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the response with its citations; given `passages` are the first references."""
-        query = self._rewritten(question) if self.revise == "start" and passages is None else question
-        found = retrieve_or_given(self, query, self.k, passages)
-        rounds = [self._generate(question, query, found)]
-        details: dict[str, Any] = {"verifications": [], "decisions": [], "revised": 0}
-        details |= {"verification_failures": 0, "clamped_scores": 0}
-        while self.revise == "end" and rounds[-1].response and len(rounds) <= self.max_revisions:
-            verification = self._verify(question, rounds, details)
-            found = self._search_again(verification, details)
-            verdict = UNVERIFIED if verification is None else REVISED if found else KEPT
-            rounds[-1] = rounds[-1]._replace(verdict=verdict)
-            if verification is None or not found:
+        """Return the response with its citations; fixed `passages` replace the first references."""
+        # Departure: with revise="start" the rewritten question is searched for, but the question as asked is answered;
+        # fixed contexts need no search, so no question is rewritten for them.
+        query = self._rewrite(question) if self.revise == "start" and passages is None else question
+        references = retrieve_passages(self, query, self.k, fixed=passages)
+        answers = [self._answer(question, query, references)]
+        checks: list[Check] = []
+        # Departure: more rounds than the paper's one are possible; as there, the answer of the last is not verified,
+        # and neither is an empty one.
+        while self.revise == "end" and answers[-1].response and len(answers) <= self.max_revisions:
+            check = self._verify(question, answers)
+            checks.append(check)
+            query, references = self._search_again(check)
+            verdict = UNVERIFIED if check.verification is None else REVISED if references else KEPT
+            answers[-1] = answers[-1]._replace(verdict=verdict)
+            if not references:  # Departure: a further search that finds nothing leaves the answer as it is.
                 break
-            details["revised"] += 1
-            rounds.append(self._generate(question, verification.revised_question, found))
-        return self._outcome(question, rounds, details)
+            answers.append(self._answer(question, query, references))
+        return self._prediction(question, answers, checks)
 
     def max_calls(self) -> int:
-        """Return the most LM calls one question can take: every round revised, then the short answer."""
+        """Return the most LM calls of one question: every round revised, then the short answer."""
         further = {"end": 2 * self.max_revisions, "start": 1, "never": 0}[self.revise]
         return 1 + further + int(self.short)
 
-    def _generate(self, question: str, query: str, references: Sequence[Passage]) -> Generation:
-        """Answer the question as it was asked, whatever was searched for."""
-        step = attempt(self.answering, question=question, passages=references)
-        response = step.response.strip() if step and strip_citations(step.response) else ""
-        return Generation(query, list(references), response, UNVERIFIED if response else UNREADABLE, step)
+    def _answer(self, question: str, query: str, references: Sequence[Passage]) -> Generation:
+        """Answer the original question from the references that the query found."""
+        reply = try_predict(self.answering, question=question, passages=references)
+        response = reply.response.strip() if reply and strip_citations(reply.response) else ""
+        return Generation(query, list(references), response, UNVERIFIED if response else UNPARSEABLE, reply)
 
-    def _rewritten(self, question: str) -> str:
-        step = attempt(self.rewriting, question=question)
-        if step is None or _asks_nothing(step.revised_question):
-            if step is not None:
-                retract(self.rewriting)
+    def _rewrite(self, question: str) -> str:
+        reply = try_predict(self.rewriting, question=question)
+        if reply is None or _is_empty(reply.revised_question):
+            drop_from_trace(reply)
             return question
-        return step.revised_question
+        return reply.revised_question
 
-    def _verify(self, question: str, rounds: Sequence[Generation], details: dict[str, Any]) -> Verification | None:
-        """Return what the LM says of the last round's response, with everything recorded; None if unreadable."""
+    def _verify(self, question: str, answers: Sequence[Generation]) -> Check:
+        """Verify the last answer and decide whether to revise."""
         predictor = self.verifying if self.chain else self.revising
-        latest = rounds[-1]
-        step = attempt(predictor, question=question, passages=latest.references, response=latest.response)
-        if step is None:
-            details["verification_failures"] += 1
-            return None
-        verification, clamped, repeated = _cleaned(step, [question, *(item.query for item in rounds)])
-        if clamped or repeated:
-            retract(predictor)
-        details["clamped_scores"] += clamped
-        details["verifications"].append(verification._asdict())
-        details["decisions"].append(needs_revision(verification, knob_values(self)))
-        return verification
+        latest = answers[-1]
+        reply = try_predict(predictor, question=question, passages=latest.references, response=latest.response)
+        if reply is None:  # Departure: an unparseable verification leaves the answer as it is.
+            return Check(None, revise=False, clamped=0)
+        scores = {name: float(reply[name]) for name in SCORES if name in reply}
+        # Departure: scores outside [0, 1] are clamped and counted.
+        clamped = {name: min(1.0, max(0.0, score)) for name, score in scores.items()}
+        changed = sum(clamped[name] != scores[name] for name in scores)
+        # Departure: a revised question that repeats one already searched for, "none" or the like is no revision.
+        searched = {normalize_answer(text) for text in (question, *(answer.query for answer in answers))}
+        repeated = normalize_answer(reply.revised_question) in searched
+        revised = "" if repeated or _is_empty(reply.revised_question) else reply.revised_question
+        if changed or repeated:  # Departure: replies that are overridden leave the trace, so as not to become demos.
+            drop_from_trace(reply)
+        verification = Verification(**clamped, judgement=reply.get("judgement"), revised_question=revised)
+        return Check(verification, needs_revision(verification, knob_values(self)), changed)
 
-    def _search_again(self, verification: Verification | None, details: dict[str, Any]) -> list[Passage]:
-        """Return the new references; none where the gate is shut, there is nothing to search, or nothing is found."""
-        if verification is None or not details["decisions"][-1] or self.retrieve is None:
-            return []
-        return self.retrieve(verification.revised_question, self.k)
+    def _search_again(self, check: Check) -> tuple[str, list[Passage]]:
+        """Return the revised question and its references; empty if the gate does not fire or there is no retriever."""
+        if check.verification is None or not check.revise or self.retrieve is None:
+            return "", []
+        query = check.verification.revised_question
+        return query, self.retrieve(query, self.k)
 
-    def _outcome(self, question: str, rounds: Sequence[Generation], details: dict[str, Any]) -> dspy.Prediction:
-        final = next((item for item in reversed(rounds) if item.response), rounds[0])
-        withdraw(item.reply for item in rounds if item is not final)
-        read = without_repeats(passage for item in rounds for passage in item.references)
-        return outcome(
-            short_answer(self.reading if self.short else None, question, final.response),
-            response=_counting(final, read),
-            hops=[item.hop() for item in rounds],
+    def _prediction(self, question: str, answers: Sequence[Generation], checks: Sequence[Check]) -> dspy.Prediction:
+        # Departure: an unparseable later answer leaves the earlier one; replaced answers leave the trace.
+        final = next((answer for answer in reversed(answers) if answer.response), answers[0])
+        drop_from_trace(*(answer.reply for answer in answers if answer is not final))
+        parsed = [(check.verification, check.revise) for check in checks if check.verification is not None]
+        read = deduplicate(passage for answer in answers for passage in answer.references)
+        # Departure: metrics need a short answer; the shared reader reads it out of the response. A response that
+        # declines is verified like any other, and is an abstention if it is the last.
+        short = short_answer(self.reading if self.short else None, question, final.response)
+        return make_prediction(
+            short,
+            response=_renumbered(final, read),
+            hops=[answer.hop() for answer in answers],
             passages=read,
             citations=cited_passages(final.response, final.references),
-            details=details,
+            details={
+                "verifications": [verification._asdict() for verification, _ in parsed],
+                "decisions": [revise for _, revise in parsed],
+                "revised": len(answers) - 1,
+                "verification_failures": len(checks) - len(parsed),
+                "clamped_scores": sum(check.clamped for check in checks),
+            },
         )
 
 
-def _counting(final: Generation, read: Sequence[Passage]) -> str:
-    """Return the response with marks that count the passages read; a mark that points nowhere goes on doing so."""
+def _renumbered(final: Generation, read: Sequence[Passage]) -> str:
+    """Return the response with marks that count all passages read; a mark out of range stays out of range."""
     place = {passage.id: number for number, passage in enumerate(read, start=1)}
 
     def number_of(number: int) -> int:
@@ -267,16 +285,6 @@ def _counting(final: Generation, read: Sequence[Passage]) -> str:
     return renumber_citations(final.response, number_of)
 
 
-def _asks_nothing(question: str) -> bool:
-    """Return whether a revised question is empty, or one of the ways in which LMs spell "empty"."""
+def _is_empty(question: str) -> bool:
+    """Return whether a revised question is empty, or one of the ways in which LMs write an empty field."""
     return normalize_answer(question) in _NO_QUESTION
-
-
-def _cleaned(step: dspy.Prediction, asked: Collection[str]) -> tuple[Verification, int, bool]:
-    """Return a reply as a verification, how many scores had to be clamped, and whether it repeats a question."""
-    written = {name: float(step[name]) for name in SCORES if name in step}
-    scores = {name: min(1.0, max(0.0, score)) for name, score in written.items()}
-    repeated = normalize_answer(step.revised_question) in {normalize_answer(question) for question in asked}
-    revised = "" if repeated or _asks_nothing(step.revised_question) else step.revised_question
-    clamped = sum(scores[name] != written[name] for name in scores)
-    return Verification(**scores, judgement=step.get("judgement"), revised_question=revised), clamped, repeated

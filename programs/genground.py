@@ -3,21 +3,10 @@
 Shi et al., "Generate-then-Ground in Retrieval-Augmented Generation for Multi-hop Question Answering", ACL 2024,
 sections 3.1 to 3.3 (the loop), 3.3 (batches), 5.1 (StrategyQA), 6.2 (ablations). https://arxiv.org/abs/2406.14891
 
-Departure: the paper leaves open what happens when the hops run out; one more call then concludes from the settled hops.
-Departure: a claim to be finished before any hop was settled is not believed: the step is grounded as a hop first.
-Departure: a sub-question that repeats an earlier one ends the loop, for nothing new can come of it.
-Departure: a sub-question of fewer than three words asks nothing; the question itself is grounded in its place.
-Departure: an unreadable first deduction grounds the question itself, without a draft; a later one ends the loop.
-Departure: an unreadable grounding counts as "nothing citable".
-Departure: evidence counts as cited only when it can be found in a passage's text: two words or more, verbatim or, from
-four words on, with 60 % of them; a bare title is no evidence.
-Departure: replies that these rules override are taken out of the trace, so that no optimizer makes demos of them.
-Departure: without deduction the paper leaves the query open; we search with question and answer together.
-Departure: on true/false questions (StrategyQA) the paper finishes with True or False in the deduction's own reply; with
-`true_false` one typed call decides from the settled hops, whether the deduction called itself finished or not. Where
-that call cannot be read, a yes or no in the deduction's final or the last hop's answer stands, and otherwise none.
-Departure: the public code grounds without the early stop of section 3.3, and so does the preset "code"; there each
-batch may send one cited passage back to the queue, where the code sends all.
+1. Deduce: from the settled hops, either finish with the answer, or ask the next sub-question and answer it from memory.
+2. Ground: retrieve k passages for the sub-question and read them in batches; the first batch with citable evidence
+   corrects the answer, otherwise it is kept. The hop is settled; go to 1.
+3. After `max_hops` hops, conclude from the settled hops.
 """
 
 import math
@@ -28,9 +17,9 @@ import dspy
 
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import quoted_passage
-from programs.parts.predict import attempt, retract
-from programs.parts.prediction import outcome, retrieve_or_given
-from programs.parts.yesno import spelling
+from programs.parts.predict import drop_from_trace, try_predict
+from programs.parts.prediction import make_prediction, retrieve_passages
+from programs.parts.probability import parse_yes_no
 from signatures.common.errors import UserError
 from signatures.genground import CiteEvidence, ConcludeAnswer, ConcludeTruth, DeduceAnswer, GroundAnswer
 from signatures.reading import AnswerFromMemory, ReadAnswer
@@ -41,11 +30,11 @@ KEPT, CONFIRMED, CORRECTED, READ = "kept", "confirmed", "corrected", "read"
 
 
 class Claim(NamedTuple):
-    """What a deduction says, before it is checked; the fields are those of the grounding prompt.
+    """A sub-question and its unchecked answer; the fields are those of the grounding prompt.
 
     Args:
-        question: The whole question.
-        sub_question: What is asked now.
+        question: The original question.
+        sub_question: The sub-question of this hop.
         draft: Its answer from memory.
     """
 
@@ -56,7 +45,7 @@ class Claim(NamedTuple):
     def settled(
         self, answer: str, verdict: str, *, evidence: str | None = None, passages: Sequence[Passage] = ()
     ) -> Hop:
-        """Return the hop that the claim became."""
+        """Return the claim as a settled hop."""
         return Hop(
             question=self.sub_question,
             answer=answer,
@@ -70,23 +59,24 @@ class Claim(NamedTuple):
 class GenGround(dspy.Module):
     """Alternate answer deduction and knowledge grounding, one hop at a time.
 
-    The verdict of a hop: "kept" (nothing citable, memory stands), "confirmed" (evidence agrees with the draft),
-    "corrected" (evidence changed it), "read" (without grounding).
+    The verdict of a hop: "kept" (nothing citable, the answer from memory is kept), "confirmed" (evidence agrees with
+    the draft), "corrected" (evidence changed it), "read" (without grounding).
 
     Args:
         retrieve: Ranks passages for a sub-question.
         k: Passages retrieved per hop (paper: 10).
         batch_size: Passages shown per grounding call (paper: 3).
         max_hops: Hops before the conclusion is forced (the public code: 7).
-        deduce: False answers the whole question from memory and grounds that (section 6.2, w/o deduction).
-        ground: False reads each sub-question's answer straight from its passages (w/o grounding).
+        deduce: False answers the original question from memory and grounds that (section 6.2, w/o deduction).
+        ground: False reads each sub-question's answer directly from its passages (w/o grounding).
         batch: False shows all k passages in one prompt (w/o batch).
         early_stop: False reads every batch and carries cited passages along before revising once (the public code).
-        true_false: True always ends by deciding between yes and no, from the one hop where there is no deduction.
+        true_false: True always ends with a decision between yes and no, from the one hop if there is no deduction.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
+        # Departure: the public code grounds without the early stop of section 3.3.
         "code": {"k": 9, "batch_size": 3, "max_hops": 7, "early_stop": False},
     }
 
@@ -104,9 +94,7 @@ class GenGround(dspy.Module):
         true_false: bool = False,
     ):
         super().__init__()
-        switches = {"deduce": deduce, "ground": ground, "batch": batch, "early_stop": early_stop}
-        numbers = {"k": k, "batch_size": batch_size, "max_hops": max_hops}
-        set_knobs(self, {**numbers, **switches, "true_false": true_false})
+        set_knobs(self, locals())
         if not early_stop and batch_size < 2:
             raise UserError("early_stop=False needs batch_size >= 2: with 1 the queue of cited passages never shrinks.")
         self.retrieve = retrieve
@@ -124,31 +112,31 @@ class GenGround(dspy.Module):
             self.citing = dspy.Predict(CiteEvidence)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the answer with its hops; given `passages` serve the first hop, and every hop without a retriever."""
+        """Return the answer with its hops; fixed `passages` replace the first retrieval, all without a retriever."""
         if not self.deduce:
             return self._whole_question(question, passages)
         hops: list[Hop] = []
         read: list[Passage] = []
         while len(hops) < self.max_hops:
-            step = attempt(self.deduction, question=question, hops=hops)
-            if step is None and hops:
+            step = try_predict(self.deduction, question=question, hops=hops)
+            if step is None and hops:  # Departure: an unparseable deduction after the first hop ends the loop.
                 break
             if step is not None and step.finished and hops and (step.answer or self.true_false):
                 answer = self._truth(question, hops, step.answer) if self.true_false else step.answer
-                return self._outcome(answer, hops, read)
+                return self._prediction(answer, hops, read)
             claim = self._claim(question, step)
+            # Departure: a sub-question that repeats an earlier one ends the loop, since it would find nothing new.
             if normalize_answer(claim.sub_question) in {normalize_answer(hop.question) for hop in hops}:
                 break
-            given = passages if not hops or self.retrieve is None else None
-            hop, seen = self._settle(claim, given)
+            hop, passages_read = self._settle(claim, passages if not hops or self.retrieve is None else None)
             hops.append(hop)
-            read += seen
-        return self._outcome(self._conclude(question, hops), hops, read)
+            read += passages_read
+        return self._prediction(self._conclude(question, hops), hops, read)
 
     def max_calls(self) -> int:
-        """Return the most LM calls one question can take: all hops deduced, no batch citable, then the conclusion.
+        """Return the most LM calls of one question: all hops deduced, no batch citable, then the conclusion.
 
-        The bound counts k passages a hop; more given passages than k take a call for each further batch.
+        The bound counts k passages a hop; fixed contexts beyond k take one call for each further batch.
         """
         if not self.deduce:
             return 1 + self._calls_per_hop() + self.true_false
@@ -166,78 +154,96 @@ class GenGround(dspy.Module):
         return self.batch_size if self.batch else max(self.k, 2)
 
     def _claim(self, question: str, step: dspy.Prediction | None) -> Claim:
-        """Return what the deduction claims; where it asks nothing usable, the question itself stands in."""
-        if step is None:
+        """Return the claim of a deduction."""
+        if step is None:  # Departure: after an unparseable first deduction the question itself is grounded, undrafted.
             return Claim(question, question, "")
+        # Departure: a sub-question of fewer than three words is none; the question itself is grounded instead.
         usable = len(step.sub_question.split()) >= 3
+        # Departure: "finished" before any hop was settled is ignored, and the step grounded as a hop.
         if not usable or step.finished:
-            retract(self.deduction)
+            drop_from_trace(step)  # Departure: replies that are overridden leave the trace, so as not to become demos.
         return Claim(question, step.sub_question if usable else question, step.answer)
 
-    def _whole_question(self, question: str, given: list[Passage] | None) -> dspy.Prediction:
-        """Answer the whole question from memory and check that against passages found with question and answer."""
-        step = attempt(self.memory, question=question)
-        hop, read = self._settle(Claim(question, question, step.answer if step else ""), given)
+    def _whole_question(self, question: str, fixed: list[Passage] | None) -> dspy.Prediction:
+        """Answer the original question from memory and ground that answer."""
+        step = try_predict(self.memory, question=question)
+        hop, read = self._settle(Claim(question, question, step.answer if step else ""), fixed)
         answer = self._truth(question, [hop], hop.answer) if self.true_false else hop.answer
-        return self._outcome(answer, [hop], read)
+        return self._prediction(answer, [hop], read)
 
-    def _settle(self, claim: Claim, given: list[Passage] | None) -> tuple[Hop, list[Passage]]:
-        """Turn a claim into a settled hop, and return the passages read for it."""
+    def _settle(self, claim: Claim, fixed: list[Passage] | None) -> tuple[Hop, list[Passage]]:
+        """Return the claim as a settled hop, and the passages read for it."""
+        # Departure: without deduction the paper does not specify the query; here it is question and answer together.
         query = claim.sub_question if self.deduce else f"{claim.sub_question} {claim.draft}".strip()
-        found = retrieve_or_given(self, query, self.k, given)
+        passages = retrieve_passages(self, query, self.k, fixed=fixed)
         if not self.ground:
-            return self._read(claim, found)
-        return self._stop_at_evidence(claim, found) if self.early_stop else self._queue(claim, found)
+            return self._read(claim, passages)
+        return self._stop_at_evidence(claim, passages) if self.early_stop else self._queue(claim, passages)
 
-    def _read(self, claim: Claim, found: list[Passage]) -> tuple[Hop, list[Passage]]:
-        step = attempt(self.reading, question=claim.sub_question, passages=found)
+    def _read(self, claim: Claim, passages: list[Passage]) -> tuple[Hop, list[Passage]]:
+        step = try_predict(self.reading, question=claim.sub_question, passages=passages)
         answer = step.answer if step and step.answer else claim.draft
-        return claim.settled(answer, READ, passages=found), found
+        return claim.settled(answer, READ, passages=passages), passages
 
-    def _stop_at_evidence(self, claim: Claim, found: list[Passage]) -> tuple[Hop, list[Passage]]:
+    def _stop_at_evidence(self, claim: Claim, passages: list[Passage]) -> tuple[Hop, list[Passage]]:
         """Read batch by batch and stop at the first citable evidence (section 3.3)."""
         size = self._batch_size()
-        for start in range(0, len(found), size):
-            batch = found[start : start + size]
+        for start in range(0, len(passages), size):
+            batch = passages[start : start + size]
             hop = self._check(claim, batch)
             if hop is not None:
-                return hop, found[: start + len(batch)]
-        return claim.settled(claim.draft, KEPT), found
+                return hop, passages[: start + len(batch)]
+        return claim.settled(claim.draft, KEPT), passages
 
-    def _queue(self, claim: Claim, found: list[Passage]) -> tuple[Hop, list[Passage]]:
-        """Read every batch, let cited passages queue again, and revise once with those left (the public code)."""
-        size, queue = self._batch_size(), list(found)
+    def _queue(self, claim: Claim, passages: list[Passage]) -> tuple[Hop, list[Passage]]:
+        """Read every batch, append cited passages to the queue, and revise once with those left (the public code).
+
+        Departure: each batch may return one cited passage to the queue; in the public code, all.
+        """
+        size, queue = self._batch_size(), list(passages)
         while len(queue) > size:
             batch, queue = queue[:size], queue[size:]
-            step = attempt(self.citing, passages=batch, **claim._asdict())
+            step = try_predict(self.citing, passages=batch, **claim._asdict())
             cited = quoted_passage(step.evidence, batch) if step else None
             queue += [cited] if cited else []
         hop = self._check(claim, queue) if queue else None
-        return hop or claim.settled(claim.draft, KEPT), found
+        return hop or claim.settled(claim.draft, KEPT), passages
 
     def _check(self, claim: Claim, batch: list[Passage]) -> Hop | None:
-        """Ground the draft in one batch; None when nothing in it is citable."""
-        step = attempt(self.grounding, passages=batch, **claim._asdict())
+        """Ground the draft in one batch; None if nothing in it is citable.
+
+        Departure: an unparseable reply cites nothing. Evidence counts as cited only if a passage's text contains it:
+        two words or more, verbatim or, from four words on, at least 60 % of them; a bare title is no evidence.
+        """
+        step = try_predict(self.grounding, passages=batch, **claim._asdict())
         cited = quoted_passage(step.evidence, batch) if step else None
         if step is None or cited is None or not step.answer:
             if step is not None and step.evidence.strip():
-                retract(self.grounding)  # evidence that stands nowhere is no example to follow
+                drop_from_trace(step)  # evidence that is not in the passages must not become a demo
             return None
         verdict = CONFIRMED if normalize_answer(step.answer) == normalize_answer(claim.draft) else CORRECTED
         return claim.settled(step.answer, verdict, evidence=step.evidence, passages=[cited])
 
     def _conclude(self, question: str, hops: list[Hop]) -> str:
-        """Force a conclusion; where even that cannot be read, the last hop's answer stands."""
+        """Return the conclusion from the settled hops; the last hop's answer if it is unparseable.
+
+        Departure: the paper does not specify what happens when the hops run out.
+        """
         if self.true_false:
             return self._truth(question, hops, hops[-1].answer)
-        step = attempt(self.conclusion, question=question, hops=hops)
+        step = try_predict(self.conclusion, question=question, hops=hops)
         return step.answer if step and step.answer else hops[-1].answer
 
-    def _truth(self, question: str, hops: list[Hop], otherwise: str) -> str:
-        """Return yes or no as the hops decide; where that cannot be read, as `otherwise` begins, or nothing."""
-        step = attempt(self.truth, question=question, hops=hops)
-        decided = step.answer if step else next(map(spelling, otherwise.split()), None)
+    def _truth(self, question: str, hops: list[Hop], fallback: str) -> str:
+        """Return yes or no, decided from the hops; if unparseable, the yes or no that `fallback` begins with, or "".
+
+        Departure: on true/false questions (StrategyQA) the paper's deduction itself finishes with True or False; this
+        is a separate typed call, made whether the deduction called itself finished or not.
+        """
+        step = try_predict(self.truth, question=question, hops=hops)
+        decided = step.answer if step else next(map(parse_yes_no, fallback.split()), None)
         return {True: "yes", False: "no", None: ""}[decided]
 
-    def _outcome(self, answer: str, hops: list[Hop], read: list[Passage]) -> dspy.Prediction:
-        return outcome(answer, hops=hops, passages=read, citations=[id for hop in hops for id in hop.passage_ids])
+    def _prediction(self, answer: str, hops: list[Hop], read: list[Passage]) -> dspy.Prediction:
+        citations = [id for hop in hops for id in hop.passage_ids]
+        return make_prediction(answer, hops=hops, passages=read, citations=citations)

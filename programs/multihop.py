@@ -1,10 +1,8 @@
-"""DSPy's multi-hop program: write a query, retrieve, repeat; then read everything found.
+"""DSPy's multi-hop program: write a query, retrieve, repeat; then read all passages.
 
 Khattab et al., "Baleen: Robust Multi-Hop Reasoning at Scale via Condensed Retrieval", NeurIPS 2021, and its simplified
 form in Khattab et al., "DSPy: Compiling Declarative Language Model Calls into Self-Improving Pipelines", ICLR 2024,
 section 7 (HotPotQA). https://arxiv.org/abs/2310.03714
-
-Departure: an unreadable query falls back to the question itself, so that a hop is never lost.
 """
 
 from typing import Annotated, Any
@@ -12,18 +10,18 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.passages import passages_stating, without_repeats
-from programs.parts.predict import attempt
-from programs.parts.prediction import outcome, retrieve_or_given
+from programs.parts.passages import deduplicate, passages_stating
+from programs.parts.predict import try_predict
+from programs.parts.prediction import make_prediction, retrieve_passages
 from signatures.multihop import WriteQuery
 from signatures.reading import ReadAnswer
 from signatures.types import Hop, Passage, Retriever
 
 
 class MultiHop(dspy.Module):
-    """Write one query per hop with what was found so far, then read the answer from all passages.
+    """Write one query per hop from the passages so far, then read the answer from all passages.
 
-    A hop of the result holds the query as its question; its answer is empty, since nothing is answered on the way.
+    The question of a hop is its query; its answer is empty, since only the end of the program answers.
 
     Args:
         retrieve: Ranks passages for a query.
@@ -41,28 +39,29 @@ class MultiHop(dspy.Module):
         max_hops: Annotated[int, Range(1, 8)] = 2,
     ):
         super().__init__()
-        set_knobs(self, {"k": k, "max_hops": max_hops})
+        set_knobs(self, locals())
         self.retrieve = retrieve
         self.querying = dspy.ChainOfThought(WriteQuery)
         self.reading = dspy.ChainOfThought(ReadAnswer)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the answer; given `passages` replace the first retrieval, and all of them without a retriever."""
+        """Return the answer; fixed `passages` replace the first retrieval, all without a retriever."""
         found: list[Passage] = []
         hops: list[Hop] = []
         if passages is not None:
             found = list(passages)
             hops.append(Hop(question=question, answer="", passage_ids=[passage.id for passage in found]))
         while len(hops) < self.max_hops and (passages is None or self.retrieve is not None):
-            step = attempt(self.querying, question=question, passages=found)
+            step = try_predict(self.querying, question=question, passages=found)
+            # Departure: an unparseable query falls back to the question, so that no hop is lost.
             query = step.query if step and step.query else question
-            fresh = retrieve_or_given(self, query, self.k, None)
+            fresh = retrieve_passages(self, query, self.k)
             hops.append(Hop(question=query, answer="", passage_ids=[passage.id for passage in fresh]))
-            found = without_repeats([*found, *fresh])
-        final = attempt(self.reading, question=question, passages=found)
+            found = deduplicate([*found, *fresh])
+        final = try_predict(self.reading, question=question, passages=found)
         answer = final.answer if final else ""
-        return outcome(answer, hops=hops, passages=found, citations=passages_stating(answer, found))
+        return make_prediction(answer, hops=hops, passages=found, citations=passages_stating(answer, found))
 
     def max_calls(self) -> int:
-        """Return the most LM calls one question can take: one query per hop and the reading."""
+        """Return the most LM calls of one question: one query per hop and the reading."""
         return self.max_hops + 1

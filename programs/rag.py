@@ -2,8 +2,6 @@
 
 Lewis et al., "Retrieval-Augmented Generation for Knowledge-Intensive NLP Tasks", NeurIPS 2020, section 2.
 https://arxiv.org/abs/2005.11401
-
-Departure: the LM reads all passages in one prompt instead of marginalising over them, as all later work does.
 """
 
 from typing import Annotated, Any
@@ -12,8 +10,8 @@ import dspy
 
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import passages_stating
-from programs.parts.predict import attempt
-from programs.parts.prediction import outcome, retrieve_or_given
+from programs.parts.predict import try_predict
+from programs.parts.prediction import make_prediction, retrieve_passages
 from signatures.reading import ReadAnswer
 from signatures.types import Passage, Retriever
 
@@ -21,10 +19,10 @@ from signatures.types import Passage, Retriever
 class RAG(dspy.Module):
     """Retrieve k passages for the question and read the answer from them.
 
-    Cited are the passages that state the answer; an unreadable reply is an abstention.
+    The citations are the passages that state the answer; an unparseable reply is an abstention.
 
     Args:
-        retrieve: Ranks passages for the question; None when passages are given with every question.
+        retrieve: Ranks passages for the question; None if every question has fixed contexts.
         k: Passages read (standard in the field: 5).
     """
 
@@ -32,17 +30,18 @@ class RAG(dspy.Module):
 
     def __init__(self, retrieve: Retriever | None = None, *, k: Annotated[int, Range(1, 20)] = 5):
         super().__init__()
-        set_knobs(self, {"k": k})
+        set_knobs(self, locals())
         self.retrieve = retrieve
         self.reading = dspy.Predict(ReadAnswer)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the answer read from the retrieved (or given) passages."""
-        found = retrieve_or_given(self, question, self.k, passages)
-        step = attempt(self.reading, question=question, passages=found)
+        """Return the answer read from the retrieved passages, or from fixed `passages`."""
+        found = retrieve_passages(self, question, self.k, fixed=passages)
+        # Departure: as in all later work, the LM reads all passages in one prompt instead of marginalising over them.
+        step = try_predict(self.reading, question=question, passages=found)
         answer = step.answer if step else ""
-        return outcome(answer, passages=found, citations=passages_stating(answer, found))
+        return make_prediction(answer, passages=found, citations=passages_stating(answer, found))
 
     def max_calls(self) -> int:
-        """Return the most LM calls one question can take."""
+        """Return the most LM calls of one question."""
         return 1

@@ -1,76 +1,94 @@
-"""RetroRAG: keep weighing all evidence against the question, so that a wrong turn can still be undone.
+"""RetroRAG: collate, infer and re-rank evidence in rounds until two answers drawn from it agree.
 
-Xiao et al., "Retrieval-Augmented Generation by Evidence Retroactivity in LLMs", AAAI 2025: "Answerer" (equation 1),
-"Evidence Collation" (2), "Evidence Discovery" (3 to 5), "Settings", Table 2 (ablations), Figure 4 (thresholds).
-https://arxiv.org/abs/2501.05475
+Xiao et al., "Retrieval-Augmented Generation by Evidence Retroactivity in LLMs", AAAI 2025, sections Answerer
+(equation 1), Evidence Collation (2), Evidence Discovery (3 to 5) and Settings. https://arxiv.org/abs/2501.05475
 
-A round: collect passages and keep the best; answer twice; where both answers agree, stop; else draw inferences from the
-passages, keep those that pass two gates and rank best, and search for what is missing. The evidence of an answer is
-the round's passages and the inferences of the rounds before.
+For a question q with key entities k, each round
 
-Departure: the prompts stand in figures that the paper's text lacks; ours are written from what it says they do.
-Departure: the reasoned answer runs at the LM's own temperature (paper: 0.01); the second one at 1.0, as there.
-Departure: the paper bounds inferences by nothing; a round tests the first K that are new and no longer than a passage.
-Departure: the gates and the score of a new inference are asked side by side, so one that fails a gate is scored, too.
-Departure: the paper does not describe its declarative assessor; ours asks whether the reply commits itself to an
-answer. "unknown", the word our prompt asks for, and an empty answer are refused unasked.
-Departure: the last round neither infers nor searches, for nothing would read it.
-Departure: when the rounds run out the last answer stands, as in the paper; where that is empty or "unknown", the latest
-answer before it that was not refused. Without any the program abstains.
-Departure: a score that cannot be read passes no gate and ranks last; an agreement or assessment that cannot be read
-does not stop the loop; an unreadable query, or one that repeats the question, searches with the question alone.
-Departure: of the ablations the paper gives names and a sentence; what each leaves out stands under Args.
-Departure: answers that were not accepted, inferences of which none was kept, and queries that ask nothing new are taken
-out of the trace, so that no optimizer makes demos of them.
+1. collates: retrieves passages for the search query q_s and scores them, with those kept before, for q and q_s
+   (equation 2); the best N are the source evidence E_s;
+2. answers twice from E_s and the inferential evidence E_i so far: with reasoning, and directly at temperature 1;
+3. judges: the loop stops if P(yes) that both answers agree is above t (equation 1), or after the last round;
+4. infers what follows from E_s about k;
+5. gates: drops the inferences that are not relevant to q and q_s or not attributable to E_s (equation 3);
+6. ranks: scores the other inferences and those of E_i for q alone (equation 4); the best K are the new E_i;
+7. looks further: writes the next q_s from E_s, E_i, q and the reasoning of the answer (equation 5).
 """
 
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.evidence import Ask, Gate, failures, keep_best, new_claims
-from programs.parts.fanout import fanout
+from programs.parts.candidate_records import inference_candidates, passage_candidates, untested_candidates
+from programs.parts.fanout import fanout, in_parallel
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.passages import passages_stating, without_repeats
-from programs.parts.predict import attempt, withdraw
-from programs.parts.prediction import outcome, retrieve_or_given
-from programs.parts.probability import calls_per_belief
-from programs.parts.trial import ACCEPTED, NO_ANSWER, UNREAD, Case, Judged, Trial, chosen, is_answer, verdict
+from programs.parts.passages import deduplicate, passages_stating, titled_text
+from programs.parts.predict import drop_from_trace, try_predict
+from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
+from programs.parts.probability import calls_per_probability
+from programs.parts.ranking import new_claims, passes, top
+from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
 from signatures import retro_rag as prompts
 from signatures.text import normalize_answer
-from signatures.types import Candidate, Passage, Retriever
+from signatures.types import Candidate, Hop, Passage, Retriever
+
+ACCEPTED, DISAGREED, NO_ANSWER, UNPARSEABLE, FINAL = "accepted", "disagreed", "no answer", "unparseable", "final"
+
+
+class State(NamedTuple):
+    """What a round starts from; only `forward` replaces it."""
+
+    question: str  # q
+    scores: YesNoScores  # of all yes/no questions asked so far
+    query: str = ""  # q_s; empty while it is q itself
+    entities: list[str] | None = None  # k; None until named
+    source: list[Passage] = []  # E_s, best first
+    inferences: list[str] = []  # E_i, best first
+    read: list[Passage] = []  # E_s of all rounds
+
+
+class Answer(NamedTuple):
+    """The answers of a round and, once judged, the verdict on them."""
+
+    replies: list[dspy.Prediction | None]  # with reasoning, then direct; None if unparseable
+    text: str  # a; empty if unparseable
+    reasoning: str  # r
+    direct: str | None  # the monitoring answer a_sc; None if there is none
+    answered: float | None = None  # P(yes) that a is an answer; None if not judged or unparseable
+    agreement: float | None = None  # s_sc; None if not judged or unparseable
+    verdict: str | None = None
 
 
 class RetroRAG(dspy.Module):
-    """Collect, weigh and discover evidence in rounds until two answers from it agree.
+    """Collate, infer and re-rank evidence in rounds until two answers drawn from it agree.
 
     A hop is a round: its question is the search query, its answer the reasoned one, its draft the direct one, its
-    passage ids those that the search added, its candidates all evidence weighed in the round. Its verdict: "accepted"
-    (both agree; the loop ends), "disagreed", "no answer", "unread" (a reply could not be read), "final" (not accepted,
-    but the rounds are over), None (answers are not checked). `details` hold `inferential_evidence` (whether any
-    inference was ever kept; Figure 6 groups by it), `rounds`, P(yes) of `answered` and `agreement` (one per round, or
-    None) and `probability_mode`.
+    passage ids those that the search added, its candidates all evidence scored. Its verdict: "accepted" (both answers
+    agree), "disagreed", "no answer", "unparseable" (a reply was), "final" (last, but not accepted), None (answers are
+    not evaluated). `details`: `inferential_evidence` (whether any inference was ever kept; Figure 6 groups by it),
+    `rounds`, `answered` and `agreement` (P(yes) per round, or None), `probability_mode`.
 
     Args:
         retrieve: Ranks passages for a query.
-        threshold: Agreement above which an answer is accepted (paper: t = 0.7; 0.5 suits HotpotQA).
+        threshold: Agreement above which an answer is accepted (paper: t = 0.7; 0.5 suits HotpotQA, Figure 4).
         source_size: Passages kept as evidence (paper: N = 5).
         inferential_size: Inferences kept as evidence, and new ones tested per round (paper: K = 5).
         k: Passages retrieved per round (paper: 5).
-        max_rounds: Rounds before the last answer stands (paper: 5).
+        max_rounds: Rounds at most (paper: 5).
         relevance_gate: P(yes) above which an inference counts as relevant to the question (paper: 0.5).
-        attribution_gate: P(yes) above which it counts as found in the passages (paper: 0.5).
-        evaluate_answer: False asks for no second answer and no judgement, and runs all rounds (w/o AE).
+        attribution_gate: P(yes) above which it counts as stated in the passages (paper: 0.5).
+        evaluate_answer: False generates and judges no second answer, and runs all rounds (w/o AE).
         ellery: False answers in one round without any evidence (w/o ELLERY).
-        source: False shows the passages neither to the answers nor to the search; inferences still come from them
-            (w/o SE).
-        inferential: False draws no inferences (w/o IE).
+        source: False shows the passages neither to the answers nor to the search, only to the inferences (w/o SE).
+        inferential: False makes no inferences (w/o IE).
         update: False scores no evidence and keeps all of it (w/o UoE).
-        evaluate_evidence: False lets every inference through the gates unasked (w/o EoE).
+        evaluate_evidence: False applies no gates to inferences (w/o EoE).
     """
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "hotpotqa": {"threshold": 0.5}}
 
+    # Departure: of its ablations (Table 2; the bools) the paper gives names and a sentence; Args says what each omits.
     def __init__(
         self,
         retrieve: Retriever | None = None,
@@ -90,12 +108,9 @@ class RetroRAG(dspy.Module):
         evaluate_evidence: bool = True,
     ):
         super().__init__()
-        sizes = {"source_size": source_size, "inferential_size": inferential_size, "k": k, "max_rounds": max_rounds}
-        gates = {"threshold": threshold, "relevance_gate": relevance_gate, "attribution_gate": attribution_gate}
-        evidence = {"source": source, "inferential": inferential, "update": update}
-        parts = {"evaluate_answer": evaluate_answer, "ellery": ellery, "evaluate_evidence": evaluate_evidence}
-        set_knobs(self, {**sizes, **gates, **evidence, **parts})
+        set_knobs(self, locals())
         self.retrieve = retrieve
+        # Departure: the paper's prompts are figures missing from its text; ours follow its description of each.
         self.naming = dspy.Predict(prompts.NameEntities)
         self.weighing = dspy.Predict(prompts.WeighEvidence)
         self.answering = dspy.ChainOfThought(prompts.AnswerFromEvidence)
@@ -108,172 +123,178 @@ class RetroRAG(dspy.Module):
         self.searching = dspy.Predict(prompts.SearchFurther)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the answer with its rounds; given `passages` serve the first, and every one without a retriever."""
-        case = Case(question)
+        """Return the answer and its rounds; fixed `passages` replace the first retrieval, all without a retriever."""
+        state = State(question, YesNoScores())
+        answers: list[Answer] = []
+        hops: list[Hop] = []
         for number in range(1, self._rounds() + 1):
-            last, search = number == self._rounds(), case.query or question
-            added, weighed = self._collate(case, search, passages if number == 1 or self.retrieve is None else None)
-            trial = self._try(case, number)
-            trial = trial.concluded() if last else trial
-            ends = last or trial.verdict == ACCEPTED
-            weighed += [] if ends else self._discover(case)
-            case.trials.append(trial)
-            case.hops.append(trial.hop(search, added, weighed))
-            if ends:
+            search, last = state.query or question, number == self._rounds()
+            fixed = passages if number == 1 or self.retrieve is None else None
+            state, added, records = self._collate(state, fixed)  # step 1: equation 2
+            answer = self._judge(state, self._answer(state, number))  # steps 2 and 3: equation 1
+            stop = last or answer.verdict == ACCEPTED
+            if not stop:  # Departure: the last round neither infers nor searches, because nothing would use the result.
+                state, inferred = self._discover(state)  # steps 4 to 6: equations 3 and 4
+                state = state._replace(query=self._next_query(state, answer))  # step 7: equation 5
+                records += inferred
+            answers.append(answer)
+            hops.append(_hop(search, added, answer, records, last=last))
+            if stop:
                 break
-            self._look_further(case, trial)
-        return self._outcome(case)
+        return self._prediction(state, answers, hops)
 
     def max_calls(self) -> int:
-        """Return the most LM calls one question can take: every search and every inference new, no answer accepted.
-
-        The bound counts k passages a round; more given passages than k take a call (P(yes) by samples: five) each, and
-        without a retriever they do so in every round.
-        """
-        rounds, each = self._rounds(), calls_per_belief()
-        calls = rounds * (1 + (1 + 2 * each) * self.evaluate_answer)
-        if not self.ellery:
-            return calls
-        held = 0
-        for _ in range(rounds if self.update else 0):
-            calls += each * (held + self.k)
-            held = min(self.source_size, held + self.k)
+        """Return the most LM calls of one question with k passages a round: no answer accepted, all evidence new."""
+        # Fixed contexts beyond k add one P(yes) each, in every round without a retriever.
+        rounds, score = self._rounds(), calls_per_probability()
+        calls = rounds * (1 + self.evaluate_answer * (1 + 2 * score)) + rounds - 1
+        if self.ellery and self.update:
+            calls += score * sum(min(self.source_size, number * self.k) + self.k for number in range(rounds))
         if self.inferential and rounds > 1:
-            per_claim = each * (self.update + 2 * self.evaluate_evidence)
-            calls += 1 + (rounds - 1) * (1 + self.inferential_size * per_claim)
-        return calls + rounds - 1
+            calls += 1 + (rounds - 1) * (1 + self.inferential_size * score * (self.update + 2 * self.evaluate_evidence))
+        return calls
 
     def _rounds(self) -> int:
         return self.max_rounds if self.ellery else 1
 
-    def _collate(self, case: Case, search: str, given: list[Passage] | None) -> tuple[list[str], list[Candidate]]:
-        """Merge what the search finds with the passages held, and keep the best for question and query (equation 2).
+    # The evaluators S of equations 1 to 4: yes/no questions whose P(yes) is the score.
 
-        The first time the key entities are asked for on the side.
-        """
+    def _self_consistency(self, question: str, answer: str, direct: str) -> YesNoQuestion:
+        """Equation 1, s_sc: do the answer a and the monitoring answer a_sc agree?"""
+        return YesNoQuestion(self.agreement, question=question, answer=answer, other_answer=direct)
+
+    def _source_score(self, passage: Passage, state: State) -> YesNoQuestion:
+        """Equation 2, s_Es: does a passage contribute to answering q_m = [q, q_s]?"""
+        return YesNoQuestion(self.weighing, evidence=titled_text(passage), question=state.question, query=state.query)
+
+    def _gates(self, claim: str, state: State) -> dict[tuple[str, str], YesNoQuestion]:
+        """Equation 3, s_qr and s_ra: is an inference relevant to q_m, given E_i, and is it stated in E_s?"""
+        context = {"inferences": state.inferences, "claim": claim, "question": state.question, "query": state.query}
+        relevance = YesNoQuestion(self.relevance, **context)
+        attribution = YesNoQuestion(self.attribution, passages=state.source, claim=claim)
+        return {(claim, "relevance"): relevance, (claim, "attribution"): attribution}
+
+    def _inference_score(self, claim: str, state: State) -> YesNoQuestion:
+        """Equation 4, s_Ei: does an inference contribute to answering q alone?"""
+        return YesNoQuestion(self.weighing, evidence=claim, question=state.question, query="")
+
+    def _collate(self, state: State, fixed: list[Passage] | None) -> tuple[State, list[str], list[Candidate]]:
+        """Step 1: return the state with the new E_s, the ids that the search added to E_s, and records of all."""
         if not self.ellery:
-            return [], []
-        found = retrieve_or_given(self, search, self.k, given)
-        held = {passage.id for passage in case.source}
-        added = [passage.id for passage in without_repeats(found) if passage.id not in held]
-        pool = without_repeats([*case.source, *found])
-        texts = [f"{passage.title}: {passage.text}" if passage.title else passage.text for passage in pool]
-        asks = [self._weigh(case, text, case.query) for text in texts]
-        named_now = not case.trials and self.inferential and self._rounds() > 1
-        naming = [lambda: attempt(self.naming, question=case.question)] if named_now else []
-        for named in case.beliefs.ask(asks if self.update else [], *naming):
-            case.entities = named.entities if named else []
-        kept, reasons, scores = self._select(case, asks, self.source_size)
-        case.source = [pool[place] for place in kept]
-        case.read += case.source
-        return added, [
-            Candidate(text=text, passage_id=passage.id, score=score, kept=place in kept, reason=reason)
-            for place, (text, passage, score, reason) in enumerate(zip(texts, pool, scores, reasons, strict=True))
-        ]
+            return state, [], []
+        retrieved = retrieve_passages(self, state.query or state.question, self.k, fixed=fixed)
+        pool = {passage.id: passage for passage in deduplicate([*state.source, *retrieved])}
+        questions = {id: self._source_score(pool[id], state) for id in pool} if self.update else {}
+        entities, scores = in_parallel(partial(self._key_entities, state), partial(state.scores.ask, questions))
+        kept = top(scores, self.source_size) if self.update else list(pool)  # equation 2
+        records = passage_candidates(list(pool.values()), scores, kept, self.source_size)
+        source, added = [pool[id] for id in kept], list(pool)[len(state.source) :]
+        return state._replace(entities=entities, source=source, read=state.read + source), added, records
 
-    def _weigh(self, case: Case, evidence: str, query: str) -> Ask:
-        return Ask(self.weighing, {"evidence": evidence, "question": case.question, "query": query})
+    def _key_entities(self, state: State) -> list[str]:
+        """Return k, named by the LM in the first round if inferences will be made."""
+        if state.entities is not None or not self.inferential or self._rounds() == 1:
+            return state.entities or []
+        reply = try_predict(self.naming, question=state.question)
+        return reply.entities if reply else []
 
-    def _select(self, case: Case, asks: list[Ask], size: int) -> tuple[list[int], list[str], list[float | None]]:
-        """Return which pieces of evidence to keep, best first, and for each why or why not, and its score."""
-        if not self.update:
-            return list(range(len(asks))), ["kept without a score"] * len(asks), [None] * len(asks)
-        scores = [case.beliefs[ask] for ask in asks]
-        return *keep_best(scores, size), scores
-
-    def _shown(self, case: Case) -> dict[str, Any]:
-        """Return the evidence as answers and search see it."""
-        return {"passages": case.source if self.source else [], "inferences": case.claims, "question": case.question}
-
-    def _try(self, case: Case, number: int) -> Trial:
-        """Answer with reasoning and, unless told otherwise, directly; then judge the two (equation 1)."""
-        shown = self._shown(case)
-        tasks = [lambda: attempt(self.answering, **shown)]
+    def _answer(self, state: State, number: int) -> Answer:
+        """Step 2: answer with reasoning and, to check that answer, directly at temperature 1."""
+        # Departure: the reasoned answer is generated at the LM's own temperature (paper: 0.01).
+        calls = [partial(try_predict, self.answering, **self._evidence(state))]
         if self.evaluate_answer:
-            apart = {"temperature": 1.0, "rollout_id": number}
-            tasks.append(lambda: attempt(self.monitoring, config=apart, **shown))
-        reasoned, *direct = fanout(tasks)
-        answer = reasoned.answer.strip() if reasoned else ""
-        draft = direct[0].answer.strip() if direct and direct[0] else None
-        judged = self._judge(case, answer, draft) if reasoned else (None, None, UNREAD)
-        reasoning = reasoned.reasoning if reasoned else ""
-        return Trial([reasoned, *direct], answer, reasoning, draft, *judged)
+            sampling = {"temperature": 1.0, "rollout_id": number}  # another sample in each round
+            calls.append(partial(try_predict, self.monitoring, config=sampling, **self._evidence(state)))
+        reasoned, *direct = replies = fanout(calls)
+        text, reasoning = (reasoned.answer.strip(), reasoned.reasoning) if reasoned else ("", "")
+        return Answer(replies, text, reasoning, direct[0].answer.strip() if direct and direct[0] else None)
 
-    def _judge(self, case: Case, answer: str, draft: str | None) -> Judged:
-        """Return P(yes) that the answer is one and that both answers agree, and the verdict."""
-        if not is_answer(answer):
-            return None, None, NO_ANSWER
+    def _evidence(self, state: State) -> dict[str, Any]:
+        passages = state.source if self.source else []
+        return {"passages": passages, "inferences": state.inferences, "question": state.question}
+
+    def _judge(self, state: State, answer: Answer) -> Answer:
+        """Step 3: return the answer with its verdict: accepted if it is an answer and s_sc > t (equation 1)."""
+        if not is_answer(answer.text):  # Departure: an empty answer and "unknown" are refused without a call.
+            return answer._replace(verdict=NO_ANSWER if answer.replies[0] else UNPARSEABLE)
         if not self.evaluate_answer:
-            return None, None, None
-        assessed = Ask(self.assessing, {"question": case.question, "reply": answer})
-        compared = Ask(self.agreement, {"question": case.question, "answer": answer, "other_answer": draft})
-        case.beliefs.ask([assessed, compared] if draft is not None else [assessed])
-        agreement = case.beliefs[compared] if draft is not None else None
-        return case.beliefs[assessed], agreement, verdict(case.beliefs[assessed], agreement, self.threshold)
+            return answer
+        # Departure: the paper does not describe its declarative assessor; ours asks if the reply commits to an answer.
+        questions = {"answered": YesNoQuestion(self.assessing, question=state.question, reply=answer.text)}
+        if answer.direct is not None:
+            questions["agreement"] = self._self_consistency(state.question, answer.text, answer.direct)
+        judged = state.scores.ask(questions)
+        answered, s_sc = judged["answered"], judged.get("agreement")
+        return answer._replace(answered=answered, agreement=s_sc, verdict=verdict(answered, s_sc, self.threshold))
 
-    def _discover(self, case: Case) -> list[Candidate]:
-        """Draw inferences, drop those that fail a gate, and keep the best of old and new for the question alone."""
-        if not self.inferential or not case.source:
-            return []
-        drawn = attempt(self.inferring, passages=case.source, entities=case.entities, question=case.question)
-        fresh = new_claims(drawn.inferences if drawn else [], known=case.claims)
-        tested, beyond = fresh[: self.inferential_size], fresh[self.inferential_size :]
-        gates = {claim: self._gates(case, claim) for claim in tested} if self.evaluate_evidence else {}
-        weights = {claim: self._weigh(case, claim, "") for claim in [*case.claims, *tested]}
-        gated = [gate.ask for group in gates.values() for gate in group]
-        case.beliefs.ask([*gated, *weights.values()] if self.update else gated)
+    def _discover(self, state: State) -> tuple[State, list[Candidate]]:
+        """Steps 4 to 6: return the state with the new E_i, and the records of all inferences."""
+        if not self.inferential or not state.source:
+            return state, []
+        reply = try_predict(self.inferring, passages=state.source, entities=state.entities, question=state.question)
+        # Departure: the paper does not bound its inferences; we test the first K new ones of at most 100 words.
+        new = new_claims(reply.inferences if reply else [], state.inferences, max_words=100)
+        tested, untested = new[: self.inferential_size], new[self.inferential_size :]
+        claims = [*state.inferences, *tested]
+        gated = tested if self.evaluate_evidence else []
+        gates = {key: gate for claim in gated for key, gate in self._gates(claim, state).items()}
+        questions = {claim: self._inference_score(claim, state) for claim in claims} if self.update else {}
+        # Departure: gates and scores are asked in parallel, so all are scored; unparseable scores fail and rank last.
+        gate_scores, scores = in_parallel(partial(state.scores.ask, gates), partial(state.scores.ask, questions))
+        thresholds = {"relevance": self.relevance_gate, "attribution": self.attribution_gate}
+        failed = {claim for (claim, gate), score in gate_scores.items() if not passes(score, thresholds[gate])}
+        passed = {claim: scores.get(claim) for claim in claims if claim not in failed}  # equation 3
+        kept = top(passed, self.inferential_size) if self.update else list(passed)  # equation 4
+        if not set(kept) & set(tested):
+            drop_from_trace(reply)  # Departure: a reply of which nothing is kept must not become a demo.
+        records = inference_candidates(claims, scores, kept, self.inferential_size, gate_scores, thresholds)
+        return state._replace(inferences=kept), records + untested_candidates(untested, self.inferential_size)
 
-        failed = {claim: failures(case.beliefs, group) for claim, group in gates.items()}
-        through = [claim for claim in weights if not failed.get(claim)]
-        kept, reasons, _ = self._select(case, [weights[claim] for claim in through], self.inferential_size)
-        case.claims = [through[place] for place in kept]
-        case.inferred = case.inferred or bool(kept)
-        if drawn and not set(case.claims) & set(tested):
-            withdraw([drawn])
-        why = failed | dict(zip(through, reasons, strict=True))
-        score_of = {claim: case.beliefs[ask] for claim, ask in weights.items()} if self.update else {}
-        too_many = f"beyond the first {self.inferential_size} of the round"
-        return [
-            Candidate(
-                text=claim,
-                score=score_of.get(claim),
-                kept=claim in case.claims,
-                reason=why.get(claim, too_many),
-                gates={gate.name: case.beliefs[gate.ask] for gate in gates.get(claim, ())},
-            )
-            for claim in [*weights, *beyond]
-        ]
+    def _next_query(self, state: State, answer: Answer) -> str:
+        """Step 7, equation 5: return q_s, what to search for next; empty if that is the question itself."""
+        reasoning = f"{answer.reasoning} Answer: {answer.text}".strip() if answer.text else answer.reasoning
+        reply = try_predict(self.searching, reasoning=reasoning, **self._evidence(state))
+        query = reply.query.strip() if reply else ""
+        if normalize_answer(query) in {"", normalize_answer(state.question)}:
+            drop_from_trace(reply)  # Departure: if the query is unparseable or repeats q, the next search is for q.
+            return ""
+        return query
 
-    def _gates(self, case: Case, claim: str) -> list[Gate]:
-        """Return the two tests of a new inference: does it bear on the question, and do the passages state it?"""
-        about = {"inferences": case.claims, "claim": claim, "question": case.question, "query": case.query}
-        sources = {"passages": case.source, "claim": claim}
-        return [
-            Gate("relevance", Ask(self.relevance, about), self.relevance_gate),
-            Gate("attribution", Ask(self.attribution, sources), self.attribution_gate),
-        ]
-
-    def _look_further(self, case: Case, trial: Trial) -> None:
-        """Write the next search query from all evidence and the attempt that did not convince (equation 5)."""
-        reasoning = f"{trial.reasoning} Answer: {trial.answer}".strip() if trial.answer else trial.reasoning
-        step = attempt(self.searching, reasoning=reasoning, **self._shown(case))
-        query = step.query.strip() if step else ""
-        case.query = "" if normalize_answer(query) in {"", normalize_answer(case.question)} else query
-        if not case.query:
-            withdraw([step])
-
-    def _outcome(self, case: Case) -> dspy.Prediction:
-        """Put out the answer that stands in the end, if any does."""
-        last = chosen(case.trials)
-        followed = set(map(id, last.followed)) if last else set()
-        withdraw(reply for trial in case.trials for reply in trial.replies if id(reply) not in followed)
-        answer = last.answer if last else ""
+    def _prediction(self, state: State, answers: list[Answer], hops: list[Hop]) -> dspy.Prediction:
+        final = final_answer(answers)
+        for answer in answers:  # Departure: replies that were not followed must not become demos.
+            followed = 0 if answer is not final else 2 if answer.verdict == ACCEPTED else 1
+            drop_from_trace(*answer.replies[followed:])
+        text = final.text if final else ""
+        kept = [candidate for hop in hops for candidate in hop.candidates if candidate.kept]
         details = {
-            "inferential_evidence": case.inferred,
-            "rounds": len(case.trials),
-            "answered": [trial.answered for trial in case.trials],
-            "agreement": [trial.agreement for trial in case.trials],
-            "probability_mode": case.beliefs.mode,
+            "inferential_evidence": any(candidate.passage_id is None for candidate in kept),
+            "rounds": len(hops),
+            "answered": [answer.answered for answer in answers],
+            "agreement": [answer.agreement for answer in answers],
+            "probability_mode": state.scores.mode,
         }
-        citations = passages_stating(answer, case.source)
-        return outcome(answer, hops=case.hops, passages=case.read, citations=citations, details=details)
+        citations = passages_stating(text, state.source)
+        return make_prediction(text, hops=hops, passages=state.read, citations=citations, details=details)
+
+
+def _hop(search: str, added: list[str], answer: Answer, records: list[Candidate], *, last: bool) -> Hop:
+    final = last and answer.verdict != ACCEPTED and is_answer(answer.text)
+    result = {"answer": answer.text, "draft": answer.direct, "verdict": FINAL if final else answer.verdict}
+    return Hop(question=search, passage_ids=added, candidates=records, **result)
+
+
+def verdict(answered: float | None, agreement: float | None, threshold: float) -> str:
+    """Return the verdict for P(yes) that a reply is an answer and that the other agrees; None is unparseable."""
+    if answered is not None and not passes(answered, 0.5):
+        return NO_ANSWER
+    if answered is None or agreement is None:
+        return UNPARSEABLE  # Departure: the loop goes on.
+    return ACCEPTED if passes(agreement, threshold) else DISAGREED
+
+
+def final_answer(answers: list[Answer]) -> Answer | None:
+    """Return the last answer; if that is empty or "unknown", the latest one that was not refused, or None."""
+    # Departure: the paper returns the last answer in any case.
+    usable = [answer for answer in answers[:-1] if answer.verdict not in {NO_ANSWER, UNPARSEABLE}] + answers[-1:]
+    return next((answer for answer in reversed(usable) if is_answer(answer.text)), None)

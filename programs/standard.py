@@ -1,4 +1,4 @@
-"""Closed-book answering: one call, no retrieval. The floor of every comparison.
+"""Closed-book answering: one call, no retrieval. The baseline of every comparison.
 
 Brown et al., "Language Models are Few-Shot Learners", NeurIPS 2020, section 3.2 (closed-book question answering).
 https://arxiv.org/abs/2005.14165
@@ -8,17 +8,17 @@ from typing import Any
 
 import dspy
 
-from programs.parts.predict import attempt
-from programs.parts.prediction import outcome
+from programs.parts.predict import try_predict
+from programs.parts.prediction import make_prediction
 from signatures.reading import AnswerFromMemory
 from signatures.types import Passage, Retriever
 
 
 class Standard(dspy.Module):
-    """Answer from memory in one call; an unreadable reply is an abstention.
+    """Answer from memory in one call; an unparseable reply is an abstention.
 
     Args:
-        retrieve: Accepted so that all programs are built alike; never called.
+        retrieve: Never called; accepted because all programs have the same constructor.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}}
@@ -29,10 +29,10 @@ class Standard(dspy.Module):
         self.answering = dspy.Predict(AnswerFromMemory)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the answer; given `passages` are ignored, for this program is closed-book."""
-        step = attempt(self.answering, question=question)
-        return outcome(step.answer if step else "")
+        """Return the answer; `passages` are ignored, because the program is closed-book."""
+        step = try_predict(self.answering, question=question)
+        return make_prediction(step.answer if step else "")
 
     def max_calls(self) -> int:
-        """Return the most LM calls one question can take."""
+        """Return the most LM calls of one question."""
         return 1

@@ -12,7 +12,7 @@ from typing import Any
 
 import dspy
 
-from programs.parts.predict import attempt
+from programs.parts.predict import try_predict
 from signatures.keyfacts import ExplainAnswer, ExtractKeyFacts
 from signatures.text import normalize_answer
 from signatures.types import Passage
@@ -119,11 +119,11 @@ class KeyFactsBuilder(dspy.Module):
 
     def forward(self, question: str, passages: Sequence[Passage], answer: str) -> KeyFacts:
         """Return checked key facts; no facts if a reply is unparseable, which the meter counts."""
-        explained = attempt(self.explaining, passages=list(passages), question=question, answer=answer)
+        explained = try_predict(self.explaining, passages=list(passages), question=question, answer=answer)
         steps = [step.strip() for step in explained.steps if step.strip()] if explained else []
         if not steps:
             return KeyFacts([], [])
-        extracted = attempt(self.extracting, question=question, answer=answer, steps=steps)
+        extracted = try_predict(self.extracting, question=question, answer=answer, steps=steps)
         candidates = [fact.strip() for fact in extracted.key_facts if fact.strip()] if extracted else []
         facts = check_facts(_repeats_last(candidates)[:MOST], passages, self.entails, threshold=self.threshold)
         return KeyFacts(steps, facts, max(0, len(candidates) - MOST))

@@ -146,10 +146,10 @@ def _by_reply(predict: "dspy.Predict", config: dict[str, Any], inputs: dict[str,
     from dspy.utils.exceptions import LMError
 
     from programs.parts.meter import record
-    from programs.parts.predict import attempt
+    from programs.parts.predict import try_predict
 
     try:
-        said = attempt(predict, config=config, **inputs)
+        said = try_predict(predict, config=config, **inputs)
     except LMError:
         record(parse_failures=1)
         return None

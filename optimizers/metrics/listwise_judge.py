@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import dspy
 
 from optimizers.metrics.dimensions import CRITERIA
-from programs.parts.predict import attempt
+from programs.parts.predict import try_predict
 from signatures.common.errors import UserError
 from signatures.dimensions import CompareAnswers, CompareCitations
 from signatures.types import Passage
@@ -107,9 +107,9 @@ class ListwiseJudge(dspy.Module):
         replies: list[tuple[Sequence[str], dspy.Prediction | None]] = []
         references = comparison.shared_references()
         if references:
-            replies.append((CRITERIA[:1], attempt(self.citing, passages=references, **shown)))
+            replies.append((CRITERIA[:1], try_predict(self.citing, passages=references, **shown)))
         if comparison.golds:
-            replies.append((CRITERIA[1:], attempt(self.comparing, right_answers=list(comparison.golds), **shown)))
+            replies.append((CRITERIA[1:], try_predict(self.comparing, right_answers=list(comparison.golds), **shown)))
         pairs: list[tuple[str, list[float] | None]] = []
         for criteria, reply in replies:
             if reply is None:

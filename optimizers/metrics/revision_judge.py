@@ -11,7 +11,7 @@ from typing import Any
 import dspy
 
 from optimizers.metrics.dimensions import revision_score
-from programs.parts.predict import attempt
+from programs.parts.predict import try_predict
 from signatures.dimensions import JudgeTiming, ScoreRevision
 from signatures.types import Passage
 
@@ -55,12 +55,12 @@ class RevisionJudge(dspy.Module):
         revised = row["details"]["verifications"][0]["revised_question"]
         shown = {"question": row["question"], "right_answers": row["answers"]}
         references = [corpus[id] for id in first["passage_ids"] if id in corpus]
-        timing = attempt(self.timing, passages=references, response=first["answer"], **shown)
+        timing = try_predict(self.timing, passages=references, response=first["answer"], **shown)
         if timing is None:
             return RevisionVerdict(None, 1)
         if not (revised and timing.due):
             return RevisionVerdict(revision_score(bool(revised), timing.due, None), 0)
-        content = attempt(self.scoring, revised_question=revised, **shown)
+        content = try_predict(self.scoring, revised_question=revised, **shown)
         if content is None:
             return RevisionVerdict(None, 1)
         quality = min(max(content.quality, 0.0), 1.0)

@@ -22,8 +22,7 @@ from pydantic.fields import FieldInfo
 from programs.lms.rendering import escape, is_passages, render
 from programs.lms.tolerant import coerce
 from programs.parts.meter import record
-from programs.parts.probability import ProbabilityMode
-from programs.parts.yesno import asks_yes_no, settled
+from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs
 
 Messages = list[dict[str, Any]]
 Inputs = dict[str, Any]
@@ -166,7 +165,7 @@ class _Form:
 
     def _call_postprocess(self, processed: Any, original: Any, outputs: list[Any], *rest: Any) -> list[Inputs]:
         if asks_yes_no(processed):
-            outputs = [settled(output) for output in outputs]
+            outputs = [yes_no_by_logprobs(output) for output in outputs]
         return super()._call_postprocess(processed, original, outputs, *rest)  # type: ignore[misc]
 
     def parse(self, signature: Any, completion: str) -> Inputs:

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from dspy.adapters.utils import parse_value
 
-from programs.parts.yesno import NO, YES
+from programs.parts.probability import NO, YES
 
 _WORD = re.compile(r"[^\W_]+")
 _DIGIT = re.compile(r"\W*([01])(?![\d%]|[.,:/]\d)")  # 1 and 0 alone; 0.9 is neither yes nor no

@@ -1,1 +1,1 @@
-"""What several strategies need."""
+"""What several strategies share."""

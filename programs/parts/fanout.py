@@ -1,4 +1,4 @@
-"""Independent LM calls of one step, made side by side."""
+"""Independent LM calls of one step, made in parallel."""
 
 import contextvars
 from collections.abc import Callable, Sequence
@@ -10,44 +10,53 @@ import dspy
 from programs.parts.meter import metered, record
 
 Result = TypeVar("Result")
+First = TypeVar("First")
+Second = TypeVar("Second")
 
 
 def fanout(tasks: Sequence[Callable[[], Result]], *, width: int = 8) -> list[Result]:
-    """Run `tasks` at most `width` at a time and return their results in the order given.
+    """Run `tasks`, at most `width` at a time, and return their results in submission order.
 
-    Trace entries and counts are joined in the same order, so that an optimizer which picks demonstrations by trace
-    order sees the same trace on every run. All tasks together count as the rounds of the longest one.
+    Trace entries and counts are joined in the same order, so that an optimizer that picks demonstrations by trace
+    order sees the same trace on every run. All tasks together count as many sequential rounds as the longest one.
 
     Raises:
-        Exception: The first task (in the order given) that failed, after all have ended.
+        Exception: That of the first task, in submission order, that failed; after all tasks have ended.
     """
     if len(tasks) <= 1:
         return [task() for task in tasks]
 
     def run(task: Callable[[], Result]) -> tuple[Callable[[], Result], list[Any], dict[str, float]]:
         with metered() as meter, dspy.context(trace=[]):
-            outcome = _settle(task)
-            return outcome, list(dspy.settings.trace or []), meter.counts()
+            result = _caught(task)
+            return result, list(dspy.settings.trace or []), meter.counts()
 
     with ThreadPoolExecutor(max_workers=min(width, len(tasks)), thread_name_prefix="fanout") as pool:
         futures = [pool.submit(contextvars.copy_context().run, run, task) for task in tasks]
-    outcomes = [future.result() for future in futures]
+    finished = [future.result() for future in futures]
 
     trace = dspy.settings.trace
-    rounds = max(counts.pop("rounds") for _, _, counts in outcomes)
-    for _, entries, counts in outcomes:
+    rounds = max(counts.pop("rounds") for _, _, counts in finished)
+    for _, entries, counts in finished:
         if trace is not None:
             trace.extend(entries)
         record(**counts)
     record(rounds=rounds)
-    return [outcome() for outcome, _, _ in outcomes]
+    return [result() for result, _, _ in finished]
 
 
-def _settle(task: Callable[[], Result]) -> Callable[[], Result]:
-    """Run a task and return how it ended: a function that gives its result or raises its error."""
+def in_parallel(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
+    """Run two tasks as `fanout` does and return both results."""
+    tasks: list[Callable[[], Any]] = [first, second]
+    one, other = fanout(tasks)
+    return one, other
+
+
+def _caught(task: Callable[[], Result]) -> Callable[[], Result]:
+    """Run a task and return a function that returns its result or raises its exception."""
     try:
         result = task()
-    except Exception as error:  # noqa: BLE001 - kept and raised again by the caller, after all costs are counted
+    except Exception as error:  # noqa: BLE001 - raised again by the caller, after all costs are counted
         failure = error
 
         def fail() -> Result:

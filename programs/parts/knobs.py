@@ -1,10 +1,11 @@
-"""Knobs: the numbers and switches of a program, declared once in its constructor.
+"""Knobs: the keyword-only arguments of a program's constructor, read from its signature.
 
-A knob with an `Annotated` range is what the tuner may search; a plain bool is an ablation and is never searched.
+A knob with an `Annotated` range may be searched by the tuner; a plain bool is an ablation and is never searched.
 """
 
 import inspect
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -17,7 +18,7 @@ Program = TypeVar("Program", bound=dspy.Module)
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers from `low` to `high`, both included; `log` asks the tuner to sample on a log scale."""
+    """The numbers from `low` to `high`, both inclusive; with `log`, the tuner samples them on a log scale."""
 
     low: float
     high: float
@@ -53,7 +54,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Knob:
-    """One keyword-only argument of a program: its type, its default and, when it may be searched, its space."""
+    """One keyword-only argument of a program: its type, its default and its search space, None for ablations."""
 
     name: str
     type: type
@@ -61,7 +62,7 @@ class Knob:
     space: Range | Choice | None
 
     def check(self, value: Any) -> None:
-        """Raise UserError when `value` has another type than the knob or lies outside its space."""
+        """Raise UserError unless `value` has the knob's type and lies in its search space."""
         fits = isinstance(value, self.type) or (self.type is float and type(value) is int)
         if not fits or (isinstance(value, bool) and self.type is not bool):
             raise UserError(f"Knob {self.name} must be {self.type.__name__}, got {value!r}.")
@@ -69,11 +70,11 @@ class Knob:
             self.space.check(self.name, value)
 
 
-_COLLABORATORS = {"similarity"}  # keyword-only, but handed in rather than tuned
+_COLLABORATORS = {"similarity"}  # keyword-only arguments that are no knobs
 
 
 def knobs_of(program: type[dspy.Module] | dspy.Module) -> dict[str, Knob]:
-    """Return the knobs of a program class (or instance), in the order of its constructor."""
+    """Return the knobs of a program class or instance, in the order of its constructor."""
     cls: Any = program if isinstance(program, type) else type(program)
     hints = get_type_hints(cls.__init__, include_extras=True)
     knobs = {}
@@ -88,7 +89,7 @@ def knobs_of(program: type[dspy.Module] | dspy.Module) -> dict[str, Knob]:
 
 
 def check_knobs(cls: type[dspy.Module], values: dict[str, Any]) -> None:
-    """Raise UserError for the first of `values` that is no knob of `cls` or is not allowed there."""
+    """Raise UserError for the first of `values` that is no knob of `cls` or has a value that is not allowed."""
     knobs = knobs_of(cls)
     for name, value in values.items():
         if name not in knobs:
@@ -96,29 +97,36 @@ def check_knobs(cls: type[dspy.Module], values: dict[str, Any]) -> None:
         knobs[name].check(value)
 
 
-def set_knobs(program: dspy.Module, values: dict[str, Any]) -> None:
-    """Check `values` and store each as an attribute; called once, by a program's constructor."""
-    check_knobs(type(program), values)
-    for name, value in values.items():
-        setattr(program, name, value)
+def set_knobs(program: dspy.Module, values: Mapping[str, Any]) -> None:
+    """Check the program's knobs in `values` and store each as an attribute; other entries are ignored.
+
+    A program's constructor calls it once, with `locals()`.
+
+    Raises:
+        UserError: A knob has a value that is not allowed.
+        KeyError: A knob is missing.
+    """
+    for name, knob in knobs_of(program).items():
+        knob.check(values[name])
+        setattr(program, name, values[name])
 
 
 def knob_values(program: dspy.Module) -> dict[str, Any]:
-    """Return the knobs of a live program with their current values."""
+    """Return the knobs of a program with their current values."""
     return {name: getattr(program, name) for name in knobs_of(program)}
 
 
 def with_knobs(program: Program, **values: Any) -> Program:
-    """Return a new program with some knobs changed; demos and instructions are carried over.
+    """Return a new program with some knobs changed and the same demos and instructions.
 
     Raises:
-        UserError: A name is no knob of the program, or a value lies outside its range.
+        UserError: A name is no knob of the program, or a value is not allowed.
     """
     check_knobs(type(program), values)
     collaborators = {name: getattr(program, name) for name in ("retrieve", *_COLLABORATORS) if hasattr(program, name)}
-    renewed = type(program)(**collaborators, **{**knob_values(program), **values})
+    copy = type(program)(**collaborators, **{**knob_values(program), **values})
     state = program.dump_state()
-    for name, predictor in renewed.named_predictors():
-        if name in state:  # a switch may bring a predictor that the old program did not have
+    for name, predictor in copy.named_predictors():
+        if name in state:  # a switch may add a predictor that the old program did not have
             predictor.load_state(state[name])
-    return renewed
+    return copy

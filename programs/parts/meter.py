@@ -1,7 +1,7 @@
-"""What one question costs: LM calls, tokens, sequential rounds, and what went wrong on the way.
+"""The cost of one question: LM calls, tokens, sequential rounds, price, parse failures and truncated prompts.
 
-Adapters, LMs and `fanout` write to the meter of the running context; the runner reads it. A meter travels in a
-context variable, so that programs need not pass it along and threads do not mix their counts.
+Adapters, LMs and `fanout` write to the meter of the running context; the runner reads it. The meter is a context
+variable, so that programs need not pass it along and threads do not mix their counts.
 """
 
 import contextlib
@@ -16,15 +16,15 @@ class Meter:
     """Counts of one question.
 
     Args:
-        calls: LM calls the program asked for, answered from the cache or not; each attempt of a repeated call counts.
-        cached_calls: Those among `calls` that the cache answered; they cost nothing.
+        calls: LM calls requested by the program, cached or not; each attempt of a retried call counts.
+        cached_calls: Those of `calls` that the cache answered; they cost nothing.
         prompt_tokens: Tokens sent, cache hits excluded.
         completion_tokens: Tokens generated, cache hits excluded.
-        cached_tokens: Prompt and completion tokens that cache hits saved, where the LM tells.
-        rounds: Sequential LM rounds: calls made side by side count once.
-        parse_failures: Replies that did not hold the fields asked for.
-        truncated: Prompts that had to be cut to fit the context.
-        usd: Price of the calls, where the LM states one.
+        cached_tokens: Prompt and completion tokens that cache hits saved, if the LM reports them.
+        rounds: Sequential LM rounds: calls made in parallel count once.
+        parse_failures: Replies without the fields asked for.
+        truncated: Prompts cut to fit the context.
+        usd: Price of the calls in US dollars, if the LM reports one.
     """
 
     calls: int = 0
@@ -54,7 +54,7 @@ _current: contextvars.ContextVar[Meter | None] = contextvars.ContextVar("verihop
 
 @contextlib.contextmanager
 def metered() -> Iterator[Meter]:
-    """Count what happens inside the block in a new meter; an outer meter does not see it."""
+    """Count the calls inside the block in a new meter; an outer meter does not count them."""
     meter = Meter()
     token = _current.set(meter)
     try:
@@ -64,7 +64,7 @@ def metered() -> Iterator[Meter]:
 
 
 def record(**counts: float) -> None:
-    """Add to the meter of the running context; without one, nothing happens."""
+    """Add to the meter of the running context, if there is one."""
     meter = _current.get()
     if meter is not None:
         meter.add(**counts)

@@ -1,16 +1,15 @@
-"""Call a predictor where an unreadable reply shall not end the question."""
+"""Predictor calls whose unparseable replies do not end the question, and replies that must not become demos."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 
-def attempt(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None:
-    """Return the prediction, or None when the reply did not hold the fields asked for.
+def try_predict(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None:
+    """Return the prediction, or None if the reply does not contain the fields asked for.
 
-    The adapter has counted the failure by then; what the strategy does instead stands in its own docstring.
+    The adapter has then counted the failure; each strategy documents its fallback.
     """
     try:
         return predictor(**inputs)
@@ -18,18 +17,11 @@ def attempt(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None:
         return None
 
 
-def retract(predictor: dspy.Predict) -> None:
-    """Take the predictor's last reply out of the trace: the strategy did not follow it.
+def drop_from_trace(*replies: dspy.Prediction | None) -> None:
+    """Remove replies, compared by identity, from the running trace; None and replies not in it are ignored.
 
-    Optimizers make demonstrations of what stands in the trace; a reply that was overridden must not become one.
+    Optimizers make demonstrations of what is in the trace; a reply that the strategy overrode must not become one.
     """
-    trace = dspy.settings.trace
-    if trace and trace[-1][0] is predictor:
-        trace.pop()
-
-
-def withdraw(replies: Iterable[dspy.Prediction | None]) -> None:
-    """Take replies out of the trace, wherever they stand: what came later showed that they should not be followed."""
-    trace, unwanted = dspy.settings.trace, {id(reply) for reply in replies}
+    trace, dropped = dspy.settings.trace, {id(reply) for reply in replies}
     if trace:
-        trace[:] = [entry for entry in trace if id(entry[2]) not in unwanted]
+        trace[:] = [entry for entry in trace if id(entry[2]) not in dropped]

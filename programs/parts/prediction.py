@@ -1,15 +1,18 @@
-"""What every program returns, made in one place."""
+"""The passages a program reads, what counts as a short answer, and the prediction that all programs return."""
 
+import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
 
-from programs.parts.passages import without_repeats
+from programs.parts.passages import deduplicate
 from signatures.types import Hop, Passage
 
+_NON_ANSWERS = {"", "unknown"}
 
-def outcome(
+
+def make_prediction(
     answer: str,
     *,
     hops: Sequence[Hop] = (),
@@ -19,37 +22,47 @@ def outcome(
     abstained: bool | None = None,
     details: Mapping[str, Any] | None = None,
 ) -> dspy.Prediction:
-    """Return the prediction that all programs share.
+    """Return the prediction with the fields that all programs share.
 
     Args:
-        answer: The short answer, what exact match scores; empty when there is none.
+        answer: The short answer, which exact match scores; empty if there is none.
         hops: The reasoning, oldest first.
         passages: Passages read, in reading order; repeats are dropped.
         citations: Ids of the passages the answer rests on; repeats are dropped.
-        response: The long form with `[n]` marks where the program writes one; the answer otherwise.
-        abstained: Whether the program declined to answer; an empty answer counts as that unless said otherwise.
-        details: What else the strategy records of the question, as values that JSON can hold; its docstring names them.
+        response: The long form with `[n]` marks, for programs that write one; by default the answer.
+        abstained: Whether the program declined to answer; by default whether the answer is empty.
+        details: Further records of the strategy, as JSON-serialisable values; its docstring names them.
     """
     answer = answer.strip()
     return dspy.Prediction(
         answer=answer,
         response=answer if response is None else response,
         hops=list(hops),
-        passages=without_repeats(passages),
+        passages=deduplicate(passages),
         citations=list(dict.fromkeys(citations)),
         abstained=not answer if abstained is None else abstained,
         details=dict(details or {}),
     )
 
 
-def retrieve_or_given(program: dspy.Module, query: str, k: int, given: Sequence[Passage] | None) -> list[Passage]:
-    """Return the given passages where there are some, else the retriever's first `k` for `query`.
+def is_answer(answer: str) -> bool:
+    """Return whether a short answer is neither empty nor "unknown", the word that prompts ask for instead of one.
+
+    Articles count as words: "A" is a blood group, and normalisation would leave an empty text.
+    """
+    return answer.strip(string.punctuation + string.whitespace).casefold() not in _NON_ANSWERS
+
+
+def retrieve_passages(
+    program: dspy.Module, query: str, k: int, *, fixed: Sequence[Passage] | None = None
+) -> list[Passage]:
+    """Return the fixed contexts if there are any, else the first `k` passages of the program's retriever for `query`.
 
     Raises:
-        ValueError: There are neither given passages nor a retriever.
+        ValueError: The program has no retriever and `fixed` is None.
     """
-    if given is not None:
-        return list(given)
+    if fixed is not None:
+        return list(fixed)
     if program.retrieve is None:
         name = type(program).__name__
         raise ValueError(f"{name} has no retriever: pass retrieve=... or call it with passages=[...].")

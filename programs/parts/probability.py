@@ -1,10 +1,11 @@
-"""P(yes) of a yes/no question, by the one way that the running LM allows.
+"""P(yes) of a yes/no question, computed the way that the running LM supports.
 
 The mode belongs to the connection (`dspy.settings.adapter.probability_mode`) and never changes within a run: a
 threshold tuned under one mode is not valid under another.
 """
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,27 +14,31 @@ from dspy.utils.exceptions import AdapterParseError
 
 from programs.parts.fanout import fanout
 from programs.parts.meter import record
-from programs.parts.yesno import asks_yes_no, yes_share
 
 ProbabilityMode = Literal["logprobs", "samples", "verbalised"]
 SAMPLES = 5
-TOP = 20  # alternatives asked for; OpenAI's limit
+TOP = 20  # alternatives requested per token; OpenAI's limit
+
+YES = frozenset({"yes", "true", "是", "是的", "对"})
+NO = frozenset({"no", "false", "否", "不", "不是"})
+_DECORATION = " \t\r\n\"'*_`.,:;!▁Ġ"
 
 
 @dataclass(frozen=True)
-class Belief:
-    """How likely yes is.
+class YesProbability:
+    """The probability that the answer to a yes/no question is yes.
 
     Args:
         value: From 0 to 1.
-        mode: How it was read: from log-probabilities, as the share of yes among samples, or as a written number.
+        mode: How it was computed: from log-probabilities, as the share of yes among samples, or as a number that the
+            LM wrote.
     """
 
     value: float
     mode: ProbabilityMode
 
 
-def calls_per_belief(samples: int = SAMPLES) -> int:
+def calls_per_probability(samples: int = SAMPLES) -> int:
     """Return the LM calls that one P(yes) takes under the running adapter; for the call bounds of programs."""
     return samples if _mode() == "samples" else 1
 
@@ -42,11 +47,11 @@ def _mode() -> ProbabilityMode:
     return getattr(dspy.settings.adapter, "probability_mode", "samples")
 
 
-def probability(predict: dspy.Predict, *, samples: int = SAMPLES, **inputs: Any) -> Belief | None:
-    """Ask a yes/no question and return P(yes); None, and one parse failure counted, when it cannot be read.
+def probability(predict: dspy.Predict, *, samples: int = SAMPLES, **inputs: Any) -> YesProbability | None:
+    """Ask a yes/no question and return P(yes); None, and one parse failure counted, if the reply is unparseable.
 
-    The trace gets one entry with the plain bool (yes at 0.5 and above), as if the question had been asked plainly,
-    so optimizers make demos of it. One LM call; `samples` calls, side by side, in the mode "samples".
+    The trace gets one entry with the plain bool (yes at 0.5 and above), as if the question had been asked plainly, so
+    that optimizers can make demos of it. One LM call; in the mode "samples", `samples` calls in parallel.
 
     Args:
         predict: A predictor whose signature has one output, a bool.
@@ -58,7 +63,7 @@ def probability(predict: dspy.Predict, *, samples: int = SAMPLES, **inputs: Any)
     """
     outputs = predict.signature.output_fields
     if not asks_yes_no(predict.signature):
-        raise ValueError(f"P(yes) needs a signature whose one output is a bool, got {', '.join(outputs)}.")
+        raise ValueError(f"P(yes) needs a signature whose only output is a bool, got {', '.join(outputs)}.")
     mode = _mode()
     with dspy.context(trace=[]):
         if mode == "logprobs":
@@ -66,12 +71,12 @@ def probability(predict: dspy.Predict, *, samples: int = SAMPLES, **inputs: Any)
         elif mode == "samples":
             value = _from_samples(predict, inputs, samples)
         else:
-            value = _as_written(predict, inputs)
+            value = _verbalised(predict, inputs)
     if value is None:
         return None
     if dspy.settings.trace is not None:
         dspy.settings.trace.append((predict, inputs, dspy.Prediction(**{next(iter(outputs)): value >= 0.5})))
-    return Belief(value, mode)
+    return YesProbability(value, mode)
 
 
 def _from_logprobs(predict: dspy.Predict, inputs: dict[str, Any]) -> float | None:
@@ -96,16 +101,16 @@ def _from_samples(predict: dspy.Predict, inputs: dict[str, Any], samples: int) -
             return None
 
     drawn = fanout([lambda number=number: draw(number) for number in range(1, samples + 1)])  # type: ignore[misc]
-    read = [answer for answer in drawn if answer is not None]
-    return sum(read) / len(read) if read else None
+    parsed = [answer for answer in drawn if answer is not None]
+    return sum(parsed) / len(parsed) if parsed else None
 
 
-def _as_written(predict: dspy.Predict, inputs: dict[str, Any]) -> float | None:
+def _verbalised(predict: dspy.Predict, inputs: dict[str, Any]) -> float | None:
     (name,) = predict.signature.output_fields
     number = dspy.OutputField(desc=f"how likely `{name}` is: from 0, surely no, to 1, surely yes")
-    asked = predict.signature.delete(name).append("probability", number, float)
+    signature = predict.signature.delete(name).append("probability", number, float)
     try:
-        value = predict(signature=asked, demos=[], **inputs).probability
+        value = predict(signature=signature, demos=[], **inputs).probability
     except AdapterParseError:
         return None
     if 1 < value <= 100:
@@ -114,3 +119,50 @@ def _as_written(predict: dspy.Predict, inputs: dict[str, Any]) -> float | None:
         return float(value)
     record(parse_failures=1)
     return None
+
+
+def asks_yes_no(signature: type[dspy.Signature]) -> bool:
+    """Return whether the signature's only output is a bool."""
+    return [field.annotation for field in signature.output_fields.values()] == [bool]
+
+
+def parse_yes_no(token: str) -> bool | None:
+    """Return True if a token is a spelling of yes, False if of no, None otherwise."""
+    word = token.strip(_DECORATION).casefold()
+    return True if word in YES else False if word in NO else None
+
+
+def yes_share(content: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return P(yes) / (P(yes) + P(no)), all spellings summed, at the first token that is not blank or decoration.
+
+    Args:
+        content: Log-probabilities in the format of OpenAI's API: tokens in order, each with `token`, `logprob` and
+            `top_logprobs`.
+
+    Returns:
+        A number from 0 to 1, or None if neither yes nor no is among the alternatives.
+    """
+    first = next((token for token in content if token["token"].strip(_DECORATION)), None)
+    if first is None:
+        return None
+    alternatives = {top["token"]: top["logprob"] for top in first.get("top_logprobs") or ()}
+    alternatives.setdefault(first["token"], first["logprob"])
+    mass = {True: 0.0, False: 0.0}
+    for token, logprob in alternatives.items():
+        word = parse_yes_no(token)
+        if word is not None:
+            mass[word] += math.exp(logprob)
+    total = mass[True] + mass[False]
+    return mass[True] / total if total > 0 else None
+
+
+def yes_no_by_logprobs(output: Any) -> Any:
+    """Return an LM output with its text set to yes or no by its log-probabilities, if the text itself is neither.
+
+    A weak LM may write another word first ("The") although its log-probabilities hold an answer.
+    """
+    logprobs = output.get("logprobs") if isinstance(output, Mapping) else None
+    if not logprobs or any(parse_yes_no(word) is not None for word in (output.get("text") or "").split()[:1]):
+        return output
+    share = yes_share(logprobs["content"])
+    return output if share is None else {**output, "text": "yes" if share >= 0.5 else "no"}

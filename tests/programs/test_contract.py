@@ -63,7 +63,7 @@ def test_given_passages_need_no_retriever(name, scripted, passages):
     assert {passage.id for passage in result.passages} <= {"p3", "p4"}
 
 
-def test_an_lm_that_cannot_be_read_is_no_exception(name, scripted, retriever):
+def test_unparseable_replies_are_no_exception(name, scripted, retriever):
     scripted(lambda system, user: "?")
     result = build(name, retriever)("Question?")
     assert (result.answer, result.abstained) == ("", True)
@@ -110,7 +110,7 @@ def test_a_loaded_program_answers_as_the_frozen_one(name, scripted, retriever, t
         predictor.demos = [dspy.Example(question="demo", answer="shown", augmented=True)]
         predictor.signature = predictor.signature.with_instructions("Do as tuned.")
     expected = program("Question?").toDict()
-    asked = sorted(str(request.messages) for request in engine.requests)  # side by side they come in any order
+    asked = sorted(str(request.messages) for request in engine.requests)  # in parallel they come in any order
     freeze(program, tmp_path / "artifact")
     engine.requests.clear()
     assert load(tmp_path / "artifact", retriever)("Question?").toDict() == expected

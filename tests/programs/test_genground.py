@@ -101,14 +101,14 @@ def test_a_repeated_sub_question_ends_the_loop(scripted, retriever):
     assert (len(result.hops), result.answer) == (1, "concluded")
 
 
-def test_an_unreadable_deduction_ends_the_loop_and_an_unreadable_conclusion_leaves_the_last_hop(scripted, retriever):
+def test_an_unparseable_deduction_ends_the_loop_and_an_unparseable_conclusion_leaves_the_last_hop(scripted, retriever):
     replies = iter([json.dumps(step()), json.dumps({"evidence": EVIDENCE, "answer": "Ansa Merrow"}), "??", "??"])
     scripted(lambda system, user: next(replies))
     result = GenGround(retriever, k=5, batch_size=5)("Question?")
     assert (result.answer, result.abstained) == ("Ansa Merrow", False)
 
 
-def test_an_unreadable_first_deduction_grounds_the_question_itself(scripted, retriever):
+def test_an_unparseable_first_deduction_grounds_the_question_itself(scripted, retriever):
     tail = story([END])
     scripted(lambda system, user: "??" if "next step" in system and "(none)" in user else tail(system, user))
     result = GenGround(retriever)("Who is the harbour master?")
@@ -119,7 +119,7 @@ def test_an_unreadable_first_deduction_grounds_the_question_itself(scripted, ret
     )
 
 
-def test_nothing_readable_at_all_is_an_abstention(scripted, retriever):
+def test_no_parseable_reply_at_all_is_an_abstention(scripted, retriever):
     scripted(lambda system, user: "??")
     result = GenGround(retriever)("Question?")
     assert (result.answer, result.abstained) == ("", True)
@@ -241,7 +241,7 @@ def test_a_finish_without_an_answer_is_a_finish_where_a_decision_follows(scripte
 @pytest.mark.parametrize(
     ("said", "answer"), [("No, it is not", "no"), ("True.", "yes"), ("Not at all", ""), ("", "")], ids=str
 )
-def test_an_unreadable_decision_leaves_a_yes_or_no_that_was_said(scripted, retriever, said, answer):
+def test_an_unparseable_decision_leaves_a_yes_or_no_that_was_said(scripted, retriever, said, answer):
     tail = story([step(), step("", said, finished=True)])
     scripted(lambda system, user: "perhaps" if "is yes" in system else tail(system, user))
     result = GenGround(retriever, true_false=True)("Is it so?")

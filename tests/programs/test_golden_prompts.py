@@ -1,6 +1,6 @@
-"""Every prompt as it is sent: a changed character changes results, so it shall show up in review.
+"""Every prompt as it is sent: every changed character can change results and must show up in review.
 
-`UPDATE_GOLDEN=1 pytest tests/programs/test_golden_prompts.py` writes the files anew.
+`UPDATE_GOLDEN=1 pytest tests/programs/test_golden_prompts.py` rewrites the files.
 """
 
 import os

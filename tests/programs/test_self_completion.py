@@ -143,14 +143,14 @@ def test_an_abstention_that_holds_together_stays_in_the_trace(scripted, retrieve
         assert len(dspy.settings.trace) == 1
 
 
-def test_an_unreadable_reflection_counts_as_an_abstention(scripted):
+def test_an_unparseable_reflection_counts_as_an_abstention(scripted):
     scripted(story(["??", reflection()], ["one"]))
     result = SelfCompletion(Shelves(ids(5), one=["b"]))("Question?")
     assert [hop.verdict for hop in result.hops] == ["unread", "answered"]
     assert result.details["first_decision"] is None
 
 
-@pytest.mark.parametrize("query", [None, "", "question"], ids=["unreadable", "empty", "the question again"])
+@pytest.mark.parametrize("query", [None, "", "question"], ids=["unparseable", "empty", "the question again"])
 def test_a_query_that_asks_nothing_new_forces_the_answer(scripted, query):
     scripted(story([GAP], [query]))
     retrieve = Shelves(ids(5))
@@ -169,7 +169,7 @@ def test_a_query_that_finds_nothing_new_forces_the_answer_without_another_reflec
     assert len(engine.requests) == 4
 
 
-@pytest.mark.parametrize("forced", [None, "", REFUSAL], ids=["unreadable", "empty", "refusal"])
+@pytest.mark.parametrize("forced", [None, "", REFUSAL], ids=["unparseable", "empty", "refusal"])
 def test_where_even_forcing_gives_nothing_it_abstains(scripted, forced):
     scripted(story([GAP], [""], forced=forced))
     result = SelfCompletion(Shelves(ids(5)))("Question?")

@@ -14,7 +14,7 @@ MISTAKES = {
     "unknown metric": (["--program", "rag", "--metrics", "magic"], "Unknown metric 'magic'"),
     "unknown lm": (["--program", "rag", "--lm", "magic"], "Unknown LM 'magic'"),
     "unknown retriever": (["--program", "rag", "--retriever", "magic"], "Unknown retriever 'magic'"),
-    "two programs": (["--program", "rag", "--artifact", "x"], "holds no artifact"),
+    "two programs": (["--program", "rag", "--artifact", "x"], "contains no artifact"),
     "no program": ([], "Name either a program or an artifact"),
     "empty split": (["--program", "rag", "--split", "test"], "No question has the split 'test'"),
     "no metric": (["--program", "rag", "--metrics", ","], "No metric is named"),

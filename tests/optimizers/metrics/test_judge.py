@@ -94,9 +94,9 @@ def test_log_probabilities_decide_in_one_call(monkeypatch: pytest.MonkeyPatch, s
     asked: list[dict[str, Any]] = []
     for value, score in ((0.49, 0.0), (0.5, 1.0)):
 
-        def believe(predict: Any, value: float = value, **inputs: Any) -> probability.Belief:
+        def believe(predict: Any, value: float = value, **inputs: Any) -> probability.YesProbability:
             asked.append(inputs)
-            return probability.Belief(value, "logprobs")
+            return probability.YesProbability(value, "logprobs")
 
         monkeypatch.setattr(probability, "probability", believe)
         with judged_by(link(says(), mode="logprobs", temperature=0.7)):

@@ -71,7 +71,7 @@ def test_ways_to_spell_an_empty_revision(scripted, library, nothing, story, kind
     assert kinds(engine) == "AVR"
 
 
-def test_an_unreadable_verification_keeps_the_answer_and_is_counted(scripted, library, story, kinds):
+def test_an_unparseable_verification_keeps_the_answer_and_is_counted(scripted, library, story, kinds):
     engine = scripted(story("I think it is fine."))
     result = CoVRAG(library, max_revisions=3)(QUESTION)
     assert kinds(engine) == "AVR"
@@ -80,17 +80,17 @@ def test_an_unreadable_verification_keeps_the_answer_and_is_counted(scripted, li
     assert result.details["verifications"] == result.details["decisions"] == []
 
 
-def test_a_verification_without_one_of_its_scores_is_unreadable(scripted, library, story):
+def test_a_verification_without_one_of_its_scores_is_unparseable(scripted, library, story):
     scripted(story({name: value for name, value in BAD.items() if name != "bias"}))
     assert CoVRAG(library)(QUESTION).details["verification_failures"] == 1
 
 
-def test_an_unreadable_second_answer_keeps_the_first(scripted, library, story, kinds):
+def test_an_unparseable_second_answer_keeps_the_first(scripted, library, story, kinds):
     engine = scripted(story(BAD, responses=("Bert Oyle is [1].", "??")))
     result = CoVRAG(library, max_revisions=3)(QUESTION)
     assert kinds(engine) == "AVAR"
     assert (result.answer, result.response, result.citations) == ("Bert Oyle", "Bert Oyle is [1].", ["p0"])
-    assert [hop.verdict for hop in result.hops] == ["revised", "unreadable"]
+    assert [hop.verdict for hop in result.hops] == ["revised", "unparseable"]
     assert "p4" in {passage.id for passage in result.passages}
 
 
@@ -100,7 +100,7 @@ def test_without_a_first_answer_there_is_nothing_to_verify(scripted, library, re
     result = CoVRAG(library)(QUESTION)
     assert kinds(engine) == "A"
     assert (result.answer, result.response, result.abstained) == ("", "", True)
-    assert result.hops[0].verdict == "unreadable"
+    assert result.hops[0].verdict == "unparseable"
 
 
 def test_a_search_that_finds_nothing_keeps_the_answer(scripted, library, story, kinds):

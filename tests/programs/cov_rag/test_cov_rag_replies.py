@@ -104,7 +104,7 @@ def test_the_short_answer_may_be_left_out(scripted, library, story, kinds):
     assert "reading" not in dict(program.named_predictors())
 
 
-def test_an_unreadable_short_answer_leaves_the_response(scripted, library, story):
+def test_an_unparseable_short_answer_leaves_the_response(scripted, library, story):
     rest = story(GOOD)
     scripted(lambda system, user: '["no"]' if "as short as" in system else rest(system, user))
     result = CoVRAG(library)(QUESTION)
@@ -123,7 +123,7 @@ def test_marks_alone_are_no_response(scripted, library, story):
     scripted(story(GOOD, responses=("[1][2]",)))
     result = CoVRAG(library)(QUESTION)
     assert (result.response, result.citations, result.abstained) == ("", [], True)
-    assert [hop.verdict for hop in result.hops] == ["unreadable"]
+    assert [hop.verdict for hop in result.hops] == ["unparseable"]
 
 
 @pytest.mark.parametrize("overridden", [{"revised_question": QUESTION}, {"correctness": 7}])

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.rendering import escape, render_hops, render_passages, render_texts
 from programs.parts.meter import metered
-from programs.parts.predict import attempt
-from programs.parts.yesno import asks_yes_no
+from programs.parts.predict import try_predict
+from programs.parts.probability import asks_yes_no
 from signatures.genground import DeduceAnswer, GroundAnswer
 from signatures.reading import ReadAnswer
 from signatures.types import Hop, Passage
@@ -105,7 +105,7 @@ def test_a_single_bool_is_one_word(form, reply, value, scripted):
 def test_an_unparseable_reply_is_counted_once_and_not_retried(scripted):
     engine = scripted(lambda system, user: "perhaps")
     with metered() as meter:
-        assert attempt(dspy.Predict(Supported), claim="c") is None
+        assert try_predict(dspy.Predict(Supported), claim="c") is None
     assert meter.parse_failures == 1
     assert len(engine.requests) == 1
 

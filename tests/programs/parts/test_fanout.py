@@ -3,7 +3,7 @@ import threading
 import dspy
 import pytest
 
-from programs.parts.fanout import fanout
+from programs.parts.fanout import fanout, in_parallel
 from programs.parts.meter import metered, record
 
 
@@ -60,3 +60,13 @@ def test_an_inner_meter_is_its_own():
         record(calls=2)
     assert (outer.calls, inner.calls) == (2, 1)
     assert "_lock" not in outer.counts()
+
+
+def test_two_tasks_in_parallel_return_both_results_in_order():
+    first_started = threading.Event()
+
+    def second():
+        assert first_started.wait(10)
+        return "second"
+
+    assert in_parallel(lambda: first_started.set() or "first", second) == ("first", "second")

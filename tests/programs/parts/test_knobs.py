@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from programs.catalog import PROGRAMS, build
 from programs.genground import GenGround
-from programs.parts.knobs import Choice, Range, knob_values, knobs_of, with_knobs
+from programs.parts.knobs import Choice, Range, knob_values, knobs_of, set_knobs, with_knobs
 from signatures.common.errors import UserError
 
 
@@ -60,3 +60,15 @@ def test_every_switch_can_be_turned_on_a_live_program(name, retriever):
 def test_a_choice_names_its_options():
     with pytest.raises(UserError, match=r"Knob revise must be one of 'end', 'start', got 'x'"):
         Choice("end", "start").check("revise", "x")
+
+
+def test_set_knobs_takes_the_knobs_out_of_a_mapping_and_checks_them():
+    program = GenGround()
+    values = knob_values(program)
+    set_knobs(program, {**values, "k": 3, "retrieve": "no knob", "self": program})
+    assert knob_values(program) == {**values, "k": 3}
+    assert program.retrieve is None
+    with pytest.raises(KeyError):
+        set_knobs(program, {"k": 3})
+    with pytest.raises(UserError, match="Knob k must be int"):
+        set_knobs(program, {**values, "k": "3"})

@@ -3,7 +3,7 @@
 import dspy
 import pytest
 
-from programs.parts.longform import cited_passages, says_something, short_answer
+from programs.parts.longform import cited_passages, gives_answer, short_answer
 from signatures.reading import ReadAnswer
 
 
@@ -39,13 +39,13 @@ def test_an_empty_response_costs_no_call(scripted):
 )
 def test_marks_alone_and_refusals_say_nothing_and_cost_no_call(scripted, response):
     engine = scripted(lambda system, user: {"answer": "Quillon"})
-    assert not says_something(response)
+    assert not gives_answer(response)
     assert short_answer(dspy.Predict(ReadAnswer), "Where?", response) == ""
     assert engine.requests == []
 
 
 @pytest.mark.parametrize("reply", ["", {"answer": " "}])
-def test_where_the_reader_cannot_be_read_the_response_is_the_answer(scripted, reply):
+def test_with_an_unparseable_reply_of_the_reader_the_response_is_the_answer(scripted, reply):
     scripted(lambda system, user: reply)
     assert short_answer(dspy.Predict(ReadAnswer), "Where?", "On Quillon [1].") == "On Quillon."
 

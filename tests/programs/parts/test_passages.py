@@ -1,6 +1,6 @@
 import pytest
 
-from programs.parts.passages import passages_stating, quoted_passage, without_repeats
+from programs.parts.passages import deduplicate, passages_stating, quoted_passage
 from signatures.types import Passage
 
 
@@ -36,4 +36,4 @@ def test_yes_and_no_stand_in_no_passage(passages):
 
 def test_repeats_go_and_the_first_order_stays(passages):
     a, b = passages[:2]
-    assert without_repeats([b, a, b]) == [b, a]
+    assert deduplicate([b, a, b]) == [b, a]

@@ -1,13 +1,17 @@
 """P(yes) in three modes, on a server and on the embedded LM, and never a silent half."""
 
+import math
+
 import dspy
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from programs.lms.adapter import ChatForm
 from programs.lms.connect import ModelTraits, connect
 from programs.lms.metered import metered_lm
 from programs.parts.meter import metered
-from programs.parts.probability import probability
+from programs.parts.probability import parse_yes_no, probability, yes_no_by_logprobs, yes_share
 
 
 class Supported(dspy.Signature):
@@ -59,7 +63,7 @@ def test_neither_yes_nor_no_is_a_failure(server) -> None:
     assert meter.parse_failures == 1
 
 
-def test_samples_are_drawn_apart_and_counted(ask) -> None:
+def test_samples_are_drawn_separately_and_counted(ask) -> None:
     belief, meter, trace, _ = ask(lambda request: "no" if request.config.seed == 2 else "yes", "samples")
     assert belief.value == pytest.approx(4 / 5)
     assert belief.mode == "samples"
@@ -67,13 +71,13 @@ def test_samples_are_drawn_apart_and_counted(ask) -> None:
     assert len(trace) == 1
 
 
-def test_unreadable_samples_are_left_out_and_counted(ask) -> None:
+def test_unparseable_samples_are_excluded_and_counted(ask) -> None:
     belief, meter, _, _ = ask(lambda request: "hm" if request.config.seed < 4 else "no", "samples")
     assert belief.value == 0.0
     assert meter.parse_failures == 3
 
 
-def test_no_readable_sample_is_none(ask) -> None:
+def test_no_parseable_sample_is_none(ask) -> None:
     belief, meter, trace, _ = ask("hm", "samples")
     assert belief is None
     assert meter.parse_failures == 5
@@ -107,3 +111,60 @@ def test_demos_are_given_as_words(server) -> None:
     with connection.use():
         probability(predict, claim="c")
     assert [turn["content"] for turn in server.seen[-1][2]["messages"] if turn["role"] == "assistant"] == ["yes"]
+
+
+def content(top: dict[str, float], *, chosen: str | None = None) -> list[dict]:
+    chosen = chosen or next(iter(top))
+    alternatives = [{"token": token, "logprob": math.log(value)} for token, value in top.items()]
+    return [{"token": chosen, "logprob": math.log(top[chosen]), "top_logprobs": alternatives}]
+
+
+@pytest.mark.parametrize("token", ["yes", " Yes", "YES", "**Yes", "▁yes", "Ġtrue", "是", "是的", "__yes__"])
+def test_yes_in_many_spellings(token: str) -> None:
+    assert parse_yes_no(token) is True
+
+
+@pytest.mark.parametrize("token", ["no", " No.", "否", "不", "False"])
+def test_no_in_many_spellings(token: str) -> None:
+    assert parse_yes_no(token) is False
+
+
+@pytest.mark.parametrize("token", ["", "not", "yesterday", "The"])
+def test_other_words_are_neither(token: str) -> None:
+    assert parse_yes_no(token) is None
+
+
+def test_all_spellings_are_summed_and_normalised() -> None:
+    share = yes_share(content({"Yes": 0.3, " yes": 0.1, "No": 0.2, "Maybe": 0.4}))
+    assert share == pytest.approx(0.4 / 0.6)
+
+
+def test_chinese_counts_the_same() -> None:
+    assert yes_share(content({"是": 0.6, "否": 0.2})) == pytest.approx(0.75)
+
+
+def test_leading_blanks_are_passed_over() -> None:
+    blank = {"token": "\n", "logprob": 0.0, "top_logprobs": []}
+    assert yes_share([blank, *content({"no": 0.9, "yes": 0.1})]) == pytest.approx(0.1)
+
+
+def test_neither_is_none_and_never_a_half() -> None:
+    assert yes_share(content({"Maybe": 0.9})) is None
+    assert yes_share([]) is None
+
+
+def test_a_token_without_alternatives_still_says_its_own() -> None:
+    assert yes_share([{"token": "Yes", "logprob": -0.2}]) == 1.0
+
+
+@given(st.dictionaries(st.sampled_from(["yes", "Yes", "no", "NO", "x", "是"]), st.floats(1e-9, 1.0), min_size=1))
+def test_the_share_is_a_probability(top: dict[str, float]) -> None:
+    share = yes_share(content(top))
+    assert share is None or 0.0 <= share <= 1.0
+
+
+def test_probabilities_settle_a_reply_that_says_neither() -> None:
+    output = {"text": "The", "logprobs": {"content": content({"The": 0.5, "Yes": 0.3, "No": 0.1}, chosen="The")}}
+    assert yes_no_by_logprobs(output)["text"] == "yes"
+    assert yes_no_by_logprobs({**output, "text": "No."})["text"] == "No."
+    assert yes_no_by_logprobs("The") == "The"

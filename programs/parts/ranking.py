@@ -1,0 +1,33 @@
+"""Select evidence: claims that are new, scores that pass a gate, and the best scores."""
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import TypeVar
+
+from signatures.text import normalize_answer
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+def passes(score: float | None, threshold: float) -> bool:
+    """Return whether a score is above a threshold; an unparseable one (None) is not."""
+    return score is not None and score > threshold
+
+
+def top(scores: Mapping[Key, float | None], size: int) -> list[Key]:
+    """Return the keys of the `size` highest scores, best first; ties keep their order, unparseable scores come last."""
+    return sorted(scores, key=lambda key: (scores[key] is None, -(scores[key] or 0.0)))[:size]
+
+
+def new_claims(claims: Iterable[str], known: Iterable[str], *, max_words: int) -> list[str]:
+    """Return the claims of at most `max_words` words that are neither empty nor `known`, each once.
+
+    Claims are compared by their normalised text.
+    """
+    seen = {"", *map(normalize_answer, known)}
+    new = []
+    for claim in claims:
+        text = normalize_answer(claim)
+        if text not in seen and len(claim.split()) <= max_words:
+            seen.add(text)
+            new.append(claim.strip())
+    return new

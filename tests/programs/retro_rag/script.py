@@ -1,0 +1,132 @@
+"""A scripted LM and a retriever for the tests of RetroRAG; the fixture `script` is this module."""
+
+import itertools
+import re
+
+import dspy
+
+from programs.lms.metered import metered_lm
+from signatures.types import Passage
+
+KINDS = {
+    "Name the key entities": "naming",
+    "Decide whether the evidence contributes": "weighing",
+    "Answer the question with the passages and the inferences": "answering",
+    "Decide whether both answers": "agreement",
+    "Decide whether the reply answers": "assessing",
+    "State what follows from the passages": "inferring",
+    "Decide whether the claim, on top of": "relevance",
+    "Decide whether the passages state the claim": "attribution",
+    "Write the search query": "searching",
+}
+
+
+JUDGEMENTS = {"weighing", "agreement", "assessing", "relevance", "attribution"}
+
+
+def kind_of(system: str) -> str:
+    (kind,) = {kind for start, kind in KINDS.items() if system.startswith(start)}
+    return "monitoring" if kind == "answering" and "reasoning" not in system else kind
+
+
+def field(user: str, name: str) -> str:
+    """Return what a prompt shows under a header."""
+    return re.search(rf"\[\[ ## {name} ## \]\]\n(.*?)(?=\n\n\[\[ ## |\n\n[A-Z][^\n]*\Z|\Z)", user, re.DOTALL)[1].strip()
+
+
+class Story:
+    """Replies by kind of prompt: a value, a function of the prompt, or a list of these, one per call.
+
+    A judgement is a number, P(yes); "?" is an unparseable reply.
+    """
+
+    def __init__(self, **replies):
+        self.replies = {
+            "naming": ["Quillon"],
+            "weighing": 0.5,
+            "answering": "Ansa Merrow",
+            "monitoring": "Ansa Merrow",
+            "agreement": 0.0,
+            "assessing": 1.0,
+            "inferring": [[]],
+            "relevance": 1.0,
+            "attribution": 1.0,
+            "searching": "harbour of Quillon",
+            **replies,
+        }
+        self.asked: list[tuple[str, str]] = []
+        self.turn = dict.fromkeys(self.replies, 0)
+
+    def __call__(self, system: str, user: str):
+        kind = kind_of(system)
+        self.asked.append((kind, user))
+        value = self.replies[kind]
+        if isinstance(value, list) and kind != "naming":
+            value = value[min(self.turn[kind], len(value) - 1)]
+            self.turn[kind] += 1
+        value = value(user) if callable(value) else value
+        if value == "?":
+            return "?"
+        if kind in JUDGEMENTS:
+            return {"probability": value}
+        name = {"naming": "entities", "inferring": "inferences", "searching": "query"}.get(kind, "answer")
+        return {"reasoning": f"because of {value}", name: value}
+
+    def prompts(self, kind: str) -> list[str]:
+        return [user for asked, user in self.asked if asked == kind]
+
+    def count(self, kind: str) -> int:
+        return len(self.prompts(kind))
+
+
+class Batches:
+    """Finds other passages each time it is asked."""
+
+    fingerprint = "batches"
+
+    def __init__(self):
+        self.queries: list[str] = []
+
+    def __call__(self, query: str, k: int) -> list[Passage]:
+        self.queries.append(query)
+        number = len(self.queries)
+        return [Passage(id=f"r{number}.{rank}", text=f"Passage {rank} of search {number}.") for rank in range(k)]
+
+    def many(self, queries, k):
+        return [self(query, k) for query in queries]
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def by_text(**scores: float):
+    """Return P(yes) by a word that stands in the evidence, else 0.5."""
+
+    def score(user: str) -> float:
+        shown = field(user, "evidence") if "## evidence ##" in user else field(user, "claim")
+        return next((value for word, value in scores.items() if word in shown), 0.5)
+
+    return score
+
+
+def kept_of(hop) -> list[str]:
+    return [candidate.passage_id or candidate.text for candidate in hop.candidates if candidate.kept]
+
+
+def worst(claims: int = 5) -> dict:
+    """Return replies with which nothing is ever accepted and everything is always new."""
+    count = itertools.count()
+    return {
+        "answering": lambda user: f"answer number {next(count)}",
+        "inferring": lambda user: [f"Claim {next(count)} is so." for _ in range(claims)],
+        "searching": lambda user: f"search number {next(count)}",
+    }
+
+
+def on_a_meter(engine):
+    """Return a context in which calls to a scripted engine are counted, and samples distinguished by seeds."""
+    return dspy.context(lm=metered_lm("scripted/metered", engine=engine, cache=False, temperature=0.0))
+
+
+def kinds_asked(story: Story) -> set[str]:
+    return {kind for kind, _ in story.asked}

@@ -1,0 +1,147 @@
+"""RetroRAG: the two answers of a round, the verdict on them, and the answer that is returned."""
+
+import pytest
+
+from programs.lms.adapter import JsonForm
+from programs.retro_rag import Answer, RetroRAG, final_answer, verdict
+
+
+def test_two_agreeing_answers_end_the_first_round(tell, retriever):
+    story = tell(agreement=0.71)
+    result = RetroRAG(retriever, k=2)("Question?")
+    (hop,) = result.hops
+    assert (hop.question, hop.answer, hop.draft, hop.verdict) == (
+        "Question?",
+        "Ansa Merrow",
+        "Ansa Merrow",
+        "accepted",
+    )
+    assert hop.passage_ids == ["p0", "p1"]
+    assert result.answer == "Ansa Merrow"
+    assert result.details == {
+        "inferential_evidence": False,
+        "rounds": 1,
+        "answered": [1.0],
+        "agreement": [0.71],
+        "probability_mode": "verbalised",
+    }
+    assert story.count("inferring") == story.count("searching") == 0
+
+
+def test_an_agreement_at_the_threshold_is_not_above_it(tell, retriever):
+    tell(agreement=0.7)
+    result = RetroRAG(retriever, max_rounds=3)("Question?")
+    assert [hop.verdict for hop in result.hops] == ["disagreed", "disagreed", "final"]
+    assert RetroRAG(retriever, max_rounds=3, threshold=0.69)("Question?").details["rounds"] == 1
+
+
+def test_the_second_answer_is_drawn_at_temperature_one_and_anew_each_round(scripted, retriever, script):
+    engine = scripted(script.Story(searching=""), JsonForm(probability_mode="verbalised"))
+    with script.on_a_meter(engine):
+        RetroRAG(retriever, max_rounds=3)("Question?")
+    drawn = [request for request in engine.requests if script.kind_of(str(request.system)) == "monitoring"]
+    assert [request.config.temperature for request in drawn] == [1.0] * 3
+    assert len({request.config.seed for request in drawn}) == 3
+    assert {request.config.temperature for request in engine.requests if request not in drawn} == {0.0}
+
+
+def test_the_assessor_rejects_a_reply_that_is_no_answer(tell, retriever):
+    tell(agreement=1.0, assessing=[0.2, 0.9], answering=["the passages do not say", "Ansa Merrow"])
+    result = RetroRAG(retriever)("Question?")
+    assert [hop.verdict for hop in result.hops] == ["no answer", "accepted"]
+    assert result.answer == "Ansa Merrow"
+
+
+@pytest.mark.parametrize("reply", ["unknown", "Unknown.", ""])
+def test_nothing_and_unknown_are_refused_without_asking(tell, retriever, reply):
+    story = tell(answering=reply, agreement=1.0)
+    result = RetroRAG(retriever, max_rounds=2)("Question?")
+    assert (result.answer, result.abstained) == ("", True)
+    assert [hop.verdict for hop in result.hops] == ["no answer", "no answer"]
+    assert story.count("assessing") == story.count("agreement") == 0
+
+
+def test_the_last_answer_stands_when_the_rounds_run_out(tell, retriever):
+    tell(answering=["one", "two", "three"])
+    result = RetroRAG(retriever, max_rounds=3)("Question?")
+    assert (result.answer, result.abstained) == ("three", False)
+    assert [hop.answer for hop in result.hops] == ["one", "two", "three"]
+
+
+def test_the_last_answer_stands_even_where_the_assessor_refused_it(tell, retriever):
+    tell(answering=["one", "two"], assessing=[1.0, 0.1])
+    result = RetroRAG(retriever, max_rounds=2)("Question?")
+    assert (result.answer, [hop.verdict for hop in result.hops]) == ("two", ["disagreed", "final"])
+
+
+def test_where_the_last_is_none_the_latest_that_was_not_refused_stands(tell, retriever):
+    tell(answering=["one", "two", "unknown"], assessing=[1.0, 0.1])
+    assert RetroRAG(retriever, max_rounds=3)("Question?").answer == "one"
+    tell(answering=["one", "unknown"])
+    without = RetroRAG(retriever, max_rounds=2, evaluate_answer=False)("Question?")
+    assert (without.answer, without.abstained) == ("one", False)
+    tell(answering=["unknown"], assessing=[0.1])
+    nothing = RetroRAG(retriever, max_rounds=2)("Question?")
+    assert (nothing.answer, nothing.abstained) == ("", True)
+
+
+@pytest.mark.parametrize("unparseable", ["agreement", "assessing", "monitoring"])
+def test_an_unparseable_reply_does_not_stop_the_loop(tell, retriever, unparseable):
+    tell(**{"agreement": 1.0, unparseable: "?"})
+    result = RetroRAG(retriever, max_rounds=2)("Question?")
+    assert [hop.verdict for hop in result.hops] == ["unparseable", "final"]
+    assert result.answer == "Ansa Merrow"
+    assert result.details["agreement"] == ([1.0, 1.0] if unparseable == "assessing" else [None, None])
+
+
+def test_the_loop_outlives_every_unparseable_reply(tell, retriever):
+    tell(answering=["?", "Ansa Merrow"], inferring="?", searching="?", naming="?", agreement=1.0)
+    result = RetroRAG(retriever)("Question?")
+    assert [(hop.answer, hop.verdict) for hop in result.hops] == [("", "unparseable"), ("Ansa Merrow", "accepted")]
+    assert retriever.queries == ["Question?", "Question?"]
+
+
+def answer(text: str = "Quillon", reached: str | None = "disagreed") -> Answer:
+    return Answer([], text, "because", "Fog", 0.9, 0.4, reached)
+
+
+@pytest.mark.parametrize(
+    ("answered", "agreement", "expected"),
+    [
+        (0.9, 0.71, "accepted"),
+        (0.9, 0.7, "disagreed"),
+        (0.5, 0.9, "no answer"),
+        (0.1, None, "no answer"),
+        (None, 0.9, "unparseable"),
+        (0.9, None, "unparseable"),
+    ],
+)
+def test_the_verdict_follows_from_both_numbers(answered, agreement, expected):
+    assert verdict(answered, agreement, 0.7) == expected
+
+
+def test_an_earlier_answer_is_returned_only_if_it_was_not_refused():
+    nothing = answer("unknown", "no answer")
+    assert final_answer([answer("a"), answer("b"), answer("c", "final")]).text == "c"
+    assert final_answer([answer("a"), answer("b"), answer("c", "no answer"), nothing]).text == "b"
+    assert final_answer([answer("a", "unparseable"), answer("b", "no answer"), nothing]) is None
+    assert final_answer([answer("a", None), answer("b", None), answer("unknown", None)]).text == "b"
+    assert final_answer([answer("a", None), answer("", None), answer("unknown", None)]).text == "a"
+    assert final_answer([]) is None
+
+
+@pytest.mark.parametrize(
+    ("knobs", "replies", "expected"),
+    [
+        ({}, {}, "final"),
+        ({"evaluate_answer": False}, {}, "final"),
+        ({}, {"agreement": 1.0}, "accepted"),
+        ({}, {"assessing": 0.1}, "final"),
+        ({}, {"answering": "unknown"}, "no answer"),
+    ],
+)
+def test_the_verdict_of_the_last_round_is_final_unless_it_is_accepted_or_no_answer(
+    tell, retriever, knobs, replies, expected
+):
+    tell(**replies)
+    assert RetroRAG(retriever, max_rounds=1, **knobs)("Question?").hops[0].verdict == expected

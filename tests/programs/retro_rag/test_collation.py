@@ -1,0 +1,86 @@
+"""RetroRAG: the passages that are evidence, and what the answers and the search see of it."""
+
+from programs.retro_rag import RetroRAG
+from signatures.types import Passage
+
+
+def test_the_best_passages_are_kept_and_ties_keep_their_order(tell, passages, script):
+    tell(weighing=script.by_text(harbour=0.9, **{"number 1": 0.2, "number 3": 0.8}), agreement=1.0)
+    result = RetroRAG(source_size=3)("Question?", passages=passages[:6])
+    (hop,) = result.hops
+    assert [passage.id for passage in result.passages] == ["p4", "p3", "p0"]
+    assert {candidate.passage_id: candidate.reason for candidate in hop.candidates} == {
+        "p0": "score 0.50, rank 3 of 6",
+        "p1": "score 0.20, rank 6 of 6, beyond the best 3",
+        "p2": "score 0.50, rank 4 of 6, beyond the best 3",
+        "p3": "score 0.80, rank 2 of 6",
+        "p4": "score 0.90, rank 1 of 6",
+        "p5": "score 0.50, rank 5 of 6, beyond the best 3",
+    }
+    assert [candidate.score for candidate in hop.candidates] == [0.5, 0.2, 0.5, 0.8, 0.9, 0.5]
+
+
+def test_old_and_new_passages_are_weighed_together_for_question_and_query(tell, script):
+    search = script.Batches()
+    story = tell(weighing=script.by_text(**{"0 of search 1": 0.9, "1 of search 2": 0.8}))
+    result = RetroRAG(search, k=2, source_size=2, max_rounds=2)("Question?")
+    assert search.queries == ["Question?", "harbour of Quillon"]
+    assert [script.kept_of(hop) for hop in result.hops] == [["r1.0", "r1.1"], ["r1.0", "r2.1"]]
+    assert result.hops[1].passage_ids == ["r2.0", "r2.1"]
+    assert [passage.id for passage in result.passages] == ["r1.0", "r1.1", "r2.1"]
+    asked = [(script.field(prompt, "question"), script.field(prompt, "query")) for prompt in story.prompts("weighing")]
+    assert asked == [("Question?", "")] * 2 + [("Question?", "harbour of Quillon")] * 4
+
+
+def test_an_answer_rests_on_the_passages_of_its_round_and_the_inferences_before(tell, script):
+    story = tell(inferring=[["Merrow is of Quillon."], ["Quillon is an island."]])
+    RetroRAG(script.Batches(), k=1, source_size=1, max_rounds=3, threshold=1.0)("Question?")
+    for kind in ("answering", "monitoring"):
+        shown = story.prompts(kind)
+        assert ["search 1" in prompt for prompt in shown] == [True, True, True]  # ties: the older passage stays
+        assert ["Merrow is of Quillon." in prompt for prompt in shown] == [False, True, True]
+        assert ["Quillon is an island." in prompt for prompt in shown] == [False, False, True]
+
+
+def test_the_search_sees_all_evidence_and_the_attempt_that_failed(tell, passages, script):
+    story = tell(answering="Bert Oyle", inferring=[["Merrow is of Quillon."]])
+    RetroRAG(max_rounds=2)("Question?", passages=passages[4:5])
+    (prompt,) = story.prompts("searching")
+    assert "The harbour master of Quillon" in script.field(prompt, "passages")
+    assert "Merrow is of Quillon." in script.field(prompt, "inferences")
+    assert script.field(prompt, "reasoning") == "because of Bert Oyle Answer: Bert Oyle"
+
+
+def test_entities_are_named_once_and_guide_every_inference(tell, retriever, script):
+    story = tell(naming=["Quillon", "Ansa Merrow"])
+    RetroRAG(retriever, max_rounds=4)("Question?")
+    assert story.count("naming") == 1
+    assert story.count("inferring") == 3
+    assert all("Ansa Merrow" in script.field(prompt, "entities") for prompt in story.prompts("inferring"))
+
+
+def test_two_passages_with_the_same_words_are_weighed_once(tell):
+    story = tell(agreement=1.0)
+    twins = [Passage(id=id, title="Fog", text="There is fog.") for id in ("a", "b")]
+    RetroRAG()("Question?", passages=twins)
+    assert story.count("weighing") == 1
+
+
+def test_given_passages_serve_the_first_round_only_beside_a_retriever(tell, retriever, passages):
+    tell()
+    result = RetroRAG(retriever, k=2, max_rounds=2)("Question?", passages=passages[4:6])
+    assert [hop.passage_ids for hop in result.hops] == [["p4", "p5"], ["p0", "p1"]]
+    assert retriever.queries == ["harbour of Quillon"]
+
+
+def test_given_passages_are_weighed_again_without_a_retriever(tell, passages, script):
+    """One that was dropped may come back when the search asks for what it holds."""
+    tell(weighing=lambda user: 0.9 if ("## query ## ]]\nharbour" in user) == ("number 1" in user) else 0.1)
+    result = RetroRAG(source_size=1, max_rounds=2)("Question?", passages=passages[:2])
+    assert [script.kept_of(hop) for hop in result.hops] == [["p0"], ["p1"]]
+    assert [passage.id for passage in result.passages] == ["p0", "p1"]
+
+
+def test_it_cites_the_held_passages_that_state_the_answer(tell, passages):
+    tell(agreement=1.0)
+    assert RetroRAG()("Question?", passages=passages[:5]).citations == ["p4"]

@@ -1,0 +1,58 @@
+"""RetroRAG: the replies that may become demonstrations, and the knobs."""
+
+import dspy
+import pytest
+
+from programs.parts.knobs import with_knobs
+from programs.retro_rag import RetroRAG
+from signatures.common.errors import UserError
+
+
+def test_demonstrations_are_made_of_what_was_followed(tell, retriever):
+    tell(answering=["Bert Oyle", "Ansa Merrow"], agreement=[0.0, 1.0], inferring=[["Aa is so."]], relevance=0.0)
+    program = RetroRAG(retriever)
+    with dspy.context(trace=[]):
+        program("Question?")
+        trace = list(dspy.settings.trace)
+    by_predictor = {name: [] for name, _ in program.named_predictors()}
+    names = {id(predictor): name for name, predictor in program.named_predictors()}
+    for predictor, _, reply in trace:
+        by_predictor[names[id(predictor)]].append(reply)
+    assert [reply.answer for reply in by_predictor["answering.predict"]] == ["Ansa Merrow"]
+    assert len(by_predictor["monitoring"]) == 1
+    assert by_predictor["inferring"] == []
+    assert len(by_predictor["searching"]) == 1
+    assert len(by_predictor["agreement"]) == 2
+
+
+@pytest.mark.parametrize(("query", "left"), [("harbour of Quillon", 1), ("the question", 0), ("", 0)])
+def test_a_query_that_asks_nothing_new_is_no_example_to_follow(tell, retriever, query, left):
+    tell(searching=query)
+    program = RetroRAG(retriever, max_rounds=2)
+    with dspy.context(trace=[]):
+        program("Question?")
+        assert [predictor for predictor, *_ in dspy.settings.trace].count(program.searching) == left
+
+
+def test_a_threshold_out_of_range_is_refused(retriever):
+    with pytest.raises(UserError, match=r"Knob threshold must be a number from 0 to 1, got 1\.5"):
+        RetroRAG(retriever, threshold=1.5)
+
+
+def test_knobs_change_on_a_new_program_only(retriever):
+    program = RetroRAG(retriever)
+    program.naming.demos = [dspy.Example(question="q", entities=["e"])]
+    changed = with_knobs(program, threshold=0.2, inferential=False)
+    assert (program.threshold, changed.threshold, changed.inferential) == (0.7, 0.2, False)
+    assert [dict(demo) for demo in changed.naming.demos] == [{"question": "q", "entities": ["e"]}]
+
+
+@pytest.mark.parametrize(("agreement", "left"), [(1.0, 1), (0.0, 0)])
+def test_a_direct_answer_is_an_example_to_follow_only_if_it_agreed(tell, retriever, agreement, left):
+    tell(agreement=agreement)
+    program = RetroRAG(retriever, max_rounds=1)
+    with dspy.context(trace=[]):
+        program("Question?")
+        predictors = [predictor for predictor, *_ in dspy.settings.trace]
+    assert predictors.count(program.answering.predict) == 1
+    assert predictors.count(program.monitoring) == left
