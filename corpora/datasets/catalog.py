@@ -7,7 +7,7 @@ their files manually, or use a hub name.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from corpora.datasets import (
+from corpora.datasets.converters import (
     bamboogle,
     halluqa,
     hotpotqa,

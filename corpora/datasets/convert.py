@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from corpora.datasets import wikimultihop
 from corpora.datasets.catalog import DATASETS
 from corpora.datasets.checksums import known_file
+from corpora.datasets.converters import wikimultihop
 from corpora.datasets.fetch import verify
 from corpora.datasets.readers import Located, read_source
 from corpora.datasets.schema import Item, Schema

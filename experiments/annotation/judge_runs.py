@@ -18,7 +18,7 @@ from experiments.runs.files import SCHEMA, Json, Row, git_revision, read_rows
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
-    from optimizers.metrics.listwise_judge import Comparison
+    from optimizers.metrics.judges.listwise_judge import Comparison
     from signatures.types import Passage
 
 SharedRows = dict[str, dict[str, Row]]
@@ -107,7 +107,7 @@ def judge_runs(
             `out` contains other files.
         KeyboardInterrupt: After Ctrl-C; all finished rows are kept.
     """
-    from optimizers.metrics.listwise_judge import FEWEST, MOST
+    from optimizers.metrics.judges.listwise_judge import FEWEST, MOST
 
     if not FEWEST <= len(folders) <= MOST:
         raise UserError(f"{len(folders)} runs cannot be compared by the judge: name {FEWEST} to {MOST}.")
@@ -146,8 +146,8 @@ def _check_corpus(shared: SharedRows, corpus: "Mapping[str, Passage]") -> None:
 
 def _judging(shared: SharedRows, corpus: "Mapping[str, Passage]", seed: int) -> Callable[[str], Row]:
     """Return a function that judges the question of an id and returns its row."""
-    from optimizers.metrics.listwise_judge import ListwiseJudge
-    from optimizers.metrics.revision_judge import RevisionJudge
+    from optimizers.metrics.judges.listwise_judge import ListwiseJudge
+    from optimizers.metrics.judges.revision_judge import RevisionJudge
 
     judge, revision_judge = ListwiseJudge(seed=seed), RevisionJudge()
 
@@ -168,7 +168,7 @@ def _judging(shared: SharedRows, corpus: "Mapping[str, Passage]", seed: int) -> 
 
 def comparison_of(rows: Mapping[str, Row], corpus: "Mapping[str, Passage]") -> "Comparison":
     """Return the answers of several runs to one question as the judge's input."""
-    from optimizers.metrics.listwise_judge import Comparison
+    from optimizers.metrics.judges.listwise_judge import Comparison
 
     first = next(iter(rows.values()))
     return Comparison(
@@ -189,7 +189,7 @@ def references_of(row: Row, corpus: "Mapping[str, Passage]") -> "list[Passage]":
 
 def summarise_judgements(labels: Sequence[str], rows: Sequence[Row], left_out: int = 0) -> Judgement:
     """Return the means over all questions."""
-    from optimizers.metrics.dimensions import CRITERIA
+    from optimizers.metrics.judges.dimensions import CRITERIA
 
     revised = [label for label in labels if any(label in row["revisions"] for row in rows)]
     return Judgement(
@@ -205,7 +205,7 @@ def summarise_judgements(labels: Sequence[str], rows: Sequence[Row], left_out: i
 
 def _standings(criterion: str, labels: Sequence[str], rows: Sequence[Row]) -> list[Standing]:
     """Return the results of all runs on one criterion."""
-    from optimizers.metrics.dimensions import high_quality, ranks
+    from optimizers.metrics.judges.dimensions import high_quality, ranks
 
     scores = [row["scores"][criterion] for row in rows]
     ranked = [ranks(by_run, criterion) for by_run in scores]

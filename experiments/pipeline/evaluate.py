@@ -14,7 +14,7 @@ from experiments.pipeline.run_question import run_question
 from experiments.pipeline.thread_pool import Outcome, ThreadPool
 from experiments.runs.config import Connected, RunConfig, describe_run
 from experiments.runs.files import Row, RowLog, discard_empty, open_run, repeat_of, run_lock
-from optimizers.metrics.judge import judged_by
+from optimizers.metrics.judges.answer_judge import judged_by
 from signatures.common.errors import UserError, user_error_within
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ name says otherwise.
 
 from collections.abc import Iterable
 
-from optimizers.metrics import answer, citations, judge, keyfact_scores, retrieval, revisions, scoring, verification
+from optimizers.metrics import answer, citations, keyfact_scores, retrieval, revisions, scoring, verification
 from optimizers.metrics.answer import HOTPOT, MUSIQUE, SQUAD, TWO_WIKI, Definition
-from optimizers.metrics.judge import RUNS, VOTES
+from optimizers.metrics.judges import answer_judge
+from optimizers.metrics.judges.answer_judge import RUNS, VOTES
 from optimizers.metrics.metric import Metric, OracleMetric
 from signatures.common.errors import unknown
 
@@ -100,7 +101,7 @@ _METRICS = (
         "1 when the judge LM says that the answer implies one of the golds, all shown in one prompt; the mean of "
         f"{RUNS} runs where the judge samples, one run at temperature 0 or with log-probabilities (P(yes) of 0.5 and "
         "above). A verdict that cannot be read is wrong and counted as unparsed.",
-        judge.answer_match,
+        answer_judge.answer_match,
         _GENGROUND,
         judged=True,
     ),
@@ -110,7 +111,7 @@ _METRICS = (
         f"majority of {VOTES} runs where the judge samples, one run at temperature 0 or with log-probabilities. A "
         "verdict that cannot be read, a tie and an empty response count as wrong (1); the first is counted as "
         "unparsed. The accuracy that papers print is 1 minus the mean.",
-        judge.hallucination,
+        answer_judge.hallucination,
         "https://github.com/OpenMOSS/HalluQA",
         higher_is_better=False,
         judged=True,

@@ -21,7 +21,7 @@ class Metric:
             the gold that the metric needs. It never averages: `experiments/analysis/statistics.py` does.
         source: URL of the published definition.
         higher_is_better: The direction of improvement.
-        judged: Whether an LM decides; the function then needs `optimizers.metrics.judge.judged_by`.
+        judged: Whether an LM decides; the function then needs `optimizers.metrics.judges.answer_judge.judged_by`.
     """
 
     name: str

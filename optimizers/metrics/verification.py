@@ -6,8 +6,8 @@ programs without verification. https://arxiv.org/abs/2410.05801
 
 from typing import Any
 
-from optimizers.metrics.dimensions import judgement_right, references_hold
 from optimizers.metrics.fields import golds_of, passages_of
+from optimizers.metrics.judges.dimensions import judgement_right, references_hold
 
 
 def _details(prediction: Any) -> dict[str, Any]:

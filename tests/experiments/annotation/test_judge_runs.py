@@ -9,8 +9,8 @@ from dspy.lm15 import Message, Request, Response, Usage
 
 from experiments.annotation.judge_runs import judge_runs, references_of
 from experiments.runs.files import read_rows
-from optimizers.metrics.dimensions import CRITERIA
-from optimizers.metrics.revision_judge import RevisionJudge
+from optimizers.metrics.judges.dimensions import CRITERIA
+from optimizers.metrics.judges.revision_judge import RevisionJudge
 from programs.lms.adapter import ChatForm
 from programs.lms.metered import metered_lm
 from signatures.common.errors import UserError

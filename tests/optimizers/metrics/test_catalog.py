@@ -5,7 +5,7 @@ import pytest
 
 from optimizers.metrics.catalog import METRICS, get_metric, get_metrics
 from optimizers.metrics.cost import COSTS
-from optimizers.metrics.judge import judged_by
+from optimizers.metrics.judges.answer_judge import judged_by
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
 from signatures.types import Hop, Passage

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from corpora.datasets.answers_only import FLASHRAG, QUESTION_ANSWER, QUESTION_ANSWERS
+from corpora.datasets.converters.answers_only import FLASHRAG, QUESTION_ANSWER, QUESTION_ANSWERS
 from corpora.datasets.schema import Item, Schema, extras, text_id, texts
 from corpora.questions import Question
 

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from corpora.datasets.ircot import IRCOT
+from corpora.datasets.converters.ircot import IRCOT
 from corpora.datasets.schema import Item, Schema, extras, unique
 from corpora.paragraphs import paragraph
 from corpora.questions import Question, SubQuestion

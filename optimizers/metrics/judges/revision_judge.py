@@ -10,7 +10,7 @@ from typing import Any
 
 import dspy
 
-from optimizers.metrics.dimensions import revision_score
+from optimizers.metrics.judges.dimensions import revision_score
 from programs.parts.predict import try_predict
 from signatures.dimensions import JudgeTiming, ScoreRevision
 from signatures.types import Passage

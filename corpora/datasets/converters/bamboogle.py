@@ -7,7 +7,7 @@ https://github.com/ofirpress/self-ask
 from collections.abc import Mapping
 from typing import Any
 
-from corpora.datasets.answers_only import FLASHRAG, QUESTION_ANSWER
+from corpora.datasets.converters.answers_only import FLASHRAG, QUESTION_ANSWER
 from corpora.datasets.schema import Item, Schema, text_id, texts
 from corpora.questions import Question
 

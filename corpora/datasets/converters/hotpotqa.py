@@ -9,7 +9,7 @@ from typing import Any
 
 import ujson
 
-from corpora.datasets.ircot import IRCOT
+from corpora.datasets.converters.ircot import IRCOT
 from corpora.datasets.schema import Item, Schema, TitledGold, extras, unique
 from corpora.paragraphs import paragraph
 from corpora.passages import PassageRecord

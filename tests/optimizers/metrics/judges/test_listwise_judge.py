@@ -2,8 +2,8 @@
 
 import pytest
 
-from optimizers.metrics.dimensions import CRITERIA
-from optimizers.metrics.listwise_judge import Comparison, ListwiseJudge
+from optimizers.metrics.judges.dimensions import CRITERIA
+from optimizers.metrics.judges.listwise_judge import Comparison, ListwiseJudge
 from signatures.common.errors import UserError
 
 LETTERS = "ABCD"

@@ -6,7 +6,7 @@ import dspy
 import pytest
 
 from optimizers.metrics.catalog import METRICS, get_metric
-from optimizers.metrics.judge import RUNS, VOTES, judged_by
+from optimizers.metrics.judges.answer_judge import RUNS, VOTES, judged_by
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.metered import metered_lm
 from programs.parts.meter import metered

@@ -7,7 +7,7 @@ https://nlp.cs.washington.edu/triviaqa/ (the questions come without a stated lic
 from collections.abc import Mapping
 from typing import Any
 
-from corpora.datasets.answers_only import FLASHRAG
+from corpora.datasets.converters.answers_only import FLASHRAG
 from corpora.datasets.schema import Item, Schema, texts
 from corpora.questions import Question
 

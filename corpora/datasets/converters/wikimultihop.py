@@ -12,8 +12,8 @@ from typing import Any
 
 import ujson
 
-from corpora.datasets.hotpotqa import context_passages, gold_facts
-from corpora.datasets.ircot import IRCOT
+from corpora.datasets.converters.hotpotqa import context_passages, gold_facts
+from corpora.datasets.converters.ircot import IRCOT
 from corpora.datasets.schema import Item, Schema, TitledGold, extras, unique
 from corpora.jsonl import bad_line, read_objects
 from corpora.passages import PassageRecord

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import dspy
 
-from optimizers.metrics.dimensions import CRITERIA
+from optimizers.metrics.judges.dimensions import CRITERIA
 from programs.parts.predict import try_predict
 from signatures.common.errors import UserError
 from signatures.dimensions import CompareAnswers, CompareCitations

@@ -1,0 +1,1 @@
+"""LM judges: of single answers, of several answers to one question, of revised questions."""

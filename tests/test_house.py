@@ -1,0 +1,66 @@
+"""The sizes that the house keeps to: files, parameters, and `__init__.py` files that only describe their folder."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("signatures", "corpora", "programs", "optimizers", "experiments")
+MOST_LINES, MOST_PARAMETERS, MOST_MODULES = 300, 10, 16
+
+
+def sources(*folders: str) -> list[Path]:
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("folder", [*PACKAGES, "tests"])
+def test_no_file_is_longer_than_300_lines(folder: str) -> None:
+    lengths = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in sources(folder)}
+    assert {path: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_function_has_more_than_ten_parameters(package: str) -> None:
+    """The constructor of a strategy is exempt: its knobs are its interface."""
+    wide = {}
+    for path in sources(package):
+        for function in functions(path):
+            arguments = function.args
+            count = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
+            if count > MOST_PARAMETERS and not (path.parent == ROOT / "programs" and function.name == "__init__"):
+                wide[f"{name(path)}:{function.lineno} {function.name}"] = count
+    assert wide == {}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_file_holds_a_docstring_and_nothing_else(package: str) -> None:
+    for path in sources(package):
+        if path.name == "__init__.py":
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+            assert len(body) == 1, name(path)
+            assert isinstance(body[0], ast.Expr), name(path)
+
+
+def test_every_room_of_experiments_has_a_readme() -> None:
+    rooms = [path.parent for path in (ROOT / "experiments").glob("*/__init__.py")]
+    assert [room.name for room in rooms if not (room / "README.md").exists()] == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_folder_has_at_most_sixteen_modules(package: str) -> None:
+    counts: dict[str, int] = {}
+    for path in sources(package):
+        counts[name(path.parent)] = counts.get(name(path.parent), 0) + (path.name != "__init__.py")
+    assert {folder: count for folder, count in counts.items() if count > MOST_MODULES} == {}
