@@ -1,9 +1,12 @@
 """Fixtures that every test may use."""
 
+import importlib.util
 import json
+import sys
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import dspy
 import pytest
@@ -16,6 +19,18 @@ from signatures.types import Passage
 # No test asserts how long something takes: a busy machine must not fail it.
 settings.register_profile("verihop", deadline=None)
 settings.load_profile("verihop")
+
+
+def load_module(path: Path) -> ModuleType:
+    """Return the module of a test helper; with `--import-mode=importlib` tests cannot import one another by name."""
+    spec = importlib.util.spec_from_file_location(f"verihop_test_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -1,9 +1,5 @@
-"""The command line, and the toy of these tests.
+"""The command line, and the toy of these tests."""
 
-With `--import-mode=importlib` test modules cannot import one another by package name.
-"""
-
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,17 +7,12 @@ from types import ModuleType
 import pytest
 
 from experiments.cli.main import main
+from tests.conftest import load_module
 
 
 @pytest.fixture(scope="session")
 def toy() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("verihop_test_toy", Path(__file__).with_name("toy.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_module(Path(__file__).with_name("toy.py"))
 
 
 @pytest.fixture

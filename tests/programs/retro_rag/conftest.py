@@ -1,27 +1,17 @@
-"""A scripted LM for the tests of RetroRAG.
+"""A scripted LM for the tests of RetroRAG."""
 
-With `--import-mode=importlib` test modules cannot import one another by package name.
-"""
-
-import importlib.util
-import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from programs.lms.adapter import JsonForm
+from tests.conftest import load_module
 
 
 @pytest.fixture(scope="session")
 def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("verihop_test_retro_rag", Path(__file__).with_name("script.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_module(Path(__file__).with_name("script.py"))
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Questions, passages, runs and reviews of an invented town, small enough to read."""
 
-import importlib.util
 import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from experiments.annotation.review.keyfact_cards import review_keyfacts
 from experiments.annotation.review.rating_scales import ANSWER_SCALES
 from experiments.annotation.review.review_folder import Review
 from experiments.annotation.review.reviewer_session import Session
+from tests.conftest import load_module
 
 BRIDGE = "The Ortel Bridge opened in 1907. It was drawn by Mira Pell. Swifts nest under it."
 PELL = "Mira Pell grew up in Vadley. She kept bees."
@@ -124,10 +124,5 @@ def session_of() -> Iterator[Callable[[Review, str], Session]]:
 
 @pytest.fixture(scope="session")
 def browsing() -> ModuleType:
-    """The client of Chromium: with `--import-mode=importlib` test modules cannot import one another by name."""
-    spec = importlib.util.spec_from_file_location("verihop_test_browser", Path(__file__).with_name("browser.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """The client of Chromium."""
+    return load_module(Path(__file__).with_name("browser.py"))
