@@ -101,5 +101,5 @@ def _refuse_duplicate(path: Path | str, line: int, passage_id: str) -> None:
         if number >= line:
             return
         if value.get("id") == passage_id:
-            fix = "Give each passage its own id, or merge the files with `verihop data pool`."
+            fix = "Give each passage its own id, or pool the files, which keeps repeated passages once."
             raise bad_line(path, line, f"the id {passage_id!r} is already on line {number}", fix)

@@ -188,7 +188,7 @@ def read_artifact(folder: Path | str) -> Artifact:
     try:
         artifact = Artifact.model_validate_json(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise UserError(f"{folder} contains no artifact (no artifact.json). Make one with `verihop compile`.") from None
+        raise UserError(f"{folder} contains no artifact (no artifact.json). Compile a program into it first.") from None
     except (ValidationError, UnicodeDecodeError) as error:
         raise UserError(f"{path} is damaged ({str(error).splitlines()[0]}). Compile the program again.") from None
     if artifact.schema_version != SCHEMA_VERSION:

@@ -69,7 +69,7 @@ def choose(name: str, files: Mapping[str, str], file: str | None) -> tuple[str, 
         UserError: The dataset has no address, several files and none is named, or no file of that name.
     """
     if not files:
-        raise UserError(f"{name} has no address to fetch from: download its files manually (`verihop data list`).")
+        raise UserError(f"{name} has no address to fetch from: download its files manually.")
     if file is None and len(files) > 1:
         raise UserError(f"{name} has several files: name one ({', '.join(files)}).")
     file = file or next(iter(files))

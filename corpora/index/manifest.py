@@ -127,7 +127,7 @@ def read_info(folder: Path) -> IndexInfo:
     if not path.is_file():
         if (folder / STATE_FILE).is_file():
             raise UserError(f"{folder} contains an unfinished index: build it again with resume.")
-        raise UserError(f"{folder} contains no index: build one there (`verihop index`).")
+        raise UserError(f"{folder} contains no index: build one there.")
     try:
         content = json.loads(path.read_bytes())
         version = content.get("schema_version") if isinstance(content, dict) else None

@@ -32,7 +32,7 @@ def connect_any(lm_id: str = "embedded", **settings: Any) -> Connection:
     if not (seed.isdecimal() or lm_id == SIMULATED):
         raise UserError(f"Unknown LM {lm_id!r}: use simulated, or simulated:SEED with a whole number from 0.")
     if settings.pop("api_base", None) is not None or settings.pop("api_key_env", None) is not None:
-        raise UserError("The simulated LM runs in this process: omit --api-base and --api-key-env.")
+        raise UserError("The simulated LM runs in this process: omit its address and key (api_base, api_key_env).")
     return _simulated(lm_id, int(seed or 0), _Settings(**settings))
 
 

@@ -74,7 +74,7 @@ def test_another_schema_version_is_refused(folder):
 
 
 def test_no_artifact_says_how_to_make_one(tmp_path):
-    with pytest.raises(UserError, match="verihop compile"):
+    with pytest.raises(UserError, match="Compile a program into it first"):
         load(tmp_path)
 
 

@@ -37,5 +37,5 @@ def test_a_wrong_id_is_refused(lm_id):
 
 
 def test_a_server_address_is_refused():
-    with pytest.raises(UserError, match="api-base"):
+    with pytest.raises(UserError, match="api_base"):
         connect_any("simulated", api_base="http://127.0.0.1:1/v1")
