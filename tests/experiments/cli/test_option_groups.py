@@ -72,3 +72,27 @@ def test_an_option_has_the_same_short_form_in_every_command(name: str, info: typ
             short = [other for other in parameter.opts if not other.startswith("--")]
             assert short == ([SHORT_FORMS[option]] if option in SHORT_FORMS else []), f"{name} {option}"
     assert any("--json" in parameter.opts for parameter in command.params), f"{name} has no --json"
+
+
+REQUIRED = {
+    "compile": {"questions", "program", "out"},
+    "eval": {"questions", "out"},
+    "ask": {"question"},
+    "index": {"corpus"},
+    "demo": set(),
+    "judge": {"runs", "out"},
+    "keyfacts build": {"questions", "passages", "out"},
+    "review keyfacts": {"questions", "out", "reviewer"},
+    "review answers": {"runs", "scale", "out", "reviewer"},
+    "review resume": {"folder", "reviewer"},
+    "data convert": {"name", "source", "out"},
+    "data world": {"out"},
+}
+
+
+@pytest.mark.parametrize("name", REQUIRED)
+def test_what_a_command_cannot_do_without_is_required(name: str) -> None:
+    command = typer.main.get_command_from_info(
+        dict(commands())[name], pretty_exceptions_short=False, rich_markup_mode=None
+    )
+    assert {parameter.name for parameter in command.params if parameter.required} == REQUIRED[name]
