@@ -54,10 +54,14 @@ def test_options_of_one_name_are_refused() -> None:
         with_option_groups(draw)
 
 
+def name_of(info: typer.models.CommandInfo) -> str:
+    return info.name or info.callback.__name__
+
+
 def commands() -> list[tuple[str, typer.models.CommandInfo]]:
-    groups = [(group.name or "", group.typer_instance) for group in app.registered_groups]
-    listed = [(info.name or "", info) for info in app.registered_commands]
-    return listed + [(f"{name} {info.name or ''}", info) for name, sub in groups for info in sub.registered_commands]
+    groups = [(group.name, group.typer_instance) for group in app.registered_groups]
+    listed = [(name_of(info), info) for info in app.registered_commands]
+    return listed + [(f"{name} {name_of(info)}", info) for name, sub in groups for info in sub.registered_commands]
 
 
 SHORT_FORMS = {"--out": "-o", "--quiet": "-q"}
