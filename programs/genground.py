@@ -66,7 +66,7 @@ class GenGround(dspy.Module):
         retrieve: Ranks passages for a sub-question.
         k: Passages retrieved per hop (paper: 10).
         batch_size: Passages shown per grounding call (paper: 3).
-        max_hops: Hops before the conclusion is forced (the public code: 7).
+        max_hops: Hops before the conclusion is forced (the paper states no cap; the public code: 7).
         deduce: False answers the original question from memory and grounds that (section 6.2, w/o deduction).
         ground: False reads each sub-question's answer directly from its passages (w/o grounding).
         batch: False shows all k passages in one prompt (w/o batch).

@@ -145,7 +145,7 @@ class RetroRAG(dspy.Module):
         return self._prediction(state, answers, hops)
 
     def max_calls(self) -> int:
-        """Return the most LM calls of one question with k passages a round; fixed contexts beyond k add a P(yes)."""
+        """Return the most LM calls of one question with k passages a round; a fixed context beyond k adds a P(yes)."""
         rounds, score = self._rounds(), calls_per_probability()
         calls = rounds * (1 + self.evaluate_answer * (1 + 2 * score)) + rounds - 1
         if self.ellery and self.update:
@@ -201,7 +201,7 @@ class RetroRAG(dspy.Module):
 
     def _answer(self, state: State, number: int) -> Answer:
         """Step 2: answer with reasoning and, to check that answer, directly at temperature 1."""
-        # Departure: the reasoned answer is generated at the LM's own temperature (paper: 0.01).
+        # Departure: the reasoned answer and all other texts have the LM's own temperature (paper: 0.01).
         calls = [partial(try_predict, self.answering, **self._evidence(state))]
         if self.evaluate_answer:
             sampling = {"temperature": 1.0, "rollout_id": number}  # another sample in each round

@@ -157,7 +157,7 @@ class SelfCompletion(dspy.Module):
         return "", ABSTAINED
 
     def _answer(self, question: str, references: list[Passage]) -> tuple[str, str]:
-        """Ask for an answer; return the response, empty if the LM declines although it has no option to, and the verdict."""
+        """Ask for an answer; return the response, empty if the LM declines nevertheless, and the verdict."""
         reply = try_predict(self.answering, question=question, passages=references)
         if reply is None:
             return "", UNPARSEABLE
