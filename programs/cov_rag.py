@@ -5,10 +5,11 @@ Findings of EMNLP 2024, sections 2.1, 2.2 (the loop, and the gate in its footnot
 https://arxiv.org/abs/2410.05801
 
 1. Retrieve k references for the question and answer from them with citations.
-2. Verify: score the references, score the response, judge it, and write a revised question where one is needed.
+2. Verify: score the references, score the response, judge it, and write a revised question if the judgement is not
+   true.
 3. If the gate fires (`needs_revision`), retrieve for the revised question and answer the original one from the new
    references; otherwise keep the response.
-4. Read the short answer out of the last response.
+4. Extract the short answer from the last response.
 """
 
 from collections.abc import Mapping, Sequence
@@ -37,7 +38,7 @@ _NO_QUESTION |= {"no revision", "no revision needed"}
 
 
 class Verification(NamedTuple):
-    """The verification of an answer; without the chain it has the revised question alone.
+    """The verification of an answer; with `chain=False` only the revised question is set.
 
     Args:
         reference_correctness: Relevance of the references to the question. This and the other scores: 0 to 1.
@@ -79,20 +80,24 @@ def needs_revision(verification: Verification, knobs: Mapping[str, Any]) -> bool
         return False
     if knobs["gate"] == "revision":
         return True
-    reference, correct, true = verification.reference_correctness, verification.correctness, verification.truthfulness
     triggers = [
-        None if reference is None else reference < knobs["reference_below"],
-        None if correct is None else correct < knobs["correctness_below"],
+        _is_below(verification.reference_correctness, knobs["reference_below"]),
+        _is_below(verification.correctness, knobs["correctness_below"]),
         None if verification.bias is None else verification.bias > knobs["bias_above"],
-        None if true is None else true < knobs["truthfulness_below"],
+        _is_below(verification.truthfulness, knobs["truthfulness_below"]),
         None if verification.judgement is None else verification.judgement == "false",
     ]
-    known = [trigger for trigger in triggers if trigger is not None]
-    return not known or (all(known) if knobs["combine"] == "all" else any(known))
+    present = [trigger for trigger in triggers if trigger is not None]
+    return not present or (all(present) if knobs["combine"] == "all" else any(present))
 
 
-class Generation(NamedTuple):
-    """An answer: the query, the references found for it, the response, its verdict, and the reply in the trace."""
+def _is_below(score: float | None, threshold: float) -> bool | None:
+    """Return whether a score is below its threshold; None if the score is missing."""
+    return None if score is None else score < threshold
+
+
+class Answer(NamedTuple):
+    """An answer: the query, the references retrieved for it, the response, its verdict, and the reply in the trace."""
 
     query: str
     references: list[Passage]
@@ -101,7 +106,7 @@ class Generation(NamedTuple):
     reply: dspy.Prediction | None
 
     def hop(self) -> Hop:
-        """Return the answer as a hop; the marks of its response count `passage_ids`, so that a replay can read them."""
+        """Return the answer as a hop; the marks of its response are positions in the hop's own `passage_ids`."""
         ids = [passage.id for passage in self.references]
         return Hop(question=self.query, answer=self.response, passage_ids=ids, verdict=self.verdict)
 
@@ -117,10 +122,10 @@ class Check(NamedTuple):
 class CoVRAG(dspy.Module):
     """Answer from k references, verify by a chain of scores, judgement and revised question; if needed, answer again.
 
-    A hop is one answer: `question` is the search query, `answer` the response as written, whose marks count
-    `passage_ids`. The marks of the prediction's `response` count its `passages`, the references of all rounds. The
-    verdict: "kept" (verified and final), "revised" (verified, and another search followed), "unverified" (not verified,
-    or the verification was unparseable), "unparseable" (no response).
+    A hop is one answer: `question` is the search query, `answer` the response as written, whose marks are positions in
+    `passage_ids`. The marks of the prediction's `response` are positions in its `passages`, the references of all
+    rounds. The verdict: "kept" (verified and final), "revised" (verified, and another search followed), "unverified"
+    (not verified, or the verification was unparseable), "unparseable" (no response).
 
     `details` of a prediction: `verifications` (fields of `Verification`, for each that was parseable), `decisions` (of
     the gate, for each of these), `revised` (the number of further searches), `verification_failures` (the number of
@@ -140,7 +145,7 @@ class CoVRAG(dspy.Module):
         revise: "end" as above; "start" rewrites the question before the search and verifies nothing; "never" answers
             once, which is the paper's CoV-RAG-S. An ablation (section 4.3), never searched by the tuner.
         chain: False asks for the revised question alone, without scores and judgement (section 4.3).
-        short: False skips the call that reads a short `answer` out of the response; the response without its marks is
+        short: False skips the call that extracts a short `answer` from the response; the response without its marks is
             then the answer, as it is if that reply is unparseable.
     """
 
@@ -171,7 +176,8 @@ class CoVRAG(dspy.Module):
         if revise not in REVISE:
             raise UserError(f"Knob revise must be one of {', '.join(map(repr, REVISE))}, got {revise!r}.")
         self.retrieve = retrieve
-        # Departure: the paper trains one LM to answer and to verify; here both are prompts, which can be compiled.
+        # Departure: the paper trains one LM to answer and to verify, with the prompts of its appendices D and E; here
+        # both are prompts with wording of their own and typed outputs, which can be compiled.
         self.answering = dspy.Predict(CiteAnswer)
         if revise == "start":
             self.rewriting = dspy.Predict(RewriteQuestion)
@@ -188,40 +194,45 @@ class CoVRAG(dspy.Module):
         # fixed contexts need no search, so no question is rewritten for them.
         query = self._rewrite(question) if self.revise == "start" and passages is None else question
         references = retrieve_passages(self, query, self.k, fixed=passages)
-        answers = [self._answer(question, query, references)]
+        answers = [self._answer(question, query, references)]  # step 1
         checks: list[Check] = []
         # Departure: more rounds than the paper's one are possible; as there, the answer of the last is not verified,
         # and neither is an empty one.
         while self.revise == "end" and answers[-1].response and len(answers) <= self.max_revisions:
-            check = self._verify(question, answers)
+            check = self._verify(question, answers)  # step 2
             checks.append(check)
-            query, references = self._search_again(check)
+            query, references = self._search_again(check)  # step 3
             verdict = UNVERIFIED if check.verification is None else REVISED if references else KEPT
             answers[-1] = answers[-1]._replace(verdict=verdict)
             if not references:  # Departure: a further search that finds nothing leaves the answer as it is.
                 break
             answers.append(self._answer(question, query, references))
-        return self._prediction(question, answers, checks)
+        # Departure: an unparseable later answer leaves the earlier one.
+        final = next((answer for answer in reversed(answers) if answer.response), answers[0])
+        # Departure: metrics need a short answer; the shared reader extracts it from the response. A response that
+        # declines is verified like any other, and is an abstention if it is the last.
+        short = short_answer(self.reading if self.short else None, question, final.response)  # step 4
+        return _prediction(final, short, answers, checks)
 
     def max_calls(self) -> int:
         """Return the most LM calls of one question: every round revised, then the short answer."""
         further = {"end": 2 * self.max_revisions, "start": 1, "never": 0}[self.revise]
         return 1 + further + int(self.short)
 
-    def _answer(self, question: str, query: str, references: Sequence[Passage]) -> Generation:
-        """Answer the original question from the references that the query found."""
+    def _answer(self, question: str, query: str, references: Sequence[Passage]) -> Answer:
+        """Answer the original question from the references of the query; a response of marks alone counts as none."""
         reply = try_predict(self.answering, question=question, passages=references)
         response = reply.response.strip() if reply and strip_citations(reply.response) else ""
-        return Generation(query, list(references), response, UNVERIFIED if response else UNPARSEABLE, reply)
+        return Answer(query, list(references), response, UNVERIFIED if response else UNPARSEABLE, reply)
 
     def _rewrite(self, question: str) -> str:
         reply = try_predict(self.rewriting, question=question)
         if reply is None or _is_empty(reply.revised_question):
-            drop_from_trace(reply)
+            drop_from_trace(reply)  # Departure: without a rewritten question, the question as asked is searched for.
             return question
         return reply.revised_question
 
-    def _verify(self, question: str, answers: Sequence[Generation]) -> Check:
+    def _verify(self, question: str, answers: Sequence[Answer]) -> Check:
         """Verify the last answer and decide whether to revise."""
         predictor = self.verifying if self.chain else self.revising
         latest = answers[-1]
@@ -248,41 +259,38 @@ class CoVRAG(dspy.Module):
         query = check.verification.revised_question
         return query, self.retrieve(query, self.k)
 
-    def _prediction(self, question: str, answers: Sequence[Generation], checks: Sequence[Check]) -> dspy.Prediction:
-        # Departure: an unparseable later answer leaves the earlier one; replaced answers leave the trace.
-        final = next((answer for answer in reversed(answers) if answer.response), answers[0])
-        drop_from_trace(*(answer.reply for answer in answers if answer is not final))
-        parsed = [(check.verification, check.revise) for check in checks if check.verification is not None]
-        read = deduplicate(passage for answer in answers for passage in answer.references)
-        # Departure: metrics need a short answer; the shared reader reads it out of the response. A response that
-        # declines is verified like any other, and is an abstention if it is the last.
-        short = short_answer(self.reading if self.short else None, question, final.response)
-        return make_prediction(
-            short,
-            response=_renumbered(final, read),
-            hops=[answer.hop() for answer in answers],
-            passages=read,
-            citations=cited_passages(final.response, final.references),
-            details={
-                "verifications": [verification._asdict() for verification, _ in parsed],
-                "decisions": [revise for _, revise in parsed],
-                "revised": len(answers) - 1,
-                "verification_failures": len(checks) - len(parsed),
-                "clamped_scores": sum(check.clamped for check in checks),
-            },
-        )
+
+def _prediction(final: Answer, short: str, answers: Sequence[Answer], checks: Sequence[Check]) -> dspy.Prediction:
+    # Departure: replaced answers leave the trace, so as not to become demos.
+    drop_from_trace(*(answer.reply for answer in answers if answer is not final))
+    parsed = [(check.verification, check.revise) for check in checks if check.verification is not None]
+    passages = deduplicate(passage for answer in answers for passage in answer.references)
+    return make_prediction(
+        short,
+        response=_renumbered(final, passages),
+        hops=[answer.hop() for answer in answers],
+        passages=passages,
+        citations=cited_passages(final.response, final.references),
+        details={
+            "verifications": [verification._asdict() for verification, _ in parsed],
+            "decisions": [revise for _, revise in parsed],
+            "revised": len(answers) - 1,
+            "verification_failures": len(checks) - len(parsed),
+            "clamped_scores": sum(check.clamped for check in checks),
+        },
+    )
 
 
-def _renumbered(final: Generation, read: Sequence[Passage]) -> str:
-    """Return the response with marks that count all passages read; a mark out of range stays out of range."""
-    place = {passage.id: number for number, passage in enumerate(read, start=1)}
+def _renumbered(final: Answer, passages: Sequence[Passage]) -> str:
+    """Return the response with marks that are positions in `passages`; a mark out of range stays out of range."""
+    positions = {passage.id: position for position, passage in enumerate(passages, start=1)}
 
-    def number_of(number: int) -> int:
-        if 1 <= number <= len(final.references):
-            return place[final.references[number - 1].id]
-        return number + len(read) if 1 <= number <= len(read) else number
+    def position_of(mark: int) -> int:
+        if 1 <= mark <= len(final.references):
+            return positions[final.references[mark - 1].id]
+        return mark + len(passages) if 1 <= mark <= len(passages) else mark
 
-    return renumber_citations(final.response, number_of)
+    return renumber_citations(final.response, position_of)
 
 
 def _is_empty(question: str) -> bool:

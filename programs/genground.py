@@ -5,7 +5,7 @@ sections 3.1 to 3.3 (the loop), 3.3 (batches), 5.1 (StrategyQA), 6.2 (ablations)
 
 1. Deduce: from the settled hops, either finish with the answer, or ask the next sub-question and answer it from memory.
 2. Ground: retrieve k passages for the sub-question and read them in batches; the first batch with citable evidence
-   corrects the answer, otherwise it is kept. The hop is settled; go to 1.
+   confirms or corrects the answer, otherwise it is kept. The hop is settled; go to 1.
 3. After `max_hops` hops, conclude from the settled hops.
 """
 
@@ -66,7 +66,7 @@ class GenGround(dspy.Module):
         retrieve: Ranks passages for a sub-question.
         k: Passages retrieved per hop (paper: 10).
         batch_size: Passages shown per grounding call (paper: 3).
-        max_hops: Hops before the conclusion is forced (the public code: 7).
+        max_hops: Hops before the conclusion is forced (the paper states no cap; the public code: 7).
         deduce: False answers the original question from memory and grounds that (section 6.2, w/o deduction).
         ground: False reads each sub-question's answer directly from its passages (w/o grounding).
         batch: False shows all k passages in one prompt (w/o batch).
@@ -114,24 +114,26 @@ class GenGround(dspy.Module):
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer with its hops; fixed `passages` replace the first retrieval, all without a retriever."""
         if not self.deduce:
-            return self._whole_question(question, passages)
+            return self._answer_without_deduction(question, passages)
         hops: list[Hop] = []
         read: list[Passage] = []
         while len(hops) < self.max_hops:
-            step = try_predict(self.deduction, question=question, hops=hops)
-            if step is None and hops:  # Departure: an unparseable deduction after the first hop ends the loop.
+            reply = try_predict(self.deduction, question=question, hops=hops)  # step 1
+            if reply is None and hops:  # Departure: an unparseable deduction after the first hop ends the loop.
                 break
-            if step is not None and step.finished and hops and (step.answer or self.true_false):
-                answer = self._truth(question, hops, step.answer) if self.true_false else step.answer
+            if reply is not None and reply.finished and hops and (reply.answer or self.true_false):
+                answer = self._decide_truth(question, hops, reply.answer) if self.true_false else reply.answer
                 return self._prediction(answer, hops, read)
-            claim = self._claim(question, step)
+            claim = self._claim(question, reply)
             # Departure: a sub-question that repeats an earlier one ends the loop, since it would find nothing new.
             if normalize_answer(claim.sub_question) in {normalize_answer(hop.question) for hop in hops}:
                 break
-            hop, passages_read = self._settle(claim, passages if not hops or self.retrieve is None else None)
+            fixed = passages if not hops or self.retrieve is None else None
+            hop, passages_read = self._ground(claim, fixed)  # step 2
             hops.append(hop)
             read += passages_read
-        return self._prediction(self._conclude(question, hops), hops, read)
+        answer = self._conclude(question, hops)  # step 3
+        return self._prediction(answer, hops, read)
 
     def max_calls(self) -> int:
         """Return the most LM calls of one question: all hops deduced, no batch citable, then the conclusion.
@@ -153,49 +155,50 @@ class GenGround(dspy.Module):
     def _batch_size(self) -> int:
         return self.batch_size if self.batch else max(self.k, 2)
 
-    def _claim(self, question: str, step: dspy.Prediction | None) -> Claim:
-        """Return the claim of a deduction."""
-        if step is None:  # Departure: after an unparseable first deduction the question itself is grounded, undrafted.
+    def _claim(self, question: str, reply: dspy.Prediction | None) -> Claim:
+        """Return the sub-question and draft of a deduction; the question itself replaces an unusable sub-question."""
+        if reply is None:  # Departure: if the first deduction is unparseable, the question is grounded without a draft.
             return Claim(question, question, "")
-        # Departure: a sub-question of fewer than three words is none; the question itself is grounded instead.
-        usable = len(step.sub_question.split()) >= 3
-        # Departure: "finished" before any hop was settled is ignored, and the step grounded as a hop.
-        if not usable or step.finished:
-            drop_from_trace(step)  # Departure: replies that are overridden leave the trace, so as not to become demos.
-        return Claim(question, step.sub_question if usable else question, step.answer)
+        # Departure: a sub-question of fewer than three words is unusable; the question itself is grounded instead.
+        usable = len(reply.sub_question.split()) >= 3
+        # Departure: "finished" before any hop was settled is ignored, and the claim grounded.
+        if not usable or reply.finished:
+            drop_from_trace(reply)  # Departure: replies that are overridden leave the trace, so as not to become demos.
+        return Claim(question, reply.sub_question if usable else question, reply.answer)
 
-    def _whole_question(self, question: str, fixed: list[Passage] | None) -> dspy.Prediction:
+    def _answer_without_deduction(self, question: str, fixed: list[Passage] | None) -> dspy.Prediction:
         """Answer the original question from memory and ground that answer."""
-        step = try_predict(self.memory, question=question)
-        hop, read = self._settle(Claim(question, question, step.answer if step else ""), fixed)
-        answer = self._truth(question, [hop], hop.answer) if self.true_false else hop.answer
+        reply = try_predict(self.memory, question=question)
+        hop, read = self._ground(Claim(question, question, reply.answer if reply else ""), fixed)
+        answer = self._decide_truth(question, [hop], hop.answer) if self.true_false else hop.answer
         return self._prediction(answer, [hop], read)
 
-    def _settle(self, claim: Claim, fixed: list[Passage] | None) -> tuple[Hop, list[Passage]]:
-        """Return the claim as a settled hop, and the passages read for it."""
+    def _ground(self, claim: Claim, fixed: list[Passage] | None) -> tuple[Hop, list[Passage]]:
+        """Retrieve for the claim and ground it; return the settled hop and the passages read for it."""
         # Departure: without deduction the paper does not specify the query; here it is question and answer together.
         query = claim.sub_question if self.deduce else f"{claim.sub_question} {claim.draft}".strip()
         passages = retrieve_passages(self, query, self.k, fixed=fixed)
         if not self.ground:
             return self._read(claim, passages)
-        return self._stop_at_evidence(claim, passages) if self.early_stop else self._queue(claim, passages)
+        return self._ground_until_cited(claim, passages) if self.early_stop else self._ground_queue(claim, passages)
 
     def _read(self, claim: Claim, passages: list[Passage]) -> tuple[Hop, list[Passage]]:
-        step = try_predict(self.reading, question=claim.sub_question, passages=passages)
-        answer = step.answer if step and step.answer else claim.draft
+        """Read the answer from all passages (section 6.2, w/o grounding)."""
+        reply = try_predict(self.reading, question=claim.sub_question, passages=passages)
+        answer = reply.answer if reply and reply.answer else claim.draft
         return claim.settled(answer, READ, passages=passages), passages
 
-    def _stop_at_evidence(self, claim: Claim, passages: list[Passage]) -> tuple[Hop, list[Passage]]:
+    def _ground_until_cited(self, claim: Claim, passages: list[Passage]) -> tuple[Hop, list[Passage]]:
         """Read batch by batch and stop at the first citable evidence (section 3.3)."""
         size = self._batch_size()
         for start in range(0, len(passages), size):
             batch = passages[start : start + size]
-            hop = self._check(claim, batch)
+            hop = self._ground_batch(claim, batch)
             if hop is not None:
                 return hop, passages[: start + len(batch)]
         return claim.settled(claim.draft, KEPT), passages
 
-    def _queue(self, claim: Claim, passages: list[Passage]) -> tuple[Hop, list[Passage]]:
+    def _ground_queue(self, claim: Claim, passages: list[Passage]) -> tuple[Hop, list[Passage]]:
         """Read every batch, append cited passages to the queue, and revise once with those left (the public code).
 
         Departure: each batch may return one cited passage to the queue; in the public code, all.
@@ -203,45 +206,45 @@ class GenGround(dspy.Module):
         size, queue = self._batch_size(), list(passages)
         while len(queue) > size:
             batch, queue = queue[:size], queue[size:]
-            step = try_predict(self.citing, passages=batch, **claim._asdict())
-            cited = quoted_passage(step.evidence, batch) if step else None
+            reply = try_predict(self.citing, passages=batch, **claim._asdict())
+            cited = quoted_passage(reply.evidence, batch) if reply else None
             queue += [cited] if cited else []
-        hop = self._check(claim, queue) if queue else None
+        hop = self._ground_batch(claim, queue) if queue else None
         return hop or claim.settled(claim.draft, KEPT), passages
 
-    def _check(self, claim: Claim, batch: list[Passage]) -> Hop | None:
+    def _ground_batch(self, claim: Claim, batch: list[Passage]) -> Hop | None:
         """Ground the draft in one batch; None if nothing in it is citable.
 
         Departure: an unparseable reply cites nothing. Evidence counts as cited only if a passage's text contains it:
         two words or more, verbatim or, from four words on, at least 60 % of them; a bare title is no evidence.
         """
-        step = try_predict(self.grounding, passages=batch, **claim._asdict())
-        cited = quoted_passage(step.evidence, batch) if step else None
-        if step is None or cited is None or not step.answer:
-            if step is not None and step.evidence.strip():
-                drop_from_trace(step)  # evidence that is not in the passages must not become a demo
+        reply = try_predict(self.grounding, passages=batch, **claim._asdict())
+        cited = quoted_passage(reply.evidence, batch) if reply else None
+        if reply is None or cited is None or not reply.answer:
+            if reply is not None and reply.evidence.strip():
+                drop_from_trace(reply)  # evidence that is not in the passages must not become a demo
             return None
-        verdict = CONFIRMED if normalize_answer(step.answer) == normalize_answer(claim.draft) else CORRECTED
-        return claim.settled(step.answer, verdict, evidence=step.evidence, passages=[cited])
+        verdict = CONFIRMED if normalize_answer(reply.answer) == normalize_answer(claim.draft) else CORRECTED
+        return claim.settled(reply.answer, verdict, evidence=reply.evidence, passages=[cited])
 
     def _conclude(self, question: str, hops: list[Hop]) -> str:
-        """Return the conclusion from the settled hops; the last hop's answer if it is unparseable.
+        """Ask for the conclusion from the settled hops; return the last hop's answer if it is unparseable.
 
         Departure: the paper does not specify what happens when the hops run out.
         """
         if self.true_false:
-            return self._truth(question, hops, hops[-1].answer)
-        step = try_predict(self.conclusion, question=question, hops=hops)
-        return step.answer if step and step.answer else hops[-1].answer
+            return self._decide_truth(question, hops, hops[-1].answer)
+        reply = try_predict(self.conclusion, question=question, hops=hops)
+        return reply.answer if reply and reply.answer else hops[-1].answer
 
-    def _truth(self, question: str, hops: list[Hop], fallback: str) -> str:
+    def _decide_truth(self, question: str, hops: list[Hop], fallback: str) -> str:
         """Return yes or no, decided from the hops; if unparseable, the yes or no that `fallback` begins with, or "".
 
         Departure: on true/false questions (StrategyQA) the paper's deduction itself finishes with True or False; this
         is a separate typed call, made whether the deduction called itself finished or not.
         """
-        step = try_predict(self.truth, question=question, hops=hops)
-        decided = step.answer if step else next(map(parse_yes_no, fallback.split()), None)
+        reply = try_predict(self.truth, question=question, hops=hops)
+        decided = reply.answer if reply else next(map(parse_yes_no, fallback.split()), None)
         return {True: "yes", False: "no", None: ""}[decided]
 
     def _prediction(self, answer: str, hops: list[Hop], read: list[Passage]) -> dspy.Prediction:

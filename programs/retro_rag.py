@@ -3,16 +3,16 @@
 Xiao et al., "Retrieval-Augmented Generation by Evidence Retroactivity in LLMs", AAAI 2025, sections Answerer
 (equation 1), Evidence Collation (2), Evidence Discovery (3 to 5) and Settings. https://arxiv.org/abs/2501.05475
 
-For a question q with key entities k, each round
+For a question q and its key entities k, which the first round names, each round
 
 1. collates: retrieves passages for the search query q_s and scores them, with those kept before, for q and q_s
    (equation 2); the best N are the source evidence E_s;
-2. answers twice from E_s and the inferential evidence E_i so far: with reasoning, and directly at temperature 1;
-3. judges: the loop stops if P(yes) that both answers agree is above t (equation 1), or after the last round;
+2. answers twice from E_s and the inferential evidence E_i so far: a with reasoning r, a_sc directly at temperature 1;
+3. judges: stops if a is an answer and P(yes) that both agree is above t (equation 1), or after the last round;
 4. infers what follows from E_s about k;
 5. gates: drops the inferences that are not relevant to q and q_s or not attributable to E_s (equation 3);
 6. ranks: scores the other inferences and those of E_i for q alone (equation 4); the best K are the new E_i;
-7. looks further: writes the next q_s from E_s, E_i, q and the reasoning of the answer (equation 5).
+7. searches further: writes the next q_s from E_s, E_i, r and q (equation 5).
 """
 
 from functools import partial
@@ -27,7 +27,7 @@ from programs.parts.passages import deduplicate, passages_stating, titled_text
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
 from programs.parts.probability import calls_per_probability
-from programs.parts.ranking import new_claims, passes, top
+from programs.parts.ranking import new_claims, passes, passing, top
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
 from signatures import retro_rag as prompts
 from signatures.text import normalize_answer
@@ -37,7 +37,7 @@ ACCEPTED, DISAGREED, NO_ANSWER, UNPARSEABLE, FINAL = "accepted", "disagreed", "n
 
 
 class State(NamedTuple):
-    """What a round starts from; only `forward` replaces it."""
+    """What a round starts from. Steps return a new state; only `scores`, a cache, is shared by all rounds."""
 
     question: str  # q
     scores: YesNoScores  # of all yes/no questions asked so far
@@ -49,7 +49,7 @@ class State(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """The answers of a round and, once judged, the verdict on them."""
+    """The two answers of a round and, once judged, the verdict on them."""
 
     replies: list[dspy.Prediction | None]  # with reasoning, then direct; None if unparseable
     text: str  # a; empty if unparseable
@@ -110,17 +110,17 @@ class RetroRAG(dspy.Module):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
-        # Departure: the paper's prompts are figures missing from its text; ours follow its description of each.
+        # Departure: the paper's prompts are figures missing from its text; ours follow its description, without demos.
         self.naming = dspy.Predict(prompts.NameEntities)
-        self.weighing = dspy.Predict(prompts.WeighEvidence)
-        self.answering = dspy.ChainOfThought(prompts.AnswerFromEvidence)
-        self.monitoring = dspy.Predict(prompts.AnswerFromEvidence)
-        self.agreement = dspy.Predict(prompts.JudgeAgreement)
-        self.assessing = dspy.Predict(prompts.JudgeAnswer)
-        self.inferring = dspy.Predict(prompts.DrawInferences)
-        self.relevance = dspy.Predict(prompts.JudgeRelevance)
-        self.attribution = dspy.Predict(prompts.JudgeAttribution)
-        self.searching = dspy.Predict(prompts.SearchFurther)
+        self.weighing = dspy.Predict(prompts.WeighEvidence)  # M_e
+        self.answering = dspy.ChainOfThought(prompts.AnswerFromEvidence)  # M_C
+        self.monitoring = dspy.Predict(prompts.AnswerFromEvidence)  # M_D
+        self.agreement = dspy.Predict(prompts.JudgeAgreement)  # M_sc
+        self.assessing = dspy.Predict(prompts.JudgeAnswer)  # declarative assessor
+        self.inferring = dspy.Predict(prompts.DrawInferences)  # M_IE
+        self.relevance = dspy.Predict(prompts.JudgeRelevance)  # M_qr
+        self.attribution = dspy.Predict(prompts.JudgeAttribution)  # M_ra
+        self.searching = dspy.Predict(prompts.SearchFurther)  # M_R
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer and its rounds; fixed `passages` replace the first retrieval, all without a retriever."""
@@ -131,7 +131,8 @@ class RetroRAG(dspy.Module):
             search, last = state.query or question, number == self._rounds()
             fixed = passages if number == 1 or self.retrieve is None else None
             state, added, records = self._collate(state, fixed)  # step 1: equation 2
-            answer = self._judge(state, self._answer(state, number))  # steps 2 and 3: equation 1
+            answer = self._answer(state, number)  # step 2
+            answer = self._judge(state, answer)  # step 3: equation 1
             stop = last or answer.verdict == ACCEPTED
             if not stop:  # Departure: the last round neither infers nor searches, because nothing would use the result.
                 state, inferred = self._discover(state)  # steps 4 to 6: equations 3 and 4
@@ -144,8 +145,7 @@ class RetroRAG(dspy.Module):
         return self._prediction(state, answers, hops)
 
     def max_calls(self) -> int:
-        """Return the most LM calls of one question with k passages a round: no answer accepted, all evidence new."""
-        # Fixed contexts beyond k add one P(yes) each, in every round without a retriever.
+        """Return the most LM calls of one question with k passages a round; a fixed context beyond k adds a P(yes)."""
         rounds, score = self._rounds(), calls_per_probability()
         calls = rounds * (1 + self.evaluate_answer * (1 + 2 * score)) + rounds - 1
         if self.ellery and self.update:
@@ -158,6 +158,7 @@ class RetroRAG(dspy.Module):
         return self.max_rounds if self.ellery else 1
 
     # The evaluators S of equations 1 to 4: yes/no questions whose P(yes) is the score.
+    # Departure: none is asked twice; without log-probabilities, P(yes) is estimated (parts/probability.py).
 
     def _self_consistency(self, question: str, answer: str, direct: str) -> YesNoQuestion:
         """Equation 1, s_sc: do the answer a and the monitoring answer a_sc agree?"""
@@ -186,13 +187,13 @@ class RetroRAG(dspy.Module):
         pool = {passage.id: passage for passage in deduplicate([*state.source, *retrieved])}
         questions = {id: self._source_score(pool[id], state) for id in pool} if self.update else {}
         entities, scores = in_parallel(partial(self._key_entities, state), partial(state.scores.ask, questions))
-        kept = top(scores, self.source_size) if self.update else list(pool)  # equation 2
+        kept = top(scores, self.source_size) if self.update else list(pool)  # equation 2; Departure: ties keep order
         records = passage_candidates(list(pool.values()), scores, kept, self.source_size)
         source, added = [pool[id] for id in kept], list(pool)[len(state.source) :]
         return state._replace(entities=entities, source=source, read=state.read + source), added, records
 
     def _key_entities(self, state: State) -> list[str]:
-        """Return k, named by the LM in the first round if inferences will be made."""
+        """Return k, named in the first round if inferences follow. Departure: by an LM call; the paper is silent."""
         if state.entities is not None or not self.inferential or self._rounds() == 1:
             return state.entities or []
         reply = try_predict(self.naming, question=state.question)
@@ -200,7 +201,7 @@ class RetroRAG(dspy.Module):
 
     def _answer(self, state: State, number: int) -> Answer:
         """Step 2: answer with reasoning and, to check that answer, directly at temperature 1."""
-        # Departure: the reasoned answer is generated at the LM's own temperature (paper: 0.01).
+        # Departure: the reasoned answer and all other texts have the LM's own temperature (paper: 0.01).
         calls = [partial(try_predict, self.answering, **self._evidence(state))]
         if self.evaluate_answer:
             sampling = {"temperature": 1.0, "rollout_id": number}  # another sample in each round
@@ -242,16 +243,15 @@ class RetroRAG(dspy.Module):
         # Departure: gates and scores are asked in parallel, so all are scored; unparseable scores fail and rank last.
         gate_scores, scores = in_parallel(partial(state.scores.ask, gates), partial(state.scores.ask, questions))
         thresholds = {"relevance": self.relevance_gate, "attribution": self.attribution_gate}
-        failed = {claim for (claim, gate), score in gate_scores.items() if not passes(score, thresholds[gate])}
-        passed = {claim: scores.get(claim) for claim in claims if claim not in failed}  # equation 3
-        kept = top(passed, self.inferential_size) if self.update else list(passed)  # equation 4
+        passed = passing(claims, gate_scores, thresholds)  # equation 3; the next line is equation 4
+        kept = top({claim: scores[claim] for claim in passed}, self.inferential_size) if self.update else passed
         if not set(kept) & set(tested):
             drop_from_trace(reply)  # Departure: a reply of which nothing is kept must not become a demo.
         records = inference_candidates(claims, scores, kept, self.inferential_size, gate_scores, thresholds)
         return state._replace(inferences=kept), records + untested_candidates(untested, self.inferential_size)
 
     def _next_query(self, state: State, answer: Answer) -> str:
-        """Step 7, equation 5: return q_s, what to search for next; empty if that is the question itself."""
+        """Step 7, equation 5: return the next q_s, empty if that is q itself. Departure: a is shown after r."""
         reasoning = f"{answer.reasoning} Answer: {answer.text}".strip() if answer.text else answer.reasoning
         reply = try_predict(self.searching, reasoning=reasoning, **self._evidence(state))
         query = reply.query.strip() if reply else ""
@@ -262,9 +262,9 @@ class RetroRAG(dspy.Module):
 
     def _prediction(self, state: State, answers: list[Answer], hops: list[Hop]) -> dspy.Prediction:
         final = final_answer(answers)
-        for answer in answers:  # Departure: replies that were not followed must not become demos.
-            followed = 0 if answer is not final else 2 if answer.verdict == ACCEPTED else 1
-            drop_from_trace(*answer.replies[followed:])
+        for answer in answers:  # Departure: replies that did not lead to the answer must not become demos.
+            used = 0 if answer is not final else 2 if answer.verdict == ACCEPTED else 1  # of its replies
+            drop_from_trace(*answer.replies[used:])
         text = final.text if final else ""
         kept = [candidate for hop in hops for candidate in hop.candidates if candidate.kept]
         details = {
@@ -289,12 +289,12 @@ def verdict(answered: float | None, agreement: float | None, threshold: float) -
     if answered is not None and not passes(answered, 0.5):
         return NO_ANSWER
     if answered is None or agreement is None:
-        return UNPARSEABLE  # Departure: the loop goes on.
+        return UNPARSEABLE  # Departure: the loop continues.
     return ACCEPTED if passes(agreement, threshold) else DISAGREED
 
 
 def final_answer(answers: list[Answer]) -> Answer | None:
-    """Return the last answer; if that is empty or "unknown", the latest one that was not refused, or None."""
-    # Departure: the paper returns the last answer in any case.
+    """Return the last answer; if it is empty or "unknown", the latest that was judged to be one, or not judged."""
+    # Departure: the paper does not say what is returned if no answer is accepted.
     usable = [answer for answer in answers[:-1] if answer.verdict not in {NO_ANSWER, UNPARSEABLE}] + answers[-1:]
     return next((answer for answer in reversed(usable) if is_answer(answer.text)), None)

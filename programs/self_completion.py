@@ -46,7 +46,7 @@ class SelfCompletion(dspy.Module):
         reflection: False is the single-hop control: `cap` references at once and one answer, no option to abstain.
         completion: False is reflection only: it abstains if the first references are insufficient.
         forced: False abstains when turns or room are used up; used with completion only.
-        short: False skips the call that reads a short answer out of the response; the response without its marks is
+        short: False skips the call that extracts a short answer from the response; the response without its marks is
             then the answer, as it is if that reply is unparseable.
     """
 
@@ -82,13 +82,13 @@ class SelfCompletion(dspy.Module):
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return response, citations and short answer; fixed `passages` are the first references."""
-        first = min(self.k, self.cap) if self.reflection else self.cap
-        references = deduplicate(retrieve_passages(self, question, first, fixed=passages))
-        hops = [self._hop(question, question, references, references)]
+        size = min(self.k, self.cap) if self.reflection else self.cap
+        references = deduplicate(retrieve_passages(self, question, size, fixed=passages))  # step 1
+        hops = [self._respond(question, question, references, references)]  # step 2
         decision = DECISIONS[hops[0].verdict] if self.reflection else None
         queries = [question] if passages is None else []
         while self._may_search(hops, references):
-            query, fresh = self._search(question, references, queries)
+            query, fresh = self._search(question, references, queries)  # step 3
             if not query:
                 break
             queries.append(query)
@@ -96,13 +96,13 @@ class SelfCompletion(dspy.Module):
                 hops.append(Hop(question=query, answer="", verdict=ABSTAINED))
                 break
             references = [*references, *fresh]
-            hops.append(self._hop(question, query, references, fresh))
+            hops.append(self._respond(question, query, references, fresh))  # step 2
         # Departure: the paper has no last resort; here the question is answered without the option to abstain.
         forced = self.reflection and self.completion and self.forced and not hops[-1].answer
         if forced:
-            hops[-1] = self._force(question, references, hops[-1])
+            hops[-1] = self._force(question, references, hops[-1])  # step 4
         response = hops[-1].answer
-        # Departure: metrics need a short answer; the reader that all programs share reads it out of the response.
+        # Departure: metrics need a short answer; the reader that all programs share extracts it from the response.
         short = short_answer(self.reading if self.short else None, question, response)
         return make_prediction(
             short,
@@ -127,18 +127,21 @@ class SelfCompletion(dspy.Module):
         unanswered = self.reflection and self.completion and not hops[-1].answer
         return unanswered and self.retrieve is not None and len(hops) <= self.turns and len(references) < self.cap
 
-    def _hop(self, question: str, query: str, references: list[Passage], fresh: Sequence[Passage]) -> Hop:
-        """Return the hop of one retrieval, with the response to all references, the fresh ones included.
+    def _respond(self, question: str, query: str, references: list[Passage], fresh: Sequence[Passage]) -> Hop:
+        """Reflect on all references, those that the query added included, and return the hop of the retrieval.
 
         Every retrieval is followed by a reflection, the last one, too: in the paper each addition leads to a new
-        response until the LM finds the references sufficient.
+        response until the LM finds the references sufficient. Without reflection, the answer is asked for directly.
         """
-        response, verdict = (self._reflect if self.reflection else self._answer)(question, references)
+        if self.reflection:
+            response, verdict = self._reflect(question, references)
+        else:
+            response, verdict = self._answer(question, references)
         ids = [passage.id for passage in fresh]
         return Hop(question=query, answer=response, passage_ids=ids, verdict=verdict)
 
     def _reflect(self, question: str, references: list[Passage]) -> tuple[str, str]:
-        """Return the response, empty if there is none, and the verdict."""
+        """Ask for an answer or an abstention; return the response, empty if there is none, and the verdict."""
         # Departure: the paper recognises an abstention by a fixed sentence; here it is a typed decision, which drops
         # the response. The fixed sentence and a response of no words abstain, too, and so does an unparseable reply.
         reply = try_predict(self.reflecting, question=question, passages=references)
@@ -147,12 +150,14 @@ class SelfCompletion(dspy.Module):
         answered = gives_answer(reply.response)
         if reply.sufficient and answered:
             return reply.response.strip(), ANSWERED
-        if reply.sufficient or answered:  # Departure: a reply that contradicts itself leaves the trace, so as not to
-            drop_from_trace(reply)  # become a demo; so do the other replies that are overridden.
+        if reply.sufficient or answered:
+            # Departure: a reply that contradicts itself leaves the trace, so as not to become a demo; so do the other
+            # replies that are overridden.
+            drop_from_trace(reply)
         return "", ABSTAINED
 
     def _answer(self, question: str, references: list[Passage]) -> tuple[str, str]:
-        """Return the response, empty if the LM declines although it has no option to, and the verdict."""
+        """Ask for an answer; return the response, empty if the LM declines nevertheless, and the verdict."""
         reply = try_predict(self.answering, question=question, passages=references)
         if reply is None:
             return "", UNPARSEABLE
@@ -162,12 +167,12 @@ class SelfCompletion(dspy.Module):
         return "", ABSTAINED
 
     def _force(self, question: str, references: list[Passage], last: Hop) -> Hop:
-        """Return the last hop with a forced answer; unchanged if the LM gives none."""
+        """Ask for an answer without the option to abstain; return the last hop with it, unchanged if there is none."""
         response, _ = self._answer(question, references)
         return last.model_copy(update={"answer": response, "verdict": FORCED}) if response else last
 
     def _search(self, question: str, references: list[Passage], queries: Sequence[str]) -> tuple[str, list[Passage]]:
-        """Return the query for what is missing and the new passages that it finds, as far as there is room.
+        """Ask for a query for what is missing; return it and the new passages that it retrieves, up to the cap.
 
         Departure: an unparseable or repeated query, returned as "", and one that finds nothing new end the completion.
         """

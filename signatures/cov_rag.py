@@ -1,4 +1,9 @@
-"""Signatures of CoV-RAG (He et al., EMNLP Findings 2024, https://arxiv.org/abs/2410.05801)."""
+"""Signatures of CoV-RAG (He et al., EMNLP Findings 2024, https://arxiv.org/abs/2410.05801).
+
+VerifyAnswer has the criteria and the order of outputs of the paper's verification prompt (appendix E). Departure: its
+wording is shorter, its outputs are typed fields instead of JSON, and a revised question need not end in its
+interrogative pronoun. ReviseQuestion and RewriteQuestion serve ablations for which the paper prints no prompt.
+"""
 
 from typing import Literal
 

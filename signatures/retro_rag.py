@@ -1,7 +1,11 @@
 """Signatures of RetroRAG (Xiao et al., AAAI 2025, https://arxiv.org/abs/2501.05475).
 
-The paper's matching query, the question followed by the last search query, is shown as the two fields `question` and
-`query`.
+The paper's names for these prompts: AnswerFromEvidence is M_C (with reasoning) and M_D (without), JudgeAgreement M_sc,
+WeighEvidence M_e, DrawInferences M_IE, JudgeRelevance M_qr, JudgeAttribution M_ra, SearchFurther M_R. JudgeAnswer is
+its declarative assessor; NameEntities has no counterpart.
+
+Departure: the paper's matching query q_m, the question followed by the last search query, is shown as the two fields
+`question` and `query`; in the first round, and for equation 4, `query` is empty.
 """
 
 import dspy

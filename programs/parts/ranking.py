@@ -13,6 +13,20 @@ def passes(score: float | None, threshold: float) -> bool:
     return score is not None and score > threshold
 
 
+def passing(
+    keys: Iterable[Key], scores: Mapping[tuple[Key, str], float | None], thresholds: Mapping[str, float]
+) -> list[Key]:
+    """Return the keys that pass all of their gates, in order; a key without a gate passes.
+
+    Args:
+        keys: The keys to filter.
+        scores: P(yes) by key and name of the gate; None if unparseable.
+        thresholds: The bound of each gate, which its score must exceed.
+    """
+    failed = {key for (key, gate), score in scores.items() if not passes(score, thresholds[gate])}
+    return [key for key in keys if key not in failed]
+
+
 def top(scores: Mapping[Key, float | None], size: int) -> list[Key]:
     """Return the keys of the `size` highest scores, best first; ties keep their order, unparseable scores come last."""
     return sorted(scores, key=lambda key: (scores[key] is None, -(scores[key] or 0.0)))[:size]

@@ -1,6 +1,6 @@
 import pytest
 
-from programs.parts.ranking import new_claims, passes, top
+from programs.parts.ranking import new_claims, passes, passing, top
 
 
 def test_the_best_come_first_ties_in_order_and_the_unparseable_last():
@@ -13,6 +13,12 @@ def test_the_best_come_first_ties_in_order_and_the_unparseable_last():
 @pytest.mark.parametrize(("score", "expected"), [(0.51, True), (0.5, False), (0.0, False), (None, False)])
 def test_a_gate_is_passed_above_it(score, expected):
     assert passes(score, 0.5) is expected
+
+
+def test_a_key_passes_if_it_passes_all_of_its_gates():
+    scores = {("a", "low"): 0.4, ("a", "high"): 0.9, ("b", "low"): 0.9, ("b", "high"): 0.8, ("c", "low"): None}
+    assert passing(["d", "c", "b", "a"], scores, {"low": 0.3, "high": 0.8}) == ["d", "a"]
+    assert passing(["a", "b"], {}, {}) == ["a", "b"]
 
 
 def test_claims_that_say_nothing_new_are_left_out():
