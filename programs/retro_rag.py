@@ -65,8 +65,8 @@ class RetroRAG(dspy.Module):
 
     A hop is a round: its question is the search query, its answer the reasoned one, its draft the direct one, its
     passage ids those that the search added, its candidates all evidence scored. Its verdict: "accepted" (both answers
-    agree), "disagreed", "no answer", "unparseable" (a reply was), "final" (last, but not accepted), None (answers are
-    not evaluated). `details`: `inferential_evidence` (whether any inference was ever kept; Figure 6 groups by it),
+    agree), "disagreed", "no answer", "unparseable" (a reply was), "final" (last, but not accepted), None (usable, but
+    `evaluate_answer` is off). `details`: `inferential_evidence` (whether any inference was ever kept; Figure 6),
     `rounds`, `answered` and `agreement` (P(yes) per round, or None), `probability_mode`.
 
     Args:
