@@ -5,10 +5,10 @@ Findings of EMNLP 2024, sections 2.1, 2.2 (the loop, and the gate in its footnot
 https://arxiv.org/abs/2410.05801
 
 1. Retrieve k references for the question and answer from them with citations.
-2. Verify: score the references, score the response, judge it, and write a revised question where one is needed.
+2. Verify: score the references, score the response, judge it, and write a revised question if needed.
 3. If the gate fires (`needs_revision`), retrieve for the revised question and answer the original one from the new
    references; otherwise keep the response.
-4. Read the short answer out of the last response.
+4. Extract the short answer from the last response.
 """
 
 from collections.abc import Mapping, Sequence
@@ -129,7 +129,7 @@ class CoVRAG(dspy.Module):
     Args:
         retrieve: Ranks passages; None if every question has fixed contexts: the answer is then verified, never revised.
         k: References of each answer (paper: 5).
-        gate: "revision" revises whenever there is a revised question (the paper's usual way), "threshold" only if
+        gate: "revision" revises whenever there is a revised question (the paper's default), "threshold" only if
             scores or judgement trigger it, too (its footnote); see `needs_revision`.
         combine: Whether "any" trigger suffices in threshold mode or "all" are needed.
         reference_below: Correctness of the references below which a revision is triggered (paper: 0.27).
@@ -140,7 +140,7 @@ class CoVRAG(dspy.Module):
         revise: "end" as above; "start" rewrites the question before the search and verifies nothing; "never" answers
             once, which is the paper's CoV-RAG-S. An ablation (section 4.3), never searched by the tuner.
         chain: False asks for the revised question alone, without scores and judgement (section 4.3).
-        short: False skips the call that reads a short `answer` out of the response; the response without its marks is
+        short: False skips the call that extracts a short `answer` from the response; the response without its marks is
             then the answer, as it is if that reply is unparseable.
     """
 
@@ -204,7 +204,7 @@ class CoVRAG(dspy.Module):
         return self._prediction(question, answers, checks)
 
     def max_calls(self) -> int:
-        """Return the most LM calls of one question: every round revised, then the short answer."""
+        """Return the maximum number of LM calls for one question: every round revised, then the short answer."""
         further = {"end": 2 * self.max_revisions, "start": 1, "never": 0}[self.revise]
         return 1 + further + int(self.short)
 
@@ -254,7 +254,7 @@ class CoVRAG(dspy.Module):
         drop_from_trace(*(answer.reply for answer in answers if answer is not final))
         parsed = [(check.verification, check.revise) for check in checks if check.verification is not None]
         read = deduplicate(passage for answer in answers for passage in answer.references)
-        # Departure: metrics need a short answer; the shared reader reads it out of the response. A response that
+        # Departure: metrics need a short answer; the shared reader extracts it from the response. A response that
         # declines is verified like any other, and is an abstention if it is the last.
         short = short_answer(self.reading if self.short else None, question, final.response)
         return make_prediction(

@@ -7,7 +7,7 @@ No public copy is known; its questions are those of https://hotpotqa.github.io
 1. Retrieve k references for the question.
 2. Reflect: answer from all references with citations, or abstain if they are insufficient. If answered, stop.
 3. Complete: write a query for what is missing, add the passages it finds to the references, up to the cap; go to 2.
-4. When turns or room are used up, answer without the option to abstain.
+4. When the turns or the cap are exhausted, answer without the option to abstain.
 """
 
 from collections.abc import Sequence
@@ -41,12 +41,12 @@ class SelfCompletion(dspy.Module):
     Args:
         retrieve: Ranks passages for a query.
         k: Passages per retrieval (paper: 5).
-        cap: References in all (paper: 10); fixed contexts are all kept and leave less room, or none.
+        cap: References in all (paper: 10); fixed contexts are all kept and count towards it.
         turns: Completion turns, one query each (the paper states no bound).
         reflection: False is the single-hop control: `cap` references at once and one answer, no option to abstain.
         completion: False is reflection only: it abstains if the first references are insufficient.
-        forced: False abstains when turns or room are used up; used with completion only.
-        short: False skips the call that reads a short answer out of the response; the response without its marks is
+        forced: False abstains when the turns or the cap are exhausted; used with completion only.
+        short: False skips the call that extracts a short answer from the response; the response without its marks is
             then the answer, as it is if that reply is unparseable.
     """
 
@@ -97,12 +97,12 @@ class SelfCompletion(dspy.Module):
                 break
             references = [*references, *fresh]
             hops.append(self._hop(question, query, references, fresh))
-        # Departure: the paper has no last resort; here the question is answered without the option to abstain.
+        # Departure: the paper has no final fallback; here the question is answered without the option to abstain.
         forced = self.reflection and self.completion and self.forced and not hops[-1].answer
         if forced:
             hops[-1] = self._force(question, references, hops[-1])
         response = hops[-1].answer
-        # Departure: metrics need a short answer; the reader that all programs share reads it out of the response.
+        # Departure: metrics need a short answer; the reader that all programs share extracts it from the response.
         short = short_answer(self.reading if self.short else None, question, response)
         return make_prediction(
             short,
@@ -115,7 +115,7 @@ class SelfCompletion(dspy.Module):
         )
 
     def max_calls(self) -> int:
-        """Return the most LM calls of one question: a query and a reflection in each turn, then a forced answer.
+        """Return the maximum number of LM calls for one question: a query and a reflection a turn, a forced answer.
 
         A turn adds one reference at least, so there are at most `cap` turns; the first retrieval may find nothing.
         """
@@ -140,7 +140,7 @@ class SelfCompletion(dspy.Module):
     def _reflect(self, question: str, references: list[Passage]) -> tuple[str, str]:
         """Return the response, empty if there is none, and the verdict."""
         # Departure: the paper recognises an abstention by a fixed sentence; here it is a typed decision, which drops
-        # the response. The fixed sentence and a response of no words abstain, too, and so does an unparseable reply.
+        # the response. The fixed sentence and an empty response abstain, too, and so does an unparseable reply.
         reply = try_predict(self.reflecting, question=question, passages=references)
         if reply is None:
             return "", UNPARSEABLE
@@ -167,7 +167,7 @@ class SelfCompletion(dspy.Module):
         return last.model_copy(update={"answer": response, "verdict": FORCED}) if response else last
 
     def _search(self, question: str, references: list[Passage], queries: Sequence[str]) -> tuple[str, list[Passage]]:
-        """Return the query for what is missing and the new passages that it finds, as far as there is room.
+        """Return the query for what is missing and the new passages that it finds, up to the cap.
 
         Departure: an unparseable or repeated query, returned as "", and one that finds nothing new end the completion.
         """

@@ -99,7 +99,7 @@ class MeteredLM(dspy.LM):
         return finalize(self, call, result)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        """Do the same in a thread, without blocking."""
+        """Do the same asynchronously, in a thread."""
         return await asyncio.to_thread(self.__call__, prompt, messages=messages, **kwargs)
 
     def dump_state(self) -> dict[str, Any]:
