@@ -41,7 +41,7 @@ def measure_oracle(oracle: EntailmentOracle, pairs: Sequence[JudgedPair]) -> dic
 
 
 def agreement(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the agreement that an oracle reports of itself: the pooled measures, and AUC on each data set."""
+    """Return the agreement that an oracle reports of itself: the pooled measures, and AUC on each dataset."""
     pooled = line["pooled"]
     sets = " and ".join(
         f"{name} (AUC {line[data]['auc']['value']:.2f})" for data, name in (("wice", "WiCE"), ("expertqa", "ExpertQA"))

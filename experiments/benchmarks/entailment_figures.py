@@ -75,12 +75,12 @@ def auc_difference(
 
 
 def by_set(scores: Values, threshold: float, pairs: Sequence[JudgedPair]) -> dict[str, Any]:
-    """Return the measures on each data set and on all pairs ("pooled")."""
+    """Return the measures on each dataset and on all pairs ("pooled")."""
     return {name: measures(scores[rows], threshold, chosen) for name, rows, chosen in parts(pairs)}
 
 
 def parts(pairs: Sequence[JudgedPair]) -> list[tuple[str, NDArray[np.int64], list[JudgedPair]]]:
-    """Return name, rows and pairs of each data set, and of all of them as "pooled"."""
+    """Return name, rows and pairs of each dataset, and of all of them as "pooled"."""
     rows_of = {data: np.array([n for n, pair in enumerate(pairs) if pair.data == data], dtype=int) for data in SETS}
     rows_of["pooled"] = np.arange(len(pairs))
     return [(name, rows, [pairs[row] for row in rows]) for name, rows in rows_of.items()]

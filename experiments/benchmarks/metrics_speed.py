@@ -93,7 +93,7 @@ def measure(chosen: Sequence[Pair], *, cores: int, rounds: int) -> dict[str, dic
 def main() -> None:
     """Measure, print, and write the result file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder with the data sets")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the datasets")
     parser.add_argument("--pairs", type=int, default=20_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)

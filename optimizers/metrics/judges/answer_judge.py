@@ -34,7 +34,7 @@ class Judge(Protocol):
 
     @property
     def probability_mode(self) -> str:
-        """How P(yes) is measured with this LM; "logprobs" uses log-probabilities."""
+        """How P(yes) is computed with this LM; "logprobs" uses log-probabilities."""
         ...
 
 
