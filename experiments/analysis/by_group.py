@@ -13,7 +13,7 @@ from signatures.common.errors import UserError, unknown
 if TYPE_CHECKING:
     from rich.console import Group
 
-MOST = 20  # groups; more suggest a continuous value, for which a table is unreadable
+MOST = 20  # groups; more suggest a continuous value, for which a table is of no use
 NONE = "(none)"
 
 
@@ -26,7 +26,7 @@ class Groups:
         recorded_by: Label of the run whose rows provide the values.
         scores: Group -> metric name -> one line per run, differences against the first run.
         sizes: Group -> number of questions.
-        notices: Cautions for the reader.
+        notices: Warnings for the reader.
     """
 
     field: str
@@ -153,11 +153,11 @@ def _part(run: Run, places: Sequence[int]) -> Run:
 
 
 def _notices(field: str, chosen: Run, comparison: Comparison, small: Sequence[str]) -> list[str]:
-    said = [f"Groups are by {field} as recorded by {chosen.label}; p-values are not corrected for several groups."]
+    notices = [f"Groups are by {field} as recorded by {chosen.label}; p-values are not corrected for several groups."]
     definitions = comparison.runs[0].description["metrics"]
-    said += oracles_of({name: definitions[name] for name in comparison.metrics})
+    notices += oracles_of({name: definitions[name] for name in comparison.metrics})
     if chosen is not comparison.runs[0]:
-        said.append(f"{comparison.runs[0].label} does not record {field}.")
+        notices.append(f"{comparison.runs[0].label} does not record {field}.")
     if small:
-        said.append(f"Fewer than {SMALL} questions in {', '.join(small)}: read intervals and p-values as rough.")
-    return said
+        notices.append(f"Fewer than {SMALL} questions in {', '.join(small)}: read intervals and p-values as rough.")
+    return notices

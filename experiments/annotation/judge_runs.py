@@ -103,8 +103,8 @@ def judge_runs(
         seed: Seed of the order in which answers are shown.
 
     Raises:
-        UserError: There are fewer than two or more than four runs, they share no question, the corpus is not theirs, or
-            `out` contains other files.
+        UserError: There are fewer than two or more than four runs, they share no question, the corpus contains none of
+            their passages, or `out` contains other files.
         KeyboardInterrupt: After Ctrl-C; all finished rows are kept.
     """
     from optimizers.metrics.judges.listwise_judge import FEWEST, MOST

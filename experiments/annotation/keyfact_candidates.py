@@ -2,8 +2,8 @@
 
 "How Credible Is an Answer From Retrieval-Augmented LLMs? Investigation and Improvement With Multi-Hop QA", section 3.
 
-Departure: in the paper, people remove bad facts; here two automatic checks flag them first and remove nothing, since
-the oracle's accuracy is modest. People then review the facts (`experiments/annotation/review`).
+Departure: in the paper, annotators remove bad facts; here two automatic checks flag them first and remove nothing,
+since the oracle's accuracy is modest. Reviewers then judge the facts (`experiments/annotation/review`).
 """
 
 from collections.abc import Callable, Sequence
@@ -65,7 +65,7 @@ class KeyFacts:
 
     @property
     def too_few(self) -> bool:
-        """Whether there are fewer than two facts, so that people have to write more."""
+        """Whether there are fewer than two facts, so that reviewers have to write more."""
         return len(self.facts) < FEWEST
 
 
@@ -134,7 +134,7 @@ class KeyFactsBuilder(dspy.Module):
 
 
 def _repeats_last(facts: Sequence[str]) -> list[str]:
-    """Return the facts with those that repeat an earlier one word for word at the end, so that these are cut first."""
+    """Return the facts with those that repeat an earlier one verbatim at the end, so that these are cut first."""
     seen: set[str] = set()
     new: list[str] = []
     repeats: list[str] = []

@@ -1,4 +1,4 @@
-"""Agreement of scores with people's verdicts: AUC, balanced accuracy and kappa, with bootstrap intervals over items."""
+"""Agreement of scores with human verdicts: AUC, balanced accuracy and kappa, with bootstrap intervals over items."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -42,7 +42,7 @@ def _with_intervals(
 def measures(
     scores: Values, threshold: float, pairs: Sequence[JudgedPair], resamples: int = RESAMPLES
 ) -> dict[str, Any]:
-    """Return AUC, balanced accuracy and kappa of scores with people's verdicts, with intervals and counts.
+    """Return AUC, balanced accuracy and kappa of scores with human verdicts, with intervals and counts.
 
     Raises:
         ValueError: All verdicts are the same.

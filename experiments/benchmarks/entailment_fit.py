@@ -1,4 +1,4 @@
-"""Fit the offline entailment oracles on one half of the pairs that people judged.
+"""Fit the offline entailment oracles on one half of the human-judged pairs.
 
     python -m experiments.benchmarks.entailment_fit --data ../shared/data
 

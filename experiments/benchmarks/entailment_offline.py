@@ -1,4 +1,4 @@
-"""Agreement of the offline entailment oracles with people: on the held-out half, other splits and other datasets."""
+"""Agreement of the offline entailment oracles with human judgements: held-out half, other splits, other datasets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Half:
 
     @property
     def entailed(self) -> NDArray[np.bool_]:
-        """People's verdicts."""
+        """Human verdicts."""
         return np.array([pair.entailed for pair in self.pairs])
 
     def of(self, data: str) -> "Half":

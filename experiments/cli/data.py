@@ -52,7 +52,7 @@ def fetch(
     output: options.Replacing,
     file: Annotated[str | None, typer.Option(help="Which file, if there are several.", show_default=False)] = None,
 ) -> None:
-    """Download an official file; its hash is recorded next to it and checked from then on."""
+    """Download an official file; its hash is recorded next to it and checked at each use."""
     from corpora.datasets import fetch as downloads
     from corpora.datasets.catalog import DATASETS
 
@@ -93,7 +93,7 @@ def convert(
     conversion: Conversion,
     output: options.Replacing,
 ) -> None:
-    """Convert the file of a benchmark or corpus; gold is kept, paragraphs are never cut."""
+    """Convert the file of a benchmark or corpus; gold is kept, paragraphs are never split."""
     from corpora.datasets.convert import convert as run
 
     with counter("Records", shown=not output.quiet) as advance:
@@ -143,7 +143,7 @@ def pool(
     out: Annotated[Path, typer.Option("--out", "-o", help="The pooled passages.jsonl.")],
     output: options.Replacing,
 ) -> None:
-    """Join corpora into one; a passage that occurs in several is kept once."""
+    """Merge corpora into one; a passage that occurs in several is kept once."""
     from corpora.datasets.convert import pool as run
 
     counts = run(passages, out, overwrite=output.overwrite)

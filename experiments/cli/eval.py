@@ -37,7 +37,7 @@ class Scoring:
     judge_lm: Annotated[
         str | None, typer.Option(help="LM that decides acc\\[judge] and hallucination\\[halluqa].", show_default=False)
     ] = None
-    judge_api_base: Annotated[str | None, typer.Option(help="Address of the judge's server.", show_default=False)] = (
+    judge_api_base: Annotated[str | None, typer.Option(help="Base URL of the judge's server.", show_default=False)] = (
         None
     )
     judge_api_key_env: Annotated[
@@ -84,7 +84,8 @@ class Contexts:
             raise UserError(f"--references {self.references} needs the corpus: add --passages passages.jsonl.")
         chosen = open_contexts(questions, self.references, self.passages, n=self.n_references, seed=seed)
         if chosen.excluded:
-            note(f"{chosen.excluded} of {len(questions)} questions are excluded: no gold, no noise or no partner.")
+            reason = "too little gold or noise, or one too many for equal groups"
+            note(f"{chosen.excluded} of {len(questions)} questions are excluded: {reason}.")
         return chosen.questions, chosen.contexts
 
 

@@ -1,4 +1,4 @@
-"""`verihop review`: people judge key facts and answers, on a local page or in the terminal."""
+"""`verihop review`: reviewers judge key facts and answers, on a local page or in the terminal."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 review = typer.Typer(no_args_is_help=True, help="Judge key facts and answers; every decision is saved at once.")
 
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the review; an existing one is continued.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the review; an existing review is resumed.")]
 Folder = Annotated[Path, typer.Argument(help="Folder of a review.")]
 
 
@@ -93,7 +93,7 @@ def answers(
         ScaleName,
         typer.Option(
             help="helpful: each sentence 0 or 1; completeness: 0 to 1 in quarters; stepwise: three grades by two "
-            "raters, and a third if they differ; hops: success, failure or error of each hop."
+            "raters, and a third if they disagree; hops: success, failure or error of each hop."
         ),
     ],
     out: Out,
@@ -125,7 +125,7 @@ def answers(
 @review.command()
 @with_option_groups
 def resume(folder: Folder, reviewing: Reviewing) -> None:
-    """Continue a review as any reviewer; undecided items come first."""
+    """Continue a review, as the same or another reviewer; undecided items come first."""
     from experiments.annotation.review.review_folder import read_review
 
     _review(read_review(folder), reviewing)
@@ -245,7 +245,7 @@ def _in_terminal(session: "Session", reviewing: Reviewing) -> None:
 
     from experiments.annotation.review.terminal import review_in_terminal
 
-    console = Console(stderr=reviewing.as_json)  # with --json, standard output is for the JSON object exclusive_access
+    console = Console(stderr=reviewing.as_json)  # with --json, standard output is for the JSON object only
 
     def ask(prompt: str) -> str:
         console.print(prompt, end="", markup=False, highlight=False)
