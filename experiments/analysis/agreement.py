@@ -96,7 +96,7 @@ def _correlation(first: Sequence[float], second: Sequence[float], which: str) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         value = float((pearsonr if which == "pearson" else kendalltau)(first, second).statistic)
-    return Coefficient(value, n) if math.isfinite(value) else Coefficient(None, n, "the values hardly vary")
+    return Coefficient(value, n) if math.isfinite(value) else Coefficient(None, n, "the values vary too little")
 
 
 def pearson(ratings: Sequence[float], metric: Sequence[float]) -> Coefficient:

@@ -13,7 +13,7 @@ from signatures.common.errors import UserError, unknown
 if TYPE_CHECKING:
     from rich.console import Group
 
-MOST = 20  # groups; more suggest a continuous value, for which a table is of no use
+MAX_GROUPS = 20  # groups; more suggest a continuous value, for which a table is of no use
 NONE = "(none)"
 
 
@@ -129,10 +129,9 @@ def compare_by(comparison: Comparison, field: str) -> Groups:
     members: dict[str, list[int]] = {}
     for place, rows in enumerate(chosen.questions):
         members.setdefault(_label(field_value(rows[0], field)), []).append(place)
-    if len(members) > MOST:
-        raise UserError(
-            f"Grouping by {field} makes {len(members)} groups of {comparison.questions} questions; at most {MOST}."
-        )
+    if len(members) > MAX_GROUPS:
+        groups_text = f"{len(members)} groups of {comparison.questions} questions"
+        raise UserError(f"Grouping by {field} makes {groups_text}; at most {MAX_GROUPS}.")
     groups = sorted(members, key=_order)
     names = list(comparison.metrics)
     return Groups(

@@ -11,7 +11,7 @@ from typing import Any
 
 RESAMPLES = 2000
 SMALL = 30  # below this many questions a percentile interval is visibly too narrow
-_BLOCK = 2_000_000  # numbers drawn at once: bounds memory at some 16 MB
+_BLOCK = 2_000_000  # numbers drawn at once: bounds memory at about 16 MB
 
 
 @dataclass(frozen=True)

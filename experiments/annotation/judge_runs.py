@@ -107,10 +107,10 @@ def judge_runs(
             their passages, or `out` contains other files.
         KeyboardInterrupt: After Ctrl-C; all finished rows are kept.
     """
-    from optimizers.metrics.judges.listwise_judge import FEWEST, MOST
+    from optimizers.metrics.judges.listwise_judge import MAX_ANSWERS, MIN_ANSWERS
 
-    if not FEWEST <= len(folders) <= MOST:
-        raise UserError(f"{len(folders)} runs cannot be compared by the judge: name {FEWEST} to {MOST}.")
+    if not MIN_ANSWERS <= len(folders) <= MAX_ANSWERS:
+        raise UserError(f"{len(folders)} runs cannot be compared by the judge: name {MIN_ANSWERS} to {MAX_ANSWERS}.")
     labels = run_labels(folders)
     shared, left_out = _shared_rows(dict(zip(labels, folders, strict=True)))
     _check_corpus(shared, corpus)

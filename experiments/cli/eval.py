@@ -41,7 +41,8 @@ class Scoring:
         None
     )
     judge_api_key_env: Annotated[
-        str | None, typer.Option(help="Environment variable with the key of the judge's server.", show_default=False)
+        str | None,
+        typer.Option(help="Environment variable that contains the judge server's API key.", show_default=False),
     ] = None
     repeats: Annotated[
         int, typer.Option(min=1, help="Ask each question N times with fresh samples; needs --temperature above 0.")

@@ -72,7 +72,7 @@ class LM:
     lm: Annotated[
         str | None,
         typer.Option(
-            help="embedded, simulated, simulated:SEED, gguf:PATH, a DSPy id such as openai/gpt-4o-mini, or a model of "
+            help="embedded, simulated, simulated:SEED, gguf:PATH, a DSPy id such as openai/gpt-4o-mini, or a model on "
             "--api-base; by default the artifact's LM, else embedded.",
             show_default=False,
         ),
@@ -82,7 +82,7 @@ class LM:
         typer.Option(help="Base URL of an OpenAI-compatible server (vLLM, Ollama, llama.cpp).", show_default=False),
     ] = None
     api_key_env: Annotated[
-        str | None, typer.Option(help="Environment variable with the server's key.", show_default=False)
+        str | None, typer.Option(help="Environment variable that contains the server's API key.", show_default=False)
     ] = None
     model_type: Annotated[
         str,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from experiments.runs.files import Row
 
-TYPICAL_TOKENS = 900  # of one LM call with some five passages and a short reply
+TYPICAL_TOKENS = 900  # of one LM call with about five passages and a short reply
 
 
 @dataclass(frozen=True)
@@ -52,14 +52,14 @@ def estimate(questions: int, max_calls: int, *, rows: Sequence[Row] = (), thread
     calls = questions * max_calls
     if not paid:
         return Estimate(questions, calls, calls * TYPICAL_TOKENS, None, None, 0)
-    made = sum(row["calls"] - row["cached_calls"] for row in paid)
+    paid_calls = sum(row["calls"] - row["cached_calls"] for row in paid)
     tokens = sum(row["prompt_tokens"] + row["completion_tokens"] for row in paid)
     usd = sum(row["usd"] for row in paid)
     return Estimate(
         questions=questions,
         calls=calls,
-        tokens=round(calls * tokens / made),
+        tokens=round(calls * tokens / paid_calls),
         seconds=questions * sum(row["seconds"] for row in paid) / len(paid) / threads,
-        usd=calls * usd / made if usd else None,
+        usd=calls * usd / paid_calls if usd else None,
         measured=len(paid),
     )

@@ -123,8 +123,8 @@ def open_metrics(names: str, oracle_id: str | None = None) -> "tuple[list[Metric
     from optimizers.metrics.entailment.oracle import describe
 
     oracle = open_oracle(oracle_id or DEFAULT)
-    made = {metric.name: metric for metric in with_oracle(oracle, by_oracle)}
-    metrics = [made.get(name) or METRICS[name] for name in metric_names]
+    by_name = {metric.name: metric for metric in with_oracle(oracle, by_oracle)}
+    metrics = [by_name.get(name) or METRICS[name] for name in metric_names]
     return metrics, f"{', '.join(by_oracle)} by {describe(oracle)}"
 
 

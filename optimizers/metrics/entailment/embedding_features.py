@@ -23,7 +23,7 @@ NAMES = ("sentences", "premise", "coverage", "weakest")
 CACHED_TOKENS = 200_000  # of the texts encoded last; about 150 MB
 CHUNK = 4000  # texts encoded at a time, to bound memory
 BATCH = 32
-LONGEST = 120  # words; longer sentences are split, so that none exceeds the embedder's limit
+MAX_WORDS = 120  # words; longer sentences are split, so that none exceeds the embedder's limit
 
 _END = re.compile(r"(?<=[.!?؟])[\"”')\]]*\s+(?=\S)|(?<=[。！？])|\n+")
 
@@ -50,7 +50,7 @@ def pieces(premise: str) -> list[str]:
     parts = []
     for sentence in _END.split(premise):
         words = sentence.split()
-        parts += [" ".join(words[start : start + LONGEST]) for start in range(0, len(words), LONGEST)]
+        parts += [" ".join(words[start : start + MAX_WORDS]) for start in range(0, len(words), MAX_WORDS)]
     return parts
 
 

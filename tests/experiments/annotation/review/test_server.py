@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from experiments.annotation.review.decisions import read_decisions
-from experiments.annotation.review.server import LARGEST, serving
+from experiments.annotation.review.server import MAX_BODY_BYTES, serving
 from signatures.common.errors import UserError
 
 
@@ -121,7 +121,7 @@ def test_a_decision_that_cannot_stand_is_refused_with_the_reason(ask, item, deci
 
 
 def test_a_body_that_is_too_large_or_of_unknown_length_is_refused_without_reading_it(ask):
-    assert ask("POST", "decisions", "x" * (LARGEST + 1))[0] == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    assert ask("POST", "decisions", "x" * (MAX_BODY_BYTES + 1))[0] == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     assert ask("POST", "decisions", "{}", Content_Length="-1")[0] == HTTPStatus.LENGTH_REQUIRED
     assert ask("POST", "decisions", iter([b"{}"]), Transfer_Encoding="chunked")[0] == HTTPStatus.LENGTH_REQUIRED
 
