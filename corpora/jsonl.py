@@ -29,7 +29,7 @@ def read_objects(path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def parse_objects(lines: Iterable[bytes], path: Path | str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the same for the given lines; `path` names their file in errors."""
+    """Yield `(line number, object)` of every line that is not blank; `path` names their file in errors."""
     for number, raw in enumerate(lines, 1):
         try:
             text = raw.decode("utf-8-sig" if number == 1 else "utf-8").strip()

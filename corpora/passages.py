@@ -12,7 +12,7 @@ from corpora.jsonl import bad_line, read_objects, read_records, write_records
 from signatures.common.errors import UserError
 from signatures.types import Passage
 
-_RULE = 'Every line needs "id" (a unique text) and "text"; "title" and "sentences" are optional.'
+_RULE = 'Every line needs "id" (a unique string) and "text"; "title" and "sentences" are optional.'
 
 
 def not_blank(text: str) -> str:

@@ -12,7 +12,7 @@ from corpora.jsonl import bad_line, read_records, write_records
 from corpora.passages import NotBlank, unique_ids
 from signatures.common.errors import UserError
 
-_RULE = 'Every line needs "id" (a unique text) and "question" (a text that is not empty).'
+_RULE = 'Every line needs "id" (a unique string) and "question" (a string that is not empty).'
 
 
 class SubQuestion(BaseModel):
@@ -99,7 +99,7 @@ def select(
         split: Keep the questions of this split; None keeps all.
         limit: Maximum number, taken from the front; at least 1.
         seed: Of a shuffle before the limit. The order depends only on seed and ids, so a smaller limit gives a prefix
-            of a larger one. None keeps the given order.
+            of a larger one. None keeps the order of `questions`.
 
     Raises:
         UserError: No question has that split, or the limit is below 1.

@@ -1,1 +1,1 @@
-"""The only room that knows clocks, files of runs and terminals."""
+"""The command line, runs and their analysis, annotation, experiments of the papers, and the simulated world."""

@@ -1,1 +1,1 @@
-"""How a program gets better, and what better means."""
+"""Optimizers that compile programs, and metrics that score answers."""

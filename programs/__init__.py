@@ -1,1 +1,1 @@
-"""One strategy, one paper, one file."""
+"""Strategies for multi-hop question answering, one module per paper."""

@@ -1,7 +1,7 @@
 """Freeze a compiled program into a folder, and load it for inference.
 
 An artifact is two JSON files. `program.json` is DSPy's state: instructions and demonstrations. `artifact.json` records
-what that state belongs to and how it was made: program and knobs, the fields of every signature, LM, corpus, data,
+its provenance: program and knobs, the fields of every signature, LM, corpus, data,
 optimizer, metric and versions. Loading executes nothing from either file.
 """
 
@@ -112,7 +112,7 @@ def signature_fields(program: dspy.Module) -> dict[str, list[dict[str, str]]]:
 def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False, **provenance: Any) -> Artifact:
     """Write a program to a folder that `load` can read; the folder appears complete or not at all.
 
-    What a killed call left next to the folder is removed, and an artifact that it had moved away is restored.
+    Temporary folders of a killed call are removed, and an artifact that it had moved away is restored.
 
     Args:
         program: A program of the catalog, compiled or not.
@@ -204,8 +204,8 @@ def load(folder: Path | str, retrieve: Retriever | None = None, *, connection: A
 
     Args:
         folder: The folder written by `freeze`.
-        retrieve: Ranks passages; warns if its corpus is another than when the program was frozen.
-        connection: The `programs.lms.connect.Connection` it will run on; warns if its LM is another.
+        retrieve: Ranks passages; warns if its fingerprint differs from that of the frozen program.
+        connection: The `programs.lms.connect.Connection` it will run on; warns if its LM differs.
 
     Raises:
         UserError: The artifact is missing or damaged, or a signature has changed since (the field is named).
@@ -223,22 +223,22 @@ def load(folder: Path | str, retrieve: Retriever | None = None, *, connection: A
 
 def _check_signatures(artifact: Artifact, program: dspy.Module) -> None:
     """Raise UserError if a signature has changed; DSPy would load the state by position and swap descriptions."""
-    today = signature_fields(program)
-    if artifact.signatures.keys() != today.keys():
+    current = signature_fields(program)
+    if artifact.signatures.keys() != current.keys():
         raise UserError(
             f"Program {artifact.program} had the predictors {', '.join(artifact.signatures)} when it was frozen "
-            f"and has {', '.join(today)} now. Compile it again."
+            f"and has {', '.join(current)} now. Compile it again."
         )
     for name, fields in artifact.signatures.items():
-        for frozen, now in zip(fields, today[name], strict=False):
+        for frozen, now in zip(fields, current[name], strict=False):
             if frozen["name"] != now["name"] or (frozen["role"], frozen["type"]) != (now["role"], now["type"]):
                 raise UserError(
                     f"Field {frozen['name']!r} of predictor {name} was {frozen['role']} {frozen['type']} when it was "
                     f"frozen; now there is {now['name']!r}, {now['role']} {now['type']}. Compile the program again."
                 )
-        if len(fields) != len(today[name]):
-            longer = max(fields, today[name], key=len)
-            field = longer[min(len(fields), len(today[name]))]["name"]
+        if len(fields) != len(current[name]):
+            longer = max(fields, current[name], key=len)
+            field = longer[min(len(fields), len(current[name]))]["name"]
             raise UserError(f"Field {field!r} of predictor {name} was added or removed. Compile the program again.")
 
 

@@ -37,5 +37,5 @@ class CoT(dspy.Module):
         return make_prediction(step.answer, response=f"{step.reasoning}\n{step.answer}")
 
     def max_calls(self) -> int:
-        """Return the most LM calls of one question."""
+        """Return the maximum number of LM calls for one question."""
         return 1

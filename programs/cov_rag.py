@@ -134,7 +134,7 @@ class CoVRAG(dspy.Module):
     Args:
         retrieve: Ranks passages; None if every question has fixed contexts: the answer is then verified, never revised.
         k: References of each answer (paper: 5).
-        gate: "revision" revises whenever there is a revised question (the paper's usual way), "threshold" only if
+        gate: "revision" revises whenever there is a revised question (the paper's default), "threshold" only if
             scores or judgement trigger it, too (its footnote); see `needs_revision`.
         combine: Whether "any" trigger suffices in threshold mode or "all" are needed.
         reference_below: Correctness of the references below which a revision is triggered (paper: 0.27).
@@ -215,7 +215,7 @@ class CoVRAG(dspy.Module):
         return _prediction(final, short, answers, checks)
 
     def max_calls(self) -> int:
-        """Return the most LM calls of one question: every round revised, then the short answer."""
+        """Return the maximum number of LM calls for one question: every round revised, then the short answer."""
         further = {"end": 2 * self.max_revisions, "start": 1, "never": 0}[self.revise]
         return 1 + further + int(self.short)
 

@@ -70,7 +70,7 @@ class GenGround(dspy.Module):
         deduce: False answers the original question from memory and grounds that (section 6.2, w/o deduction).
         ground: False reads each sub-question's answer directly from its passages (w/o grounding).
         batch: False shows all k passages in one prompt (w/o batch).
-        early_stop: False reads every batch and carries cited passages along before revising once (the public code).
+        early_stop: False reads every batch, queues cited passages, and revises once at the end (the public code).
         true_false: True always ends with a decision between yes and no, from the one hop if there is no deduction.
     """
 
@@ -112,7 +112,7 @@ class GenGround(dspy.Module):
             self.citing = dspy.Predict(CiteEvidence)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the answer with its hops; fixed `passages` replace the first retrieval, all without a retriever."""
+        """Return the answer with its hops; fixed `passages` replace the first retrieval (all without a retriever)."""
         if not self.deduce:
             return self._answer_without_deduction(question, passages)
         hops: list[Hop] = []
@@ -136,7 +136,7 @@ class GenGround(dspy.Module):
         return self._prediction(answer, hops, read)
 
     def max_calls(self) -> int:
-        """Return the most LM calls of one question: all hops deduced, no batch citable, then the conclusion.
+        """Return the maximum number of LM calls for one question: all hops deduced, no batch citable, a conclusion.
 
         The bound counts k passages a hop; fixed contexts beyond k take one call for each further batch.
         """
@@ -241,7 +241,7 @@ class GenGround(dspy.Module):
         """Return yes or no, decided from the hops; if unparseable, the yes or no that `fallback` begins with, or "".
 
         Departure: on true/false questions (StrategyQA) the paper's deduction itself finishes with True or False; this
-        is a separate typed call, made whether the deduction called itself finished or not.
+        is a separate typed call, made whether or not the deduction set `finished`.
         """
         reply = try_predict(self.truth, question=question, hops=hops)
         decided = reply.answer if reply else next(map(parse_yes_no, fallback.split()), None)

@@ -21,7 +21,7 @@ from signatures.types import Hop, Passage, Retriever
 class MultiHop(dspy.Module):
     """Write one query per hop from the passages so far, then read the answer from all passages.
 
-    The question of a hop is its query; its answer is empty, since only the end of the program answers.
+    The question of a hop is its query; its answer is empty, since only the last step answers.
 
     Args:
         retrieve: Ranks passages for a query.
@@ -45,7 +45,7 @@ class MultiHop(dspy.Module):
         self.reading = dspy.ChainOfThought(ReadAnswer)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the answer; fixed `passages` replace the first retrieval, all without a retriever."""
+        """Return the answer; fixed `passages` replace the first retrieval (all without a retriever)."""
         found: list[Passage] = []
         hops: list[Hop] = []
         if passages is not None:
@@ -63,5 +63,5 @@ class MultiHop(dspy.Module):
         return make_prediction(answer, hops=hops, passages=found, citations=passages_stating(answer, found))
 
     def max_calls(self) -> int:
-        """Return the most LM calls of one question: one query per hop and the reading."""
+        """Return the maximum number of LM calls for one question: one query per hop and the reading."""
         return self.max_hops + 1

@@ -43,5 +43,5 @@ class RAG(dspy.Module):
         return make_prediction(answer, passages=found, citations=passages_stating(answer, found))
 
     def max_calls(self) -> int:
-        """Return the most LM calls of one question."""
+        """Return the maximum number of LM calls for one question."""
         return 1

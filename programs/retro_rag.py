@@ -1,4 +1,4 @@
-"""RetroRAG: collate, infer and re-rank evidence in rounds until two answers drawn from it agree.
+"""RetroRAG: collate, infer and rerank evidence in rounds until two answers drawn from it agree.
 
 Xiao et al., "Retrieval-Augmented Generation by Evidence Retroactivity in LLMs", AAAI 2025, sections Answerer
 (equation 1), Evidence Collation (2), Evidence Discovery (3 to 5) and Settings. https://arxiv.org/abs/2501.05475
@@ -61,7 +61,7 @@ class Answer(NamedTuple):
 
 
 class RetroRAG(dspy.Module):
-    """Collate, infer and re-rank evidence in rounds until two answers drawn from it agree.
+    """Collate, infer and rerank evidence in rounds until two answers drawn from it agree.
 
     A hop is a round: its question is the search query, its answer the reasoned one, its draft the direct one, its
     passage ids those that the search added, its candidates all evidence scored. Its verdict: "accepted" (both answers
@@ -88,7 +88,7 @@ class RetroRAG(dspy.Module):
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "hotpotqa": {"threshold": 0.5}}
 
-    # Departure: of its ablations (Table 2; the bools) the paper gives names and a sentence; Args says what each omits.
+    # Departure: the paper names its ablations (Table 2; the bools) in one sentence; Args says what each omits.
     def __init__(
         self,
         retrieve: Retriever | None = None,
@@ -123,7 +123,7 @@ class RetroRAG(dspy.Module):
         self.searching = dspy.Predict(prompts.SearchFurther)  # M_R
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the answer and its rounds; fixed `passages` replace the first retrieval, all without a retriever."""
+        """Return the answer and its rounds; fixed `passages` replace the first retrieval (all without a retriever)."""
         state = State(question, YesNoScores())
         answers: list[Answer] = []
         hops: list[Hop] = []

@@ -7,7 +7,7 @@ No public copy is known; its questions are those of https://hotpotqa.github.io
 1. Retrieve k references for the question.
 2. Reflect: answer from all references with citations, or abstain if they are insufficient. If answered, stop.
 3. Complete: write a query for what is missing, add the passages it finds to the references, up to the cap; go to 2.
-4. When turns or room are used up, answer without the option to abstain.
+4. When the turns or the cap are exhausted, answer without the option to abstain.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ class SelfCompletion(dspy.Module):
     Args:
         retrieve: Ranks passages for a query.
         k: Passages per retrieval (paper: 5).
-        cap: References in all (paper: 10); fixed contexts are all kept and leave less room, or none.
+        cap: References in all (paper: 10); fixed contexts are all kept and count towards it.
         turns: Completion turns, one query each (the paper states no bound).
         reflection: False is the single-hop control: `cap` references at once and one answer, no option to abstain.
         completion: False is reflection only: it abstains if the first references are insufficient.
@@ -115,7 +115,7 @@ class SelfCompletion(dspy.Module):
         )
 
     def max_calls(self) -> int:
-        """Return the most LM calls of one question: a query and a reflection in each turn, then a forced answer.
+        """Return the maximum number of LM calls for one question: a query and a reflection a turn, a forced answer.
 
         A turn adds one reference at least, so there are at most `cap` turns; the first retrieval may find nothing.
         """
@@ -143,7 +143,7 @@ class SelfCompletion(dspy.Module):
     def _reflect(self, question: str, references: list[Passage]) -> tuple[str, str]:
         """Ask for an answer or an abstention; return the response, empty if there is none, and the verdict."""
         # Departure: the paper recognises an abstention by a fixed sentence; here it is a typed decision, which drops
-        # the response. The fixed sentence and a response of no words abstain, too, and so does an unparseable reply.
+        # the response. The fixed sentence and an empty response abstain, too, and so does an unparseable reply.
         reply = try_predict(self.reflecting, question=question, passages=references)
         if reply is None:
             return "", UNPARSEABLE

@@ -1,4 +1,4 @@
-"""Closed-book answering: one call, no retrieval. The baseline of every comparison.
+"""Closed-book answering: one call, no retrieval. A baseline.
 
 Brown et al., "Language Models are Few-Shot Learners", NeurIPS 2020, section 3.2 (closed-book question answering).
 https://arxiv.org/abs/2005.14165
@@ -34,5 +34,5 @@ class Standard(dspy.Module):
         return make_prediction(step.answer if step else "")
 
     def max_calls(self) -> int:
-        """Return the most LM calls of one question."""
+        """Return the maximum number of LM calls for one question."""
         return 1

@@ -12,7 +12,7 @@ _MARKS = re.compile(r"\[(\d{1,9}(?:\s*,\s*\d{1,9})*)\]")  # int() rejects number
 # Marks after a full stop belong to the sentence before it, so they are moved in front of the stop.
 _MARKS_AFTER_STOP = re.compile(r"([.!?])\s*((?:\[\d+(?:\s*,\s*\d+)*\]\s*)+)")
 
-# For a character class of a regular expression: Han characters and kana, which are written without blanks.
+# For a character class of a regular expression: Han characters and kana, which are written without spaces.
 CJK = "\u3005\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0002fa1f"
 _CJK_CHARACTER = re.compile(f"[{CJK}]")
 _CHINESE_SHARE = 0.2  # of the letters: an English sentence with a Chinese name stays below it
@@ -69,7 +69,7 @@ def citation_numbers(text: str) -> list[int]:
 
 
 def strip_citations(text: str) -> str:
-    """Return `text` without its `[n]` marks and the blanks before punctuation that they leave."""
+    """Return `text` without its `[n]` marks and the spaces that they leave before punctuation."""
     return re.sub(r"\s+([.,;:!?])", r"\1", re.sub(r"\s{2,}", " ", _MARKS.sub("", text))).strip()
 
 

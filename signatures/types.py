@@ -47,7 +47,7 @@ class Candidate(_Value):
         passage_id: Id of the passage; None for a claim that an LM inferred.
         score: Its last score in [0, 1]; None if it was not scored or the score was unparseable.
         kept: Whether later steps see it.
-        reason: Why it was kept or dropped, for people.
+        reason: Why it was kept or dropped, as a text to display.
         gates: Test name -> P(yes) in [0, 1]; None for an unparseable reply.
     """
 
@@ -62,7 +62,7 @@ class Candidate(_Value):
 class Hop(_Value):
     """One step of reasoning: a sub-question, its answer and how it was found.
 
-    Prompts show question, answer and evidence only; the rest is for people and metrics.
+    Prompts show question, answer and evidence only; the other fields are for reports and metrics.
 
     Args:
         question: The sub-question, understandable on its own.
@@ -92,7 +92,7 @@ class Retriever(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Return a short stable text that changes with corpus, engine and parameters."""
+        """Return a short stable string that changes with corpus, engine and parameters."""
         ...
 
     def __call__(self, query: str, k: int) -> list[Passage]:

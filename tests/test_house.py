@@ -1,4 +1,4 @@
-"""The sizes that the house keeps to: files, parameters, and `__init__.py` files that only describe their folder."""
+"""Limits on sizes: lines of files, parameters, modules of a folder; `__init__.py` files contain only a docstring."""
 
 import ast
 from collections.abc import Iterator
@@ -53,9 +53,9 @@ def test_a_package_file_holds_a_docstring_and_nothing_else(package: str) -> None
             assert isinstance(body[0], ast.Expr), name(path)
 
 
-def test_every_room_of_experiments_has_a_readme() -> None:
-    rooms = [path.parent for path in (ROOT / "experiments").glob("*/__init__.py")]
-    assert [room.name for room in rooms if not (room / "README.md").exists()] == []
+def test_every_package_of_experiments_has_a_readme() -> None:
+    folders = [path.parent for path in (ROOT / "experiments").glob("*/__init__.py")]
+    assert [folder.name for folder in folders if not (folder / "README.md").exists()] == []
 
 
 @pytest.mark.parametrize("package", PACKAGES)

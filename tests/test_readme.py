@@ -1,4 +1,4 @@
-"""What the README shows is what happens: its Python runs, its commands exist."""
+"""The README is correct: its Python runs, its commands exist, its figures are those of the result files."""
 
 import re
 import shlex

@@ -1,7 +1,7 @@
-"""The benchmarks and corpora that verihop can convert: shapes, licence, source, and addresses of files to fetch.
+"""The benchmarks and corpora that verihop can convert: shapes, licence, source, and URLs of files to fetch.
 
-Addresses are those that the authors publish. Datasets without an address are behind forms or shared drives: download
-their files manually, or use a hub name.
+URLs are those that the authors publish. Datasets without a URL are behind forms or shared drives: download their files
+manually, or use a hub name.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Dataset:
         licence: Of the data, as its authors state it.
         source: Where its official files are described.
         inside: Where the records are in a file that is one JSON object (see `readers.read_source`).
-        files: Name of a file that `fetch` can download -> its address.
+        files: Name of a file that `fetch` can download -> its URL.
     """
 
     schemas: Mapping[str, Schema]
@@ -67,7 +67,7 @@ DATASETS: dict[str, Dataset] = {
     "musique": Dataset(musique.SCHEMAS, "CC BY 4.0", "https://github.com/StonyBrookNLP/musique"),
     "strategyqa": Dataset(
         strategyqa.SCHEMAS,
-        "MIT (BIG-bench's form: Apache-2.0)",
+        "MIT (BIG-bench: Apache-2.0)",
         "https://allenai.org/data/strategyqa",
         inside=strategyqa.INSIDE,
         files={

@@ -55,7 +55,7 @@ def convert(
 ) -> Converted:
     """Write `questions.jsonl` and `passages.jsonl` of a benchmark into `out_dir`, both completely or neither.
 
-    Paragraphs are never cut or changed; equal ones are written once. What could not be kept unchanged is in `counts`
+    Paragraphs are never split or changed; equal ones are written once. What could not be kept unchanged is in `counts`
     by name. A benchmark without passages, or a corpus without questions, gives one file.
 
     Args:
@@ -106,7 +106,7 @@ def _check(name: str, limit: int | None, aliases: str | Path | None, packed: str
     if aliases is not None and name != "2wikimultihopqa":
         raise UserError(f"Only 2wikimultihopqa has a file of aliases, {name} has none: omit aliases.")
     if packed not in PACKED:
-        raise unknown("packing", packed, PACKED[1:])
+        raise unknown("compression", packed, PACKED[1:])
 
 
 def _with_aliases(item: Item, names_of: Mapping[str, Sequence[str]]) -> Item:

@@ -1,6 +1,6 @@
 """Download a benchmark's official file once; its hash is recorded next to it and checked at every use.
 
-`FILE.lock.json` contains the address, size, SHA-256 and the server's version tag (ETag). An interrupted download
+`FILE.lock.json` contains the URL, size, SHA-256 and the server's version tag (ETag). An interrupted download
 is kept as `FILE.part` and resumed if the server still has the same version.
 """
 
@@ -63,13 +63,13 @@ def fetch(url: str, path: Path, *, overwrite: bool = False, progress: Progress =
 
 
 def choose(name: str, files: Mapping[str, str], file: str | None) -> tuple[str, str]:
-    """Return name and address of the file of a dataset to fetch: the named one, or the only one.
+    """Return name and URL of the file of a dataset to fetch: the named one, or the only one.
 
     Raises:
-        UserError: The dataset has no address, several files and none is named, or no file of that name.
+        UserError: The dataset has no URL, several files and none is named, or no file of that name.
     """
     if not files:
-        raise UserError(f"{name} has no address to fetch from: download its files manually.")
+        raise UserError(f"{name} has no URL to fetch from: download its files manually.")
     if file is None and len(files) > 1:
         raise UserError(f"{name} has several files: name one ({', '.join(files)}).")
     file = file or next(iter(files))
@@ -87,7 +87,7 @@ def verify(path: Path) -> None:
     expected = _read_lock(path).get("sha256")
     if expected is not None and sha256_file(path) != expected:
         lock = _lock_of(path).name
-        raise UserError(f"{path} is not as it was downloaded: fetch it again with overwrite, or delete {lock}.")
+        raise UserError(f"{path} has changed since it was downloaded: fetch it again with overwrite, or delete {lock}.")
 
 
 def _download(url: str, part: Path, progress: Progress) -> str:

@@ -1,6 +1,6 @@
-"""Named subsets of the sizes that papers report on, sampled the same way on every machine.
+"""Named subsets of the sizes that papers report on, the same on every machine.
 
-No paper lists the ids of its sample, so the seed is ours, and a score differs from a paper's by sampling error, too.
+No paper lists the ids of its sample, so the seed is ours, and scores differ from published ones by sampling error, too.
 WebGLM's 400 questions of NQ-open and of WebQuestions, and IRCoT's 500, are separate files: convert them.
 """
 
@@ -32,19 +32,19 @@ class Subset:
     seed: int = 0
 
 
-_FIVE_HUNDRED = "500 random dev questions, as MetaRAG and RetroRAG take"
-_GENGROUND = "1,400 random dev questions, as GenGround takes"
-_COVRAG = "random questions, as CoV-RAG takes (its printed scores fit 400)"
+_FIVE_HUNDRED = "500 random dev questions, as in MetaRAG and RetroRAG"
+_GENGROUND = "1,400 random dev questions, as in GenGround"
+_COVRAG = "random questions, as in CoV-RAG (its published scores are consistent with 400)"
 
 SUBSETS: dict[str, Subset] = {
-    "hotpotqa-500": Subset("hotpotqa", f"{_FIVE_HUNDRED}; so does the RaLLM credibility benchmark", 500, "dev"),
+    "hotpotqa-500": Subset("hotpotqa", f"{_FIVE_HUNDRED}, and in the RaLLM credibility benchmark", 500, "dev"),
     "2wikimultihopqa-500": Subset("2wikimultihopqa", _FIVE_HUNDRED, 500, "dev"),
     "hotpotqa-1400": Subset("hotpotqa", _GENGROUND, 1400, "dev"),
     "2wikimultihopqa-1400": Subset("2wikimultihopqa", _GENGROUND, 1400, "dev"),
     "musique-1400": Subset("musique", _GENGROUND, 1400, "dev"),
     "triviaqa-400": Subset("triviaqa", f"400 {_COVRAG}", 400),
     "mintaka-400": Subset("mintaka", f"400 {_COVRAG}", 400),
-    "halluqa-knowledge": Subset("halluqa", "the 206 questions of knowledge, as RetroRAG takes", type="Knowledge"),
+    "halluqa-knowledge": Subset("halluqa", "the 206 questions of category Knowledge, as in RetroRAG", type="Knowledge"),
 }
 
 

@@ -1,1 +1,1 @@
-"""Index folders: their manifest, their building and their opening."""
+"""Build and open index folders."""

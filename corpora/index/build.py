@@ -1,8 +1,8 @@
 """Build an index folder from a corpus.
 
 An index is a folder of plain files: the passages (`passages.txt` and their offsets), `bm25/` (tantivy), `bm25s/`,
-`dense/` (`vectors.npy`, FAISS codes for large corpora) and `index.json`, which is written last: without it nothing
-opens. Each step leaves its result complete or absent, so that a later build resumes where an earlier one stopped.
+`dense/` (`vectors.npy`, FAISS codes for large corpora) and `index.json`, which is written last: a folder without it
+cannot be opened. The result of each step is complete or absent, so that an interrupted build can be resumed.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
 from signatures.common.errors import UserError, unknown
 from signatures.common.versions import RETRIEVAL, installed_versions
 
-SHARD = 1024  # passages embedded per file, which is the most that a kill loses
+SHARD = 1024  # passages embedded per file; a kill loses at most these
 _STEP = 256  # passages embedded between two updates of the progress bar
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # Messages of errors without a number: tantivy and FAISS, tantivy at a file size limit, numpy.
@@ -67,7 +67,7 @@ def build_index(
         overwrite: Delete the index in `folder` first; other files are kept.
         progress: Show progress on stderr.
         embedder: A model, or its name or folder.
-        settings: By default those that measured best.
+        settings: None for the defaults, which scored best in the benchmarks.
 
     Raises:
         UserError: Unknown retriever, unusable corpus or folder, missing model, or a full disk.

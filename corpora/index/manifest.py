@@ -55,7 +55,7 @@ class Request(BaseModel):
     settings: RetrievalSettings = RetrievalSettings()
 
     def fingerprint(self) -> str:
-        """Return a short text that changes with the corpus, engine, embedder and settings that affect the ranking."""
+        """Return a short string that changes with the corpus, engine, embedder and settings that affect the ranking."""
         settings = self.settings.model_dump(include=set(RELEVANT[self.retriever]))
         return f"{self.retriever}-{sha256_text(_canonical({**self.model_dump(), 'settings': settings}))[:16]}"
 

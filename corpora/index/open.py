@@ -27,8 +27,8 @@ def open_index(
     """Return the retriever of the index in `folder`; the embedder is loaded with the first query.
 
     Args:
-        folder: What `build_index` wrote.
-        corpus_path: The corpus that the index must be of; None skips the comparison.
+        folder: Written by `build_index`.
+        corpus_path: The corpus that the index must have been built from; None skips this check.
         retriever: By default the one the index was built for; a hybrid index also opens as "bm25" and "dense".
         embedder: A loaded embedder, the same model as that of the index.
         settings: Query-time settings that replace those of the index (`title_boost`, `dense_weight`, `candidates`,

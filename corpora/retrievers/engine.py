@@ -57,7 +57,7 @@ class IndexRetriever:
 
     @property
     def fingerprint(self) -> str:
-        """A short text that identifies corpus, engine and settings."""
+        """A short string that identifies corpus, engine and settings."""
         return self._fingerprint
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Settings of retrieval; the defaults are the values that measured best."""
+"""Settings of retrieval; the defaults are the values that scored best in the benchmarks."""
 
 from typing import Literal
 

@@ -1,1 +1,1 @@
-"""What runs show: means with intervals, paired comparisons, groups, traces and reports."""
+"""Analysis of runs: means with intervals, paired comparisons, groups, traces and reports."""

@@ -43,7 +43,7 @@ def cohen_kappa(
         ValueError: The lists differ in length.
     """
     if len(first) != len(second):
-        raise ValueError(f"Two people's grades must be of the same items, got {len(first)} and {len(second)}.")
+        raise ValueError(f"Two raters' grades must be of the same items, got {len(first)} and {len(second)}.")
     if not first:
         return Coefficient(None, 0, "no item was graded by both raters")
     if len({*first, *second}) == 1:
@@ -84,7 +84,7 @@ def fleiss_kappa(counts: Sequence[Mapping[str, int]]) -> Coefficient:
 
 def _correlation(first: Sequence[float], second: Sequence[float], which: str) -> Coefficient:
     if len(first) != len(second):
-        raise ValueError(f"A correlation needs as many values on both sides, got {len(first)} and {len(second)}.")
+        raise ValueError(f"A correlation needs equally many values on both sides, got {len(first)} and {len(second)}.")
     n = len(first)
     if n < 3:
         return Coefficient(None, n, f"needs at least 3 values, got {n}")
@@ -96,7 +96,7 @@ def _correlation(first: Sequence[float], second: Sequence[float], which: str) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)
         value = float((pearsonr if which == "pearson" else kendalltau)(first, second).statistic)
-    return Coefficient(value, n) if math.isfinite(value) else Coefficient(None, n, "the values hardly vary")
+    return Coefficient(value, n) if math.isfinite(value) else Coefficient(None, n, "the values vary too little")
 
 
 def pearson(ratings: Sequence[float], metric: Sequence[float]) -> Coefficient:

@@ -13,7 +13,7 @@ from signatures.common.errors import UserError, unknown
 if TYPE_CHECKING:
     from rich.console import Group
 
-MOST = 20  # groups; more suggest a continuous value, for which a table is unreadable
+MAX_GROUPS = 20  # groups; more suggest a continuous value, for which a table is of no use
 NONE = "(none)"
 
 
@@ -26,7 +26,7 @@ class Groups:
         recorded_by: Label of the run whose rows provide the values.
         scores: Group -> metric name -> one line per run, differences against the first run.
         sizes: Group -> number of questions.
-        notices: Cautions for the reader.
+        notices: Warnings for the reader.
     """
 
     field: str
@@ -129,10 +129,9 @@ def compare_by(comparison: Comparison, field: str) -> Groups:
     members: dict[str, list[int]] = {}
     for place, rows in enumerate(chosen.questions):
         members.setdefault(_label(field_value(rows[0], field)), []).append(place)
-    if len(members) > MOST:
-        raise UserError(
-            f"Grouping by {field} makes {len(members)} groups of {comparison.questions} questions; at most {MOST}."
-        )
+    if len(members) > MAX_GROUPS:
+        groups_text = f"{len(members)} groups of {comparison.questions} questions"
+        raise UserError(f"Grouping by {field} makes {groups_text}; at most {MAX_GROUPS}.")
     groups = sorted(members, key=_order)
     names = list(comparison.metrics)
     return Groups(
@@ -153,11 +152,11 @@ def _part(run: Run, places: Sequence[int]) -> Run:
 
 
 def _notices(field: str, chosen: Run, comparison: Comparison, small: Sequence[str]) -> list[str]:
-    said = [f"Groups are by {field} as recorded by {chosen.label}; p-values are not corrected for several groups."]
+    notices = [f"Groups are by {field} as recorded by {chosen.label}; p-values are not corrected for several groups."]
     definitions = comparison.runs[0].description["metrics"]
-    said += oracles_of({name: definitions[name] for name in comparison.metrics})
+    notices += oracles_of({name: definitions[name] for name in comparison.metrics})
     if chosen is not comparison.runs[0]:
-        said.append(f"{comparison.runs[0].label} does not record {field}.")
+        notices.append(f"{comparison.runs[0].label} does not record {field}.")
     if small:
-        said.append(f"Fewer than {SMALL} questions in {', '.join(small)}: read intervals and p-values as rough.")
-    return said
+        notices.append(f"Fewer than {SMALL} questions in {', '.join(small)}: read intervals and p-values as rough.")
+    return notices

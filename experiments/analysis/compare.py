@@ -61,12 +61,12 @@ class Comparison:
     """The scores and costs of several runs on the same questions.
 
     Args:
-        runs: In the order given; differences are against the first.
+        runs: In the requested order; differences are against the first.
         questions: How many questions all runs answered.
         metrics: Metric name -> one line per run.
         costs: Cost name -> one line per run.
         faults: Run label -> counts of errors, abstentions, parse failures, truncated prompts.
-        notices: Cautions for the reader.
+        notices: Warnings for the reader.
     """
 
     runs: list[Run]
@@ -230,14 +230,14 @@ def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]], dropped: Seque
         notices.append(f"Not in every run, or not by the same definition, so omitted: {', '.join(dropped)}.")
     if len({run.description["questions"]["sha256"] for run in runs}) > 1:
         notices.append("The question files differ; questions of the same id and wording are paired.")
-    said = [
+    caveats = [
         f"{name}, {line.run}: {line.against_first.notice}"
         for name, lines in metrics.items()
         for line in lines
         if line.against_first and line.against_first.notice
     ]
-    small = [text.split(": ", 1)[1] for text in said if "is too small" in text]
-    return [*notices, *dict.fromkeys(small), *(text for text in said if "is too small" not in text)]
+    small = [text.split(": ", 1)[1] for text in caveats if "is too small" in text]
+    return [*notices, *dict.fromkeys(small), *(text for text in caveats if "is too small" not in text)]
 
 
 def _lines(runs: Sequence[Run], values: Sequence[Sequence[float | None]], means: Sequence[Mean]) -> list[Line]:

@@ -66,9 +66,9 @@ def stability(questions: Iterable[Sequence[Row]]) -> dict[str, Mean]:
 
     Questions whose repeats have no hops are counted as undefined.
     """
-    from optimizers.metrics.rouge import Rouge, likeness, trajectory
+    from optimizers.metrics.rouge import Rouge, mean_pairwise_rouge, trajectory
 
-    similarities = [likeness([trajectory(row["hops"]) for row in rows]) for rows in questions]
+    similarities = [mean_pairwise_rouge([trajectory(row["hops"]) for row in rows]) for rows in questions]
     return {
         f"trajectory_{name}": mean_of([None if rouge is None else getattr(rouge, name) for rouge in similarities])
         for name in Rouge._fields

@@ -11,7 +11,7 @@ from typing import Any
 
 RESAMPLES = 2000
 SMALL = 30  # below this many questions a percentile interval is visibly too narrow
-_BLOCK = 2_000_000  # numbers drawn at once: bounds memory at some 16 MB
+_BLOCK = 2_000_000  # numbers drawn at once: bounds memory at about 16 MB
 
 
 @dataclass(frozen=True)
@@ -128,11 +128,11 @@ def f1_of_means(precision: float | None, recall: float | None) -> float | None:
 def paired_t_test(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Return the two-tailed p of a paired t-test; 1.0 for identical values, None for fewer than 2 pairs."""
     if len(first) != len(second):
-        raise ValueError(f"A paired test needs as many values on both sides, got {len(first)} and {len(second)}.")
+        raise ValueError(f"A paired test needs equally many values on both sides, got {len(first)} and {len(second)}.")
     if len(first) < 2:
         return None
     if list(first) == list(second):
-        return 1.0  # scipy says NaN: no difference and no variance
+        return 1.0  # scipy returns NaN: no difference and no variance
     from scipy.stats import ttest_rel
 
     with warnings.catch_warnings():  # equal differences on all questions: p is 0 and scipy mentions the precision
@@ -143,7 +143,7 @@ def paired_t_test(first: Sequence[float], second: Sequence[float]) -> float | No
 def mcnemar(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Return the exact two-sided p of McNemar's test (binomial over differing pairs); None unless all are 0 or 1."""
     if len(first) != len(second):
-        raise ValueError(f"A paired test needs as many values on both sides, got {len(first)} and {len(second)}.")
+        raise ValueError(f"A paired test needs equally many values on both sides, got {len(first)} and {len(second)}.")
     if not first or not {*first, *second} <= {0.0, 1.0}:
         return None
     gained = sum(new > old for old, new in zip(first, second, strict=True))
@@ -156,7 +156,7 @@ def mcnemar(first: Sequence[float], second: Sequence[float]) -> float | None:
 
 
 def too_small(n: int) -> str | None:
-    """Return a caution if `n` questions are too few, else None."""
+    """Return a warning if `n` questions are too few, else None."""
     return f"n = {n} is too small: read intervals and p-values as rough." if n < SMALL else None
 
 

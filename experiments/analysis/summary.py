@@ -33,13 +33,13 @@ class RunSummary:
         parse_failures: Unparseable replies, over all rows.
         truncated: Prompts cut to fit the context window, over all rows.
         stopped: Why the run ended early; None if it did not.
-        notice: A caution for the reader, e.g. that n is small; None if there is none.
+        notice: A warning for the reader, e.g. that n is small; None if there is none.
         repeats: How often each question is asked.
         spreads: Metric name -> how its mean varies between repeats; empty without repeats.
         stability: Similarity of the trajectories of a question's repeats; empty without repeats.
         judging: Total cost of the judge LM, counted separately from the program's; empty without a judge.
         derived: Name -> value computed from means, such as the harmonic mean of key-facts precision and recall.
-        oracles: Which metrics an entailment oracle decides, with its measured agreement with people.
+        oracles: Which metrics an entailment oracle decides, with its measured agreement with human judgements.
     """
 
     folder: str
@@ -181,7 +181,7 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
     questions = list(by_question(rows).values())
     asked = description["questions"]["n"]
     left = asked * repeats - len(rows)
-    what = "questions are not answered yet" if repeats == 1 else "answers are not there yet"
+    what = "questions are not answered yet" if repeats == 1 else "answers are missing"
     several = repeats > 1
     metrics = {name: score_mean(questions, name, missing=asked - len(questions)) for name in description["metrics"]}
     return RunSummary(

@@ -1,1 +1,1 @@
-"""Judgements by LMs and by people, and key facts for questions."""
+"""Judgements by LMs and by reviewers, and key facts for questions."""

@@ -1,4 +1,4 @@
-"""Builds key facts for a file of questions: derived by an LM, checked by an oracle, to be reviewed by people.
+"""Builds key facts for a file of questions: derived by an LM, checked by an oracle, to be reviewed.
 
 The output folder contains `run.json` (configuration), `rows.jsonl` (one line per question: steps, facts with their
 checks, costs) and, at the end, `questions.jsonl`: the questions with `key_facts`, which is the benchmark.
@@ -73,7 +73,7 @@ def build_key_facts(
         out: Output folder.
         threads: Questions in parallel.
         resume: Continue with the rows in `out`.
-        drop: Remove facts that fail a check, instead of leaving them to people.
+        drop: Remove facts that fail a check, instead of leaving them to reviewers.
 
     Raises:
         UserError: No question can be used, or `out` contains something else.

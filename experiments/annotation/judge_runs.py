@@ -103,14 +103,14 @@ def judge_runs(
         seed: Seed of the order in which answers are shown.
 
     Raises:
-        UserError: There are fewer than two or more than four runs, they share no question, the corpus is not theirs, or
-            `out` contains other files.
+        UserError: There are fewer than two or more than four runs, they share no question, the corpus contains none of
+            their passages, or `out` contains other files.
         KeyboardInterrupt: After Ctrl-C; all finished rows are kept.
     """
-    from optimizers.metrics.judges.listwise_judge import FEWEST, MOST
+    from optimizers.metrics.judges.listwise_judge import MAX_ANSWERS, MIN_ANSWERS
 
-    if not FEWEST <= len(folders) <= MOST:
-        raise UserError(f"{len(folders)} runs cannot be compared by the judge: name {FEWEST} to {MOST}.")
+    if not MIN_ANSWERS <= len(folders) <= MAX_ANSWERS:
+        raise UserError(f"{len(folders)} runs cannot be compared by the judge: name {MIN_ANSWERS} to {MAX_ANSWERS}.")
     labels = run_labels(folders)
     shared, left_out = _shared_rows(dict(zip(labels, folders, strict=True)))
     _check_corpus(shared, corpus)

@@ -2,8 +2,8 @@
 
 "How Credible Is an Answer From Retrieval-Augmented LLMs? Investigation and Improvement With Multi-Hop QA", section 3.
 
-Departure: in the paper, people remove bad facts; here two automatic checks flag them first and remove nothing, since
-the oracle's accuracy is modest. People then review the facts (`experiments/annotation/review`).
+Departure: in the paper, annotators remove bad facts; here two automatic checks flag them first and remove nothing,
+since the oracle's accuracy is modest. Reviewers then judge the facts (`experiments/annotation/review`).
 """
 
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from signatures.keyfacts import ExplainAnswer, ExtractKeyFacts
 from signatures.text import normalize_answer
 from signatures.types import Passage
 
-FEWEST, MOST = 2, 4
+MIN_FACTS, MAX_FACTS = 2, 4
 
 Entails = Callable[[Sequence[tuple[str, str]]], list[float]]
 """(premise, hypothesis) pairs -> probability of entailment of each pair."""
@@ -65,8 +65,8 @@ class KeyFacts:
 
     @property
     def too_few(self) -> bool:
-        """Whether there are fewer than two facts, so that people have to write more."""
-        return len(self.facts) < FEWEST
+        """Whether there are fewer than two facts, so that reviewers have to write more."""
+        return len(self.facts) < MIN_FACTS
 
 
 def check_facts(
@@ -125,8 +125,8 @@ class KeyFactsBuilder(dspy.Module):
             return KeyFacts([], [])
         extracted = try_predict(self.extracting, question=question, answer=answer, steps=steps)
         candidates = [fact.strip() for fact in extracted.key_facts if fact.strip()] if extracted else []
-        facts = check_facts(_repeats_last(candidates)[:MOST], passages, self.entails, threshold=self.threshold)
-        return KeyFacts(steps, facts, max(0, len(candidates) - MOST))
+        facts = check_facts(_repeats_last(candidates)[:MAX_FACTS], passages, self.entails, threshold=self.threshold)
+        return KeyFacts(steps, facts, max(0, len(candidates) - MAX_FACTS))
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question."""
@@ -134,7 +134,7 @@ class KeyFactsBuilder(dspy.Module):
 
 
 def _repeats_last(facts: Sequence[str]) -> list[str]:
-    """Return the facts with those that repeat an earlier one word for word at the end, so that these are cut first."""
+    """Return the facts with those that repeat an earlier one verbatim at the end, so that these are cut first."""
     seen: set[str] = set()
     new: list[str] = []
     repeats: list[str] = []

@@ -1,4 +1,4 @@
-"""Agreement of entailment oracles with people, on the half of the pairs that the offline oracles were not fitted on.
+"""Agreement of entailment oracles with human judgements, on the pairs that the offline oracles were not fitted on.
 
     python -m experiments.benchmarks.entailment_agreement --data ../shared/data
     python -m experiments.benchmarks.entailment_agreement --data ../shared/data --oracle likelihood --oracle lm
@@ -6,7 +6,7 @@
 
 Without `--oracle` the offline oracles are measured (`entailment_offline.py`). Slow oracles (`SLOW`) judge a seeded
 sample; the calibrated oracle is measured on the same sample. Writes the table to `--out`, keeping the lines of other
-oracles, and the figures that oracles report of themselves to `optimizers/metrics/entailment/agreement.json`. Intervals
+oracles, and the agreement that oracles report to `optimizers/metrics/entailment/agreement.json`. Intervals
 are 95 % percentile bootstraps over items, because pairs of one item are not independent.
 """
 
@@ -41,7 +41,7 @@ def measure_oracle(oracle: EntailmentOracle, pairs: Sequence[JudgedPair]) -> dic
 
 
 def agreement(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the agreement that an oracle reports of itself: the pooled measures, and AUC on each data set."""
+    """Return the agreement that an oracle reports: the pooled measures, and AUC on each dataset."""
     pooled = line["pooled"]
     sets = " and ".join(
         f"{name} (AUC {line[data]['auc']['value']:.2f})" for data, name in (("wice", "WiCE"), ("expertqa", "ExpertQA"))

@@ -1,4 +1,4 @@
-"""Agreement of scores with people's verdicts: AUC, balanced accuracy and kappa, with bootstrap intervals over items."""
+"""Agreement of scores with human verdicts: AUC, balanced accuracy and kappa, with bootstrap intervals over items."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -42,7 +42,7 @@ def _with_intervals(
 def measures(
     scores: Values, threshold: float, pairs: Sequence[JudgedPair], resamples: int = RESAMPLES
 ) -> dict[str, Any]:
-    """Return AUC, balanced accuracy and kappa of scores with people's verdicts, with intervals and counts.
+    """Return AUC, balanced accuracy and kappa of scores with human verdicts, with intervals and counts.
 
     Raises:
         ValueError: All verdicts are the same.
@@ -75,12 +75,12 @@ def auc_difference(
 
 
 def by_set(scores: Values, threshold: float, pairs: Sequence[JudgedPair]) -> dict[str, Any]:
-    """Return the measures on each data set and on all pairs ("pooled")."""
+    """Return the measures on each dataset and on all pairs ("pooled")."""
     return {name: measures(scores[rows], threshold, chosen) for name, rows, chosen in parts(pairs)}
 
 
 def parts(pairs: Sequence[JudgedPair]) -> list[tuple[str, NDArray[np.int64], list[JudgedPair]]]:
-    """Return name, rows and pairs of each data set, and of all of them as "pooled"."""
+    """Return name, rows and pairs of each dataset, and of all of them as "pooled"."""
     rows_of = {data: np.array([n for n, pair in enumerate(pairs) if pair.data == data], dtype=int) for data in SETS}
     rows_of["pooled"] = np.arange(len(pairs))
     return [(name, rows, [pairs[row] for row in rows]) for name, rows in rows_of.items()]

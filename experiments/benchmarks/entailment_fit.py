@@ -1,4 +1,4 @@
-"""Fit the offline entailment oracles on one half of the pairs that people judged.
+"""Fit the offline entailment oracles on one half of the human-judged pairs.
 
     python -m experiments.benchmarks.entailment_fit --data ../shared/data
 
@@ -33,7 +33,7 @@ def features_of(pairs: Sequence[JudgedPair]) -> dict[str, NDArray[np.float64]]:
 
 
 def fit_on(name: str, rows: NDArray[np.float64], pairs: Sequence[JudgedPair]) -> Weights:
-    """Return the weights of an oracle fitted on the features of pairs; data sets are weighted equally."""
+    """Return the weights of an oracle fitted on the features of pairs; datasets are weighted equally."""
     return fit(rows, [pair.entailed for pair in pairs], [pair.data for pair in pairs], FEATURES[name])
 
 

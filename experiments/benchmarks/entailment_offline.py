@@ -1,4 +1,4 @@
-"""Agreement of the offline entailment oracles with people: on the held-out half, other splits and other data sets."""
+"""Agreement of the offline entailment oracles with human judgements: held-out half, other splits, other datasets."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,11 +32,11 @@ class Half:
 
     @property
     def entailed(self) -> NDArray[np.bool_]:
-        """People's verdicts."""
+        """Human verdicts."""
         return np.array([pair.entailed for pair in self.pairs])
 
     def of(self, data: str) -> "Half":
-        """Return the pairs of one data set."""
+        """Return the pairs of one dataset."""
         return self.rows([pair.data == data for pair in self.pairs])
 
     def rows(self, kept: Sequence[bool]) -> "Half":
@@ -53,7 +53,7 @@ def with_features(pairs: Sequence[JudgedPair]) -> Half:
 def token_containment(fitted_on: Half, held_out: Half) -> dict[str, Any]:
     """Return the measures of the simplest oracle: the share of the statement's content words in the text.
 
-    Its threshold maximises the sum of the balanced accuracies of the data sets on the other half.
+    Its threshold maximises the sum of the balanced accuracies of the datasets on the other half.
     """
     halves = [fitted_on.of(data) for data in SETS]
 
@@ -67,7 +67,7 @@ def token_containment(fitted_on: Half, held_out: Half) -> dict[str, Any]:
 
 
 def transfer(fitted_on: Half, held_out: Half) -> dict[str, Any]:
-    """Return the measures of oracles fitted on one data set and tested on the other."""
+    """Return the measures of oracles fitted on one dataset and tested on the other."""
     result: dict[str, Any] = {}
     for data, other in (SETS, SETS[::-1]):
         fitted, tested = fitted_on.of(data), held_out.of(other)
@@ -86,7 +86,7 @@ def offline_line(name: str, half: Half) -> dict[str, Any]:
 
 
 def auc_above_containment(half: Half) -> dict[str, Any]:
-    """Return the calibrated oracle's AUC minus that of token containment, on each data set and pooled."""
+    """Return the calibrated oracle's AUC minus that of token containment, on each dataset and pooled."""
     scores = WeightedOracle("calibrated").weights(half.features["calibrated"])
     containment = half.features["lexical"][:, 0]
     return {name: auc_difference(scores[rows], containment[rows], chosen) for name, rows, chosen in parts(half.pairs)}

@@ -1,4 +1,4 @@
-"""Pairs of a text and a statement, judged by people: does the text support the whole statement?
+"""Human-judged pairs of a text and a statement: does the text support the whole statement?
 
 - WiCE (Kamoi et al., EMNLP 2023, https://arxiv.org/abs/2303.01432), claims of Wikipedia against chunks of the page
   cited: "supported" counts as entailed, "partially_supported" and "not_supported" do not. An item is the claim's
@@ -27,7 +27,7 @@ _FEWEST_WORDS = 4  # evidence with fewer words is skipped
 
 @dataclass(frozen=True)
 class JudgedPair:
-    """One pair and the verdict of people.
+    """One pair and its human verdict.
 
     Args:
         premise: The evidence, one sentence or passage per line.

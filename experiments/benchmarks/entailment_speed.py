@@ -2,9 +2,9 @@
 
     python -m experiments.benchmarks.entailment_speed --data ../shared/data
 
-The pairs are those that people judged, in batches. "Encoding alone" is sentence-transformers encoding each distinct
+The pairs are the human-judged ones, in batches. "Encoding alone" is sentence-transformers encoding each distinct
 sentence and statement of the batch once, to sentence vectors. Both sides take turns in one process, in alternating
-order; the median of the paired ratios is printed. Bars: 2,000 pairs/s for `lexical`, a ratio of 1.2 for `calibrated`.
+order; the median of the paired ratios is printed. Targets: 2,000 pairs/s for `lexical`, ratio 1.2 for `calibrated`.
 """
 
 import argparse
@@ -92,8 +92,8 @@ def main() -> None:
             "bar": 1.2,
         },
     }
-    print(f"lexical: {min(rates):,.0f} to {max(rates):,.0f} pairs/s over {len(pairs)} pairs (bar 2,000)")
-    print(f"calibrated / encoding alone: median {statistics.median(ratios):.2f} of {len(ratios)} batches (bar 1.2)")
+    print(f"lexical: {min(rates):,.0f} to {max(rates):,.0f} pairs/s over {len(pairs)} pairs (target 2,000)")
+    print(f"calibrated / encoding alone: median {statistics.median(ratios):.2f} of {len(ratios)} batches (target 1.2)")
     with atomic_write(arguments.out) as file:
         file.write(json.dumps(portable(result), indent=1) + "\n")
 

@@ -4,14 +4,14 @@
 
 INDEX is a hybrid index of at least 10,000 passages, each QUESTIONS a `questions.jsonl`. Runs are paired and interleaved
 in one process: direct, ours, ours, direct, direct, ours, ... Every pair uses its own batch of questions, so that no
-result comes from an earlier round. The median of the paired ratios ours / direct is printed; the bar is 1.3. "Direct"
+result comes from an earlier round. The median of the paired ratios ours / direct is printed (target: 1.3). "Direct"
 means:
 
 - `bm25`: tantivy searched with queries made of the same words, and id, title and text read back from tantivy's own
-  stored fields. The bar applies to this one, because both sides return the same. The index with stored fields is built
+  stored fields. The target applies here, because both sides return the same. The index with stored fields is built
   in a temporary folder, with the same analyzer and the same searched fields as ours.
 - `bm25, rows`: the same search on our index, which returns row numbers. Ours returns complete passages, so this shows
-  the cost of searching and reading passages together; it is reported, but the bar does not apply.
+  the cost of searching and reading passages together; it is reported, but the target does not apply.
 - `dense`, `hybrid`: sentence-transformers and a FAISS `IndexFlatIP` (and tantivy), which return row numbers; both sides
   include query encoding.
 

@@ -20,12 +20,14 @@ class Optimization:
     """How the program is optimized."""
 
     PANEL: ClassVar[str] = "Optimizer"
-    optimizer: Annotated[str, typer.Option(help="bootstrap (own successes) or labeled (gold steps).")] = "bootstrap"
+    optimizer: Annotated[
+        str, typer.Option(help="bootstrap (traces of questions answered well) or labeled (gold decompositions).")
+    ] = "bootstrap"
     metric: Annotated[str, typer.Option(help="The metric to optimize.")] = "em"
     accept: Annotated[
-        float, typer.Option(min=0.001, max=1, help="Lowest score of a training question that makes a demonstration.")
+        float, typer.Option(min=0.001, max=1, help="Minimum score of a training question to become a demonstration.")
     ] = 1.0
-    max_demos: Annotated[int, typer.Option(min=0, max=64, help="Demonstrations per predictor at most.")] = 4
+    max_demos: Annotated[int, typer.Option(min=0, max=64, help="Maximum number of demonstrations per predictor.")] = 4
 
 
 @dataclass(frozen=True)

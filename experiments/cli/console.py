@@ -1,4 +1,4 @@
-"""What commands print: results on standard output, everything else on standard error."""
+"""Output of the commands: results on standard output, everything else on standard error."""
 
 import contextlib
 import json
@@ -54,7 +54,7 @@ def resumable() -> Iterator[None]:
 
 @contextlib.contextmanager
 def counter(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Show a running count on standard error, for work of unknown length; yield what sets it."""
+    """Show a running count on standard error, for work of unknown length; yield the function that sets it."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -67,7 +67,7 @@ def counter(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
 
 @contextlib.contextmanager
 def transfer(what: str, *, shown: bool) -> Iterator[Callable[[int, int | None], None]]:
-    """Show the progress of a download on standard error; yield what sets bytes done and bytes in total."""
+    """Show the progress of a download on standard error; yield the function that sets bytes done and in total."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 

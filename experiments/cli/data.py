@@ -18,7 +18,7 @@ OutFolder = Annotated[Path, typer.Option("--out", "-o", help="Folder for questio
 
 @data.command("list")
 def list_(as_json: options.Json = False) -> None:
-    """List the data sets that can be converted, with licence, source, files to fetch and named subsets."""
+    """List the datasets that can be converted, with licence, source, files to fetch and named subsets."""
     from corpora.datasets.catalog import DATASETS
     from corpora.datasets.subsets import SUBSETS
 
@@ -47,12 +47,12 @@ def list_(as_json: options.Json = False) -> None:
 @data.command()
 @with_option_groups
 def fetch(
-    name: Annotated[str, typer.Argument(help="Data set; `verihop data list` names them and their files.")],
+    name: Annotated[str, typer.Argument(help="Dataset; `verihop data list` names them and their files.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the file.")],
     output: options.Replacing,
     file: Annotated[str | None, typer.Option(help="Which file, if there are several.", show_default=False)] = None,
 ) -> None:
-    """Download an official file; its hash is recorded next to it and checked from then on."""
+    """Download an official file; its hash is recorded next to it and checked at each use."""
     from corpora.datasets import fetch as downloads
     from corpora.datasets.catalog import DATASETS
 
@@ -87,13 +87,13 @@ class Conversion:
 @data.command()
 @with_option_groups
 def convert(
-    name: Annotated[str, typer.Argument(help="Data set; `verihop data list` names them.")],
+    name: Annotated[str, typer.Argument(help="Dataset; `verihop data list` names them.")],
     source: Annotated[str, typer.Argument(help="A local file, or hub:NAME, hub:NAME/CONFIG, either with @SPLIT.")],
     out: OutFolder,
     conversion: Conversion,
     output: options.Replacing,
 ) -> None:
-    """Convert the file of a benchmark or corpus; gold is kept, paragraphs are never cut."""
+    """Convert the file of a benchmark or corpus; gold is kept, paragraphs are never split."""
     from corpora.datasets.convert import convert as run
 
     with counter("Records", shown=not output.quiet) as advance:
@@ -117,11 +117,11 @@ def convert(
 @with_option_groups
 def subset(
     name: Annotated[str, typer.Argument(help="Named subset; `verihop data list` names them.")],
-    questions: Annotated[Path, typer.Argument(help="questions.jsonl of its data set.")],
+    questions: Annotated[Path, typer.Argument(help="questions.jsonl of its dataset.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The subset's questions.jsonl.")],
     output: options.Replacing,
 ) -> None:
-    """Write a named subset of a data set's questions: the same questions on every machine."""
+    """Write a named subset of a dataset's questions: the same questions on every machine."""
     from corpora.datasets.subsets import take
     from corpora.questions import read_questions, split_hash, write_questions
 
@@ -143,7 +143,7 @@ def pool(
     out: Annotated[Path, typer.Option("--out", "-o", help="The pooled passages.jsonl.")],
     output: options.Replacing,
 ) -> None:
-    """Join corpora into one; a passage that occurs in several is kept once."""
+    """Merge corpora into one; a passage that occurs in several is kept once."""
     from corpora.datasets.convert import pool as run
 
     counts = run(passages, out, overwrite=output.overwrite)

@@ -37,11 +37,12 @@ class Scoring:
     judge_lm: Annotated[
         str | None, typer.Option(help="LM that decides acc\\[judge] and hallucination\\[halluqa].", show_default=False)
     ] = None
-    judge_api_base: Annotated[str | None, typer.Option(help="Address of the judge's server.", show_default=False)] = (
+    judge_api_base: Annotated[str | None, typer.Option(help="Base URL of the judge's server.", show_default=False)] = (
         None
     )
     judge_api_key_env: Annotated[
-        str | None, typer.Option(help="Environment variable with the key of the judge's server.", show_default=False)
+        str | None,
+        typer.Option(help="Environment variable that contains the judge server's API key.", show_default=False),
     ] = None
     repeats: Annotated[
         int, typer.Option(min=1, help="Ask each question N times with fresh samples; needs --temperature above 0.")
@@ -84,7 +85,8 @@ class Contexts:
             raise UserError(f"--references {self.references} needs the corpus: add --passages passages.jsonl.")
         chosen = open_contexts(questions, self.references, self.passages, n=self.n_references, seed=seed)
         if chosen.excluded:
-            note(f"{chosen.excluded} of {len(questions)} questions are excluded: no gold, no noise or no partner.")
+            reason = "too little gold or noise, or one too many for equal groups"
+            note(f"{chosen.excluded} of {len(questions)} questions are excluded: {reason}.")
         return chosen.questions, chosen.contexts
 
 

@@ -36,7 +36,7 @@ def judge(
         Path | None, typer.Option(help="The runs' corpus; without it, citations are not judged.", show_default=False)
     ] = None,
 ) -> None:
-    """Let an LM score answers against each other, blind and in shuffled order; print scores, ranks and rates."""
+    """Let an LM score answers relative to each other, blind and in shuffled order; print scores, ranks and rates."""
     from corpora.passages import read_passages
     from experiments.annotation.judge_runs import judge_runs
     from experiments.pipeline.setup import open_lm

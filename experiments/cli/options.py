@@ -72,23 +72,25 @@ class LM:
     lm: Annotated[
         str | None,
         typer.Option(
-            help="embedded, simulated, simulated:SEED, gguf:PATH, a DSPy id such as openai/gpt-4o-mini, or a model of "
+            help="embedded, simulated, simulated:SEED, gguf:PATH, a DSPy id such as openai/gpt-4o-mini, or a model on "
             "--api-base; by default the artifact's LM, else embedded.",
             show_default=False,
         ),
     ] = None
     api_base: Annotated[
         str | None,
-        typer.Option(help="Address of an OpenAI-compatible server (vLLM, Ollama, llama.cpp).", show_default=False),
+        typer.Option(help="Base URL of an OpenAI-compatible server (vLLM, Ollama, llama.cpp).", show_default=False),
     ] = None
     api_key_env: Annotated[
-        str | None, typer.Option(help="Environment variable with the server's key.", show_default=False)
+        str | None, typer.Option(help="Environment variable that contains the server's API key.", show_default=False)
     ] = None
     model_type: Annotated[
-        str, typer.Option(help="chat, or text for a completion model without a chat template behind --api-base.")
+        str,
+        typer.Option(help="chat, or text for a completion model (no chat template) served at --api-base."),
     ] = "chat"
     temperature: Annotated[
-        float | None, typer.Option(min=0, help="0, unless the LM does not allow it.", show_default=False)
+        float | None,
+        typer.Option(min=0, help="Sampling temperature; by default 0, if the LM allows it.", show_default=False),
     ] = None
     max_tokens: Annotated[
         int | None, typer.Option(min=1, help="Longest reply of the LM, in tokens.", show_default=False)
@@ -153,7 +155,7 @@ class _Program:
     )
     retriever: Annotated[
         str | None,
-        typer.Option(help="Use another retriever of the index than it was built for.", show_default=False),
+        typer.Option(help="A retriever of the index other than the one it was built for.", show_default=False),
     ] = None
 
     def config(self) -> "ProgramConfig":

@@ -1,4 +1,4 @@
-"""`verihop review`: people judge key facts and answers, on a local page or in the terminal."""
+"""`verihop review`: reviewers judge key facts and answers, on a local page or in the terminal."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 review = typer.Typer(no_args_is_help=True, help="Judge key facts and answers; every decision is saved at once.")
 
-Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the review; an existing one is continued.")]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the review; an existing review is resumed.")]
 Folder = Annotated[Path, typer.Argument(help="Folder of a review.")]
 
 
@@ -46,7 +46,7 @@ class Items:
         ),
     ] = None
     raters: Annotated[
-        int | None, typer.Option(min=1, help="Raters per item; by default the scale's number.", show_default=False)
+        int | None, typer.Option(min=1, help="Reviewers per item; by default the scale's number.", show_default=False)
     ] = None
     limit: options.Limit = None
 
@@ -93,7 +93,7 @@ def answers(
         ScaleName,
         typer.Option(
             help="helpful: each sentence 0 or 1; completeness: 0 to 1 in quarters; stepwise: three grades by two "
-            "raters, and a third if they differ; hops: success, failure or error of each hop."
+            "reviewers, and a third if they disagree; hops: success, failure or error of each hop."
         ),
     ],
     out: Out,
@@ -109,7 +109,7 @@ def answers(
     from experiments.annotation.review.keyfact_cards import default_passages
     from experiments.annotation.review.rating_scales import answer_scale
 
-    made = review_answers(
+    opened = review_answers(
         runs,
         out,
         answer_scale(scale),
@@ -119,13 +119,13 @@ def answers(
         seed=seed,
         raters=items.raters,
     )
-    _review(made, reviewing)
+    _review(opened, reviewing)
 
 
 @review.command()
 @with_option_groups
 def resume(folder: Folder, reviewing: Reviewing) -> None:
-    """Continue a review as any reviewer; undecided items come first."""
+    """Continue a review, as the same or another reviewer; undecided items come first."""
     from experiments.annotation.review.review_folder import read_review
 
     _review(read_review(folder), reviewing)
@@ -150,12 +150,12 @@ def export(
     from experiments.annotation.review.keyfact_export import export_keyfacts
     from experiments.annotation.review.review_folder import read_review
 
-    made = read_review(folder)
-    if made.scale.name == "keyfacts" and not ratings:
-        counts = vars(export_keyfacts(made, out, questions=questions, undecided=undecided, overwrite=overwrite))
+    opened = read_review(folder)
+    if opened.scale.name == "keyfacts" and not ratings:
+        counts = vars(export_keyfacts(opened, out, questions=questions, undecided=undecided, overwrite=overwrite))
         following = f"verihop review agreement {folder}"
     else:
-        counts = {"ratings": export_csv(made, out, overwrite=overwrite), "items": len(made.items)}
+        counts = {"ratings": export_csv(opened, out, overwrite=overwrite), "items": len(opened.items)}
         following = f"verihop review import {out} --out ANOTHER_REVIEW"
     if as_json:
         emit({"file": str(out), **counts})
@@ -176,10 +176,10 @@ def import_(
     from experiments.annotation.review.csv_exchange import import_csv
     from experiments.annotation.review.review_folder import read_review
 
-    made = read_review(out)
-    if scale is not None and scale != made.scale.name:
-        raise UserError(f"{out} is rated on {made.scale.name!r}, not {scale!r}. Choose another folder.")
-    done = import_csv(made, file)
+    opened = read_review(out)
+    if scale is not None and scale != opened.scale.name:
+        raise UserError(f"{out} is rated on {opened.scale.name!r}, not {scale!r}. Choose another folder.")
+    done = import_csv(opened, file)
     if as_json:
         emit(vars(done))
     else:
@@ -199,7 +199,7 @@ def agreement(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Print kappa between raters, their ratings of each run, and the correlation of metrics with them."""
+    """Print kappa between reviewers, their ratings of each run, and the correlation of metrics with them."""
     from experiments.annotation.review.results import review_results
     from experiments.annotation.review.review_folder import read_review
 
@@ -245,7 +245,7 @@ def _in_terminal(session: "Session", reviewing: Reviewing) -> None:
 
     from experiments.annotation.review.terminal import review_in_terminal
 
-    console = Console(stderr=reviewing.as_json)  # with --json, standard output is for the JSON object exclusive_access
+    console = Console(stderr=reviewing.as_json)  # with --json, standard output is for the JSON object only
 
     def ask(prompt: str) -> str:
         console.print(prompt, end="", markup=False, highlight=False)

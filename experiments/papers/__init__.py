@@ -1,1 +1,1 @@
-"""Experiments after the papers, as commands that write their results to experiments/results."""
+"""Experiments of the papers, as commands that write their results to experiments/results."""

@@ -4,7 +4,7 @@
 
 All programs answer the same questions over the pooled paragraphs of the questions. The result file under
 experiments/results contains the scores, the counts of errors and of unparseable replies, and for every question what
-the program did: answer, hops with verdicts and passage ids, costs. It contains no text of the data set.
+the program did: answer, hops with verdicts and passage ids, costs. It contains no text of the dataset.
 """
 
 import re
@@ -32,7 +32,7 @@ KNOBS: dict[str, dict[str, Any]] = {
 METRICS = ("em", "f1[hotpot]", "acc[substring]", "recall@5")
 RESULTS = Path("experiments/results")
 FILE = "hotpot_dev_100.hf.jsonl"
-# Keys of a row that the result file keeps: no questions, golds or passages of the data set.
+# Keys of a row that the result file keeps: no questions, golds or passages of the dataset.
 _KEPT = ("id", "answer", "abstained", "citations", "passage_ids", "scores", "calls", "rounds", "prompt_tokens",
          "completion_tokens", "parse_failures", "truncated", "error")  # fmt: skip
 
@@ -118,7 +118,7 @@ def _evaluate(
 
 
 def _without_text(row: "Row") -> "Row":
-    """Return what a row says about the program, without any text of the data set."""
+    """Return what a row says about the program, without any text of the dataset."""
     hops = [
         {
             "verdict": hop["verdict"],

@@ -23,7 +23,7 @@ REFLECTING = ("self_completion", "reflection")  # the program that abstains, and
 
 @dataclass(frozen=True)
 class StudyConfig:
-    """What one study consists of, besides its questions and passages.
+    """The configuration of a study, without its questions and passages.
 
     Args:
         name: Part of the name of the result file, knowledge_NAME_LM.json.
@@ -56,7 +56,7 @@ class ConditionRuns:
     """Runs programs with fixed contexts and returns their scores.
 
     Args:
-        config: What the study consists of.
+        config: Configuration of the study.
         questions: Questions with gold ids.
         passages: The corpus, which contains gold and noise.
         connection: The LM.

@@ -102,7 +102,7 @@ def _measure_program(
 
     scores, cost = _measure(name, {}, retrieve, questions, connection, threads)
     whole = mean_of(scores)
-    typer.echo(f"{name:16} {'whole':27} {percent(whole.mean)}  {cost['calls']:.1f} calls a question")
+    typer.echo(f"{name:16} {'full program':27} {percent(whole.mean)}  {cost['calls']:.1f} calls a question")
     result: dict[str, Any] = {"whole": {"em": whole.as_dict(), **cost}}
     for variant, knobs in variants.items():
         variant_scores, variant_cost = _measure(name, knobs, retrieve, questions, connection, threads)

@@ -1,10 +1,10 @@
 """The pictures of the README: an answered question as the terminal shows it, and the report of two runs.
 
-Both come from real commands on the simulated world, so that anyone can repeat them without a key:
+Both come from real commands on the simulated world, so that they can be reproduced without an API key:
 
     python -m experiments.papers.readme_pictures
 
-The report is photographed with Chromium, which has to be installed.
+The screenshot of the report is taken with Chromium, which has to be installed.
 """
 
 import io
@@ -44,7 +44,7 @@ def main(results: Annotated[Path, typer.Option(help="Folder for the pictures.")]
         question = _shown_question(work / "genground")
         command = ("ask", "--program", "genground", *asked, question["question"])
         _draw_terminal(command, _verihop(work, *command), results / "readme_answer.svg")
-        _photograph(work / "report.html", question["id"], results / "readme_report.png")
+        _screenshot(work / "report.html", question["id"], results / "readme_report.png")
 
 
 def _verihop(folder: Path, *arguments: str) -> str:
@@ -58,7 +58,7 @@ def _verihop(folder: Path, *arguments: str) -> str:
 
 
 def _shown_question(run: Path) -> dict[str, Any]:
-    """Return the first row answered correctly in three hops, of which passages corrected one at least."""
+    """Return the first row answered correctly in three hops, at least one of them corrected by passages."""
     rows = [json.loads(line) for line in (run / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
     for row in sorted(rows, key=lambda row: row["id"]):
         corrected = any(hop["verdict"] == "corrected" for hop in row["hops"])
@@ -79,13 +79,13 @@ def _draw_terminal(command: tuple[str, ...], output: str, path: Path) -> None:
     for line in output.splitlines():
         style = "bold green" if line.startswith("Answer:") else "bold" if line.startswith(("Hop", "Cited")) else ""
         console.print(Text(line, style=style))
-    # Rich's template loads a font from the web; the picture must need nothing.
+    # Rich's template loads a font from the web; the picture must be self-contained.
     template = re.sub(r"@font-face {{.*?}}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace("Fira Code,", "")
     console.save_svg(str(path), title="verihop", code_format=template)
 
 
-def _photograph(page: Path, question: str, path: Path) -> None:
-    """Write a picture of the report with one question opened."""
+def _screenshot(page: Path, question: str, path: Path) -> None:
+    """Write a screenshot of the report with one question expanded."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         raise UserError("The report's picture needs Chromium: install it (Debian: apt-get install chromium).")

@@ -1,1 +1,1 @@
-"""Programs asked, scored and compiled over many questions, with the LM, the retriever and the threads that takes."""
+"""Evaluation and compilation of programs over many questions."""

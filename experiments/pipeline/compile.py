@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class CompileConfig:
-    """How a program is compiled, and what its artifact records besides.
+    """How a program is compiled, and further data for its artifact.
 
     Args:
         metric: What the optimizer maximizes; also scored on the validation questions.
         optimizer: A name of `optimizers.teleprompters.OPTIMIZERS`.
         accept: Lowest score of a training question that makes it a demonstration, in [0, 1].
-        max_demos: Demonstrations per predictor at most.
+        max_demos: Maximum number of demonstrations per predictor.
         seed: Seed of the order of the training questions and of every random choice.
         threads: Questions in progress at a time.
         index: Folder of the index; the artifact stores its path relative to itself.

@@ -46,7 +46,7 @@ def compile_checkpoint(
         try:
             yield Checkpoint(folder, meter)
         except BaseException:
-            # No reply and no row: there is nothing to resume, and no reason to refuse another request.
+            # Without a reply or a row there is nothing to resume, and another request may start.
             if not (meter.cached_calls or meter.completion_tokens or read_rows(folder / "val")):
                 shutil.rmtree(folder)
             raise

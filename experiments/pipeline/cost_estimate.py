@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from experiments.runs.files import Row
 
-TYPICAL_TOKENS = 900  # of one LM call with some five passages and a short reply
+TYPICAL_TOKENS = 900  # of one LM call with about five passages and a short reply
 
 
 @dataclass(frozen=True)
@@ -16,8 +16,8 @@ class Estimate:
         questions: Questions left to ask.
         calls: LM calls at most.
         tokens: Prompt and completion tokens if all these calls are made.
-        seconds: Wall-clock seconds at the pace measured; None when nothing was measured.
-        usd: Price at the rate measured; None when nothing was measured or the LM states no price.
+        seconds: Wall-clock seconds at the pace measured; None if nothing was measured.
+        usd: Price at the rate measured; None if nothing was measured or the LM states no price.
         measured: Rows the rates were taken from; 0 means typical values.
     """
 
@@ -42,24 +42,24 @@ def estimate(questions: int, max_calls: int, *, rows: Sequence[Row] = (), thread
     """Return the estimated cost of asking `questions` questions.
 
     Args:
-        questions: How many are to be asked.
+        questions: Number of questions to ask.
         max_calls: LM calls one question can take (`program.max_calls()`).
         rows: Rows of the same or a similar run, to measure tokens per call, pace and price on; failed rows and rows
-            answered by the cache alone are passed over.
+            answered by the cache alone are ignored.
         threads: Questions answered in parallel, as they were for `rows`.
     """
     paid = [row for row in rows if row["error"] is None and row["calls"] > row["cached_calls"]]
     calls = questions * max_calls
     if not paid:
         return Estimate(questions, calls, calls * TYPICAL_TOKENS, None, None, 0)
-    made = sum(row["calls"] - row["cached_calls"] for row in paid)
+    paid_calls = sum(row["calls"] - row["cached_calls"] for row in paid)
     tokens = sum(row["prompt_tokens"] + row["completion_tokens"] for row in paid)
     usd = sum(row["usd"] for row in paid)
     return Estimate(
         questions=questions,
         calls=calls,
-        tokens=round(calls * tokens / made),
+        tokens=round(calls * tokens / paid_calls),
         seconds=questions * sum(row["seconds"] for row in paid) / len(paid) / threads,
-        usd=calls * usd / made if usd else None,
+        usd=calls * usd / paid_calls if usd else None,
         measured=len(paid),
     )

@@ -68,7 +68,7 @@ def run_demo(out: Path, lm: LMConfig, *, threads: int, on_step: Callable[[str], 
     build_index(DEMO_CORPUS / "passages.jsonl", out / "index", retriever="hybrid", progress=True)
     retrieve = open_index(out / "index")
     questions = read_questions(DEMO_CORPUS / "questions.jsonl")
-    # The demo's questions have gold steps, which help a small LM more than its own few successes (bootstrap).
+    # The questions have gold decompositions, which help a small LM more than its few correct traces (bootstrap).
     compilation = CompileConfig(
         metric=get_metric("f1[hotpot]"),
         optimizer="labeled",

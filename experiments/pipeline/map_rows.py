@@ -1,4 +1,4 @@
-"""Map a function over items in parallel, one row per item: for results that are no runs (judgements, key facts)."""
+"""Map a function over items in parallel, one row per item, for results other than runs (judgements, key facts)."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
     from signatures.types import Retriever
 
-_SERVER_PREFIX = "server-"  # of the model strings of LMs behind an address (`programs.lms.server.register`)
+_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.server.register`)
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[Progra
     """Return both configurations with the artifact's index and LM in place of None; without an artifact, unchanged.
 
     Raises:
-        UserError: There is no such artifact, or its LM is behind an address, which artifacts do not store.
+        UserError: There is no such artifact, or its LM is on a server, whose URL artifacts do not store.
     """
     if program.artifact is None:
         return program, lm
@@ -59,7 +59,7 @@ def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[Progra
     if lm.id is None and artifact.lm:
         if lm.api_base is None and (artifact.lm.model or "").startswith(_SERVER_PREFIX):
             raise UserError(
-                f"{program.artifact} was compiled with LM {artifact.lm.id!r} on a server: name its address (api_base), "
+                f"{program.artifact} was compiled with LM {artifact.lm.id!r} on a server: name its URL (api_base), "
                 "or another LM."
             )
         lm = replace(lm, id=artifact.lm.id)
@@ -85,11 +85,11 @@ def open_judge(config: LMConfig, task_lm: "Connection") -> "Connection | None":
     """Return the connection to the judge LM, None if no id is set; it shares the budget of `task_lm`.
 
     Raises:
-        UserError: See `open_lm`; or an address is set, but no id.
+        UserError: See `open_lm`; or a URL is set, but no id.
     """
     if config.id is None:
         if config.api_base or config.api_key_env:
-            raise UserError("The judge's address and key need a model: name the judge LM (judge_lm).")
+            raise UserError("The judge's URL and key need a model: name the judge LM (judge_lm).")
         return None
     return open_lm(config, task_lm.lm.budget)
 
@@ -123,8 +123,8 @@ def open_metrics(names: str, oracle_id: str | None = None) -> "tuple[list[Metric
     from optimizers.metrics.entailment.oracle import describe
 
     oracle = open_oracle(oracle_id or DEFAULT)
-    made = {metric.name: metric for metric in with_oracle(oracle, by_oracle)}
-    metrics = [made.get(name) or METRICS[name] for name in metric_names]
+    by_name = {metric.name: metric for metric in with_oracle(oracle, by_oracle)}
+    metrics = [by_name.get(name) or METRICS[name] for name in metric_names]
     return metrics, f"{', '.join(by_oracle)} by {describe(oracle)}"
 
 

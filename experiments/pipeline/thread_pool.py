@@ -21,7 +21,7 @@ class Outcome(NamedTuple, Generic[Item, Result]):
 class ThreadPool(Generic[Item, Result]):
     """Process items in parallel; iterating yields each outcome as it completes.
 
-    Every item runs in a copy of the context in which the pool was made, so that `dspy.context` and meters apply to it.
+    Every item runs in a copy of the context that created the pool, so that `dspy.context` and meters apply to it.
     An iteration that an exception interrupts (Ctrl-C) can be resumed. Threads are daemons, so that the process can exit
     without waiting for a slow LM, which `ThreadPoolExecutor` does not allow. They are at most one item per thread ahead
     of the iteration. After an item raises anything but an Exception, no further item is started.

@@ -1,1 +1,1 @@
-"""The files of a run: its configuration, its rows, and the contexts its questions were asked with."""
+"""The files of a run: configuration, rows, and fixed contexts."""

@@ -1,4 +1,4 @@
-"""What a run is built from, and what its `run.json` records: everything that can change its numbers."""
+"""The configuration of a run, and what its `run.json` records: everything that can change its numbers."""
 
 import json
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class LMConfig:
     Args:
         id: "embedded", "simulated", "gguf:PATH", a DSPy id such as "openai/gpt-4o-mini", or a model of a server; None
             means the LM of the artifact, or "embedded".
-        api_base: Address of an OpenAI-compatible server.
+        api_base: Base URL of an OpenAI-compatible server.
         api_key_env: Name of the environment variable that contains the server's key.
         model_type: "chat" or "text" (completions without a chat template).
         temperature: At least 0.
@@ -50,7 +50,7 @@ class LMConfig:
         if self.model_type not in ("chat", "text"):
             raise UserError(f"The model type must be chat or text, got {self.model_type!r}.")
         if self.model_type == "text" and self.api_base is None:
-            raise UserError("The model type text is for a model on a server: name its address (api_base).")
+            raise UserError("The model type text is for a model on a server: name its URL (api_base).")
 
     def settings(self) -> dict[str, Any]:
         """Return the settings that are not None, as keyword arguments of `connect`; without id and context size."""
@@ -83,7 +83,7 @@ class Connected(Protocol):
 
     @property
     def probability_mode(self) -> str:
-        """How P(yes) is read from this LM."""
+        """How P(yes) is computed with this LM."""
         ...
 
 
@@ -94,7 +94,7 @@ class RunConfig:
     Args:
         metrics: At least one; names of the catalog are resolved. Progress shows the first.
         threads: Questions answered in parallel, at least 1.
-        seed: Seed of whatever the caller draws at random.
+        seed: Seed of the caller's random choices.
         repeats: How often each question is asked, each time with fresh samples; scores are averaged over the repeats of
             a question before they are averaged over questions.
         judge: The LM that decides judged metrics. Its calls are counted separately from the program's.
@@ -123,7 +123,7 @@ class RunConfig:
             raise UserError("No metric is named. Name at least one, e.g. em.")
         judged = [metric.name for metric in self.scored if metric.judged]
         if judged and self.judge is None:
-            raise UserError(f"{judged[0]} is decided by an LM: name a judge LM, or leave the metric out.")
+            raise UserError(f"{judged[0]} is decided by an LM: name a judge LM, or omit the metric.")
         if self.judge is not None and not judged:
             raise UserError(
                 "The judge LM has nothing to decide: add the metric acc[judge] or hallucination[halluqa], or name no "

@@ -1,6 +1,6 @@
 """The files of a run: `run.json` (what was run), `rows.jsonl` (one line per question) and `summary.json`.
 
-A row holds:
+A row contains:
 
 - `id`, `question`, `answers`, `type`: the question with its gold answers;
 - `answer`, `response`, `abstained`, `citations`: the prediction; `hops` as plain dicts, `passage_ids` in reading order,
@@ -126,7 +126,7 @@ def repeat_of(row: Row) -> int:
     return int(row.get("repeat", 1))
 
 
-def check_holds_answers(folder: Path) -> None:
+def check_contains_answers(folder: Path) -> None:
     """Check that a folder contains a run with answers.
 
     Raises:
@@ -148,7 +148,7 @@ def read_rows(folder: Path, *, complete: bool = False) -> list[Row]:
     """
     path = folder / ROWS
     if complete:
-        check_holds_answers(folder)
+        check_contains_answers(folder)
     rows: dict[tuple[str, int], Row] = {}
     for number, line in complete_lines(path):
         try:

@@ -1,1 +1,1 @@
-"""What better means: one definition, one function, per-question values."""
+"""Metrics: each has one definition and one function, which scores one question."""

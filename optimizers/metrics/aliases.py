@@ -1,7 +1,7 @@
-"""Accepted answers ("golds"): of a converted question, and of the official records of each data set.
+"""Accepted answers ("golds"): of a converted question, and of the official records of each dataset.
 
 Evaluators take the best score over all golds, so a missing alias scores a correct answer as wrong. Golds come from the
-data set only; booleans become yes or no.
+dataset only; booleans become yes or no.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -56,7 +56,7 @@ def _answer_list(record: Record) -> list[str]:
 
 
 def _mintaka(record: Record) -> list[str]:
-    """Return the official text form, which joins the labels of several entities by a blank; one label is no answer."""
+    """Return the official text form, which joins several entities' labels by a space; a single one is not an answer."""
     answer = record.get("answer") or {}
     values = answer.get("answer")
     values = values if isinstance(values, list) else [values]
@@ -88,12 +88,12 @@ GOLDS: dict[str, Callable[[Record], list[str]]] = {
 
 
 def record_golds(dataset: str, record: Record) -> list[str]:
-    """Return all accepted answers of an official record of a data set, empty if it has none.
+    """Return all accepted answers of an official record of a dataset, empty if it has none.
 
     2WikiMultihopQA keeps aliases in a separate file: see `entity_names`.
 
     Raises:
-        UserError: The data set is unknown.
+        UserError: The dataset is unknown.
     """
     if dataset not in GOLDS:
         raise unknown("dataset", dataset, GOLDS)

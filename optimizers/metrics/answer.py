@@ -126,7 +126,7 @@ def token_overlap(prediction: str, golds: Sequence[str], definition: Definition)
 def yes_or_no(text: str) -> Literal["yes", "no"] | None:
     """Return the verdict a text begins with; None if its first word is neither yes nor no.
 
-    Quotes, full stops, colons, commas and line breaks count as blanks, as in `zero_shot_cot` (Kojima et al., 2022).
+    Quotes, full stops, colons, commas and line breaks count as spaces, as in `zero_shot_cot` (Kojima et al., 2022).
     """
     first = text.lower().translate(_ZERO_SHOT_BLANKS).split()[:1]
     return "yes" if first == ["yes"] else "no" if first == ["no"] else None
@@ -234,12 +234,12 @@ def cover_substring(prediction: str, golds: Sequence[str]) -> float | None:
 
 
 def _short_normalised(text: str) -> str:
-    """Return `text` unchanged if it has four letters in a row (it cannot be empty, yes or no then), else normalised."""
+    """Return `text` unchanged if it has four consecutive letters (so not empty, yes or no), else normalised."""
     return text if _LONG_WORD.search(text) else normalize_answer(text)
 
 
 def cover_tokens(prediction: str, golds: Sequence[str]) -> float | None:
-    """Return 1.0 if a gold's tokens occur in a row in the prediction, else 0.0; None without golds.
+    """Return 1.0 if a gold's tokens occur consecutively in the prediction, else 0.0; None without golds.
 
     Articles and punctuation marks are tokens. The guards are those of `cover_substring`.
 

@@ -7,7 +7,7 @@ from optimizers.metrics.aliases import accepted
 
 
 def answer_of(prediction: Any) -> str:
-    """Return the short answer of a prediction, "" if it has none; every evaluator scores that as a wrong answer."""
+    """Return the short answer of a prediction, "" if it has none, which every evaluator scores as a wrong answer."""
     answer = getattr(prediction, "answer", None)
     return "" if answer is None else str(answer)
 

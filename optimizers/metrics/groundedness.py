@@ -23,7 +23,7 @@ def _metric(name: str, oracle: EntailmentOracle) -> Metric:
 
 
 def oracles_of(definitions: Mapping[str, str]) -> list[str]:
-    """Return one sentence per oracle of a run: its metrics and its agreement with people; empty if there is none.
+    """Return one sentence per oracle of a run: its metrics and its agreement with human judgements; empty if none.
 
     Args:
         definitions: Metric name -> definition, as in a run's description.
@@ -37,7 +37,7 @@ def oracles_of(definitions: Mapping[str, str]) -> list[str]:
 
 
 def with_oracle(oracle: EntailmentOracle, names: Iterable[str] = tuple(ORACLE_METRICS)) -> list[Metric]:
-    """Return metrics of `ORACLE_METRICS` as computed by an oracle; definitions state its agreement with people.
+    """Return metrics of `ORACLE_METRICS` computed by an oracle; definitions state its agreement with human judgements.
 
     Each metric scores one question with one call of the oracle; `score_all` scores many with one call in total.
 

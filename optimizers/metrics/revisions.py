@@ -1,6 +1,6 @@
 """The effect of checking drafts against passages: corrected, left wrong, or made wrong.
 
-GenGround, section 7.2, "Knowledge Incorporation" (https://arxiv.org/abs/2406.14891), where three people judged 100
+GenGround, section 7.2, "Knowledge Incorporation" (https://arxiv.org/abs/2406.14891), where three annotators judged 100
 questions. Here a judge is a function: exact match with a gold decomposition, or any other, which a table must name.
 
 `by_question` finds the gold of a hop by its sub-question, equal after normalising. `by_position` takes the sub-question
@@ -43,16 +43,16 @@ class Revisions:
 
     @property
     def judged(self) -> int:
-        """Return how many hops have a class."""
+        """Return the number of hops that have a class."""
         return len(self.classes) - self.skipped
 
     @property
     def skipped(self) -> int:
-        """Return how many hops have no gold or no draft."""
+        """Return the number of hops that have no gold or no draft."""
         return self.classes.count(None)
 
     def count(self, *names: Revision) -> int:
-        """Return how many hops are of one of these classes."""
+        """Return the number of hops of these classes."""
         return sum(self.classes.count(name) for name in names)
 
     def rate(self, *names: Revision) -> float | None:

@@ -39,7 +39,7 @@ def trajectory(hops: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(" ".join(str(text) for text in hop if text) for hop in parts)
 
 
-def likeness(texts: Sequence[str]) -> Rouge | None:
+def mean_pairwise_rouge(texts: Sequence[str]) -> Rouge | None:
     """Return the mean ROUGE over all pairs of texts; None for fewer than two texts or if all are blank."""
     pairs = list(combinations(texts, 2))
     if not pairs or not any(text.strip() for text in texts):

@@ -7,7 +7,7 @@ programs without verification. https://arxiv.org/abs/2410.05801
 from typing import Any
 
 from optimizers.metrics.fields import golds_of, passages_of
-from optimizers.metrics.judges.dimensions import judgement_right, references_hold
+from optimizers.metrics.judges.dimensions import judgement_is_correct, references_contain_gold
 
 
 def _details(prediction: Any) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def judgement(example: Any, prediction: Any) -> float | None:
     if not details or not hops or not (details["verifications"] or details.get("verification_failures")):
         return None
     first = _judged(details["verifications"][0]) if details["verifications"] else None
-    return judgement_right(first, hops[0].answer, golds_of(example))
+    return judgement_is_correct(first, hops[0].answer, golds_of(example))
 
 
 def form(example: Any, prediction: Any) -> float | None:
@@ -59,4 +59,4 @@ def _references(example: Any, prediction: Any, *, hop: int) -> float | None:
     if not _details(prediction) or not hops:
         return None
     texts = {passage.id: f"{passage.title} {passage.text}" for passage in passages_of(prediction)}
-    return references_hold([texts[id] for id in hops[hop].passage_ids if id in texts], golds_of(example))
+    return references_contain_gold([texts[id] for id in hops[hop].passage_ids if id in texts], golds_of(example))

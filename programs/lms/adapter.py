@@ -51,7 +51,7 @@ class _Form:
     Args:
         context_size: Tokens of prompt and reply together; None if unknown, then nothing is cut.
         reply_tokens: Tokens of the context reserved for the reply.
-        count_tokens: Returns the tokens in a text; None takes a high estimate.
+        count_tokens: Returns the number of tokens in a text; None uses a high estimate.
         probability_mode: How `programs.parts.probability` gets P(yes) from this LM.
         short_replies: Whether a call may limit its reply to a few tokens; False for a reasoning model.
     """
@@ -82,7 +82,7 @@ class _Form:
     async def acall(
         self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs
     ) -> list[Inputs]:
-        """Do the same without blocking."""
+        """Do the same asynchronously."""
         self._limit(lm_kwargs, signature)
         with _counting_failures():
             return await super().acall(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]

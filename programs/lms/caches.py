@@ -21,7 +21,7 @@ def use_reply_cache() -> None:
     """Point DSPy's cache of LM replies (memory and disk) at the cache folder; repeated calls change nothing.
 
     Entries are pickles, and the folder may be shared: only plain data and LiteLLM's response types are loaded from it
-    (`restrict_pickle`). An entry that contains anything else is deleted and the LM is asked again.
+    (`restrict_pickle`). An entry that contains anything else is deleted and the LM is called again.
     """
     global _configured
     folder = cache_dir() / "replies"

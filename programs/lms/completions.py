@@ -25,7 +25,7 @@ class CompletionsEngine:
     """Answers requests through `<api_base>/completions`: the turns of a chat become one text that ends in `Answer:`.
 
     Args:
-        api_base: Address, usually ending in /v1.
+        api_base: Base URL, usually ending in /v1.
         model: The model's name on the server.
         key: Sent as a bearer token; None sends none.
     """

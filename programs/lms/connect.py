@@ -1,4 +1,4 @@
-"""Connect an LM id to what a program runs on: LM, adapter, context size and how P(yes) is read."""
+"""Connect an LM id to what a program runs on: LM, adapter, context size and how P(yes) is computed."""
 
 import logging
 import os
@@ -31,7 +31,7 @@ FORMS = (
     "embedded, embedded:exact, gguf:<path>, <provider>/<model> (as openai/gpt-4o-mini), or a model name with api-base"
 )
 MAX_TOKENS = 256
-LOCAL_MAX_TOKENS = 128  # a small model that has not ended by then repeats itself
+LOCAL_MAX_TOKENS = 128  # a small model whose reply is longer repeats itself
 
 
 class UnknownLM(UserError):
@@ -43,10 +43,10 @@ class ModelTraits:
     """Properties of a model that are otherwise detected.
 
     Args:
-        context_size: Tokens of prompt and reply together. By default what the server or DSPy's list of models states
-            (the list is part of the package, nothing is downloaded). If neither does, and for "text" servers, nothing
-            is cut, and a prompt that is too long ends its question with the LM's error.
-        probability_mode: How P(yes) is read; "auto" takes log-probabilities if the LM gives them (a server with an
+        context_size: Tokens of prompt and reply together. By default that stated by the server or by DSPy's model list
+            (part of the package; nothing is downloaded). If neither states it, and for "text" servers, nothing is cut,
+            and a prompt that is too long ends its question with the LM's error.
+        probability_mode: How P(yes) is computed; "auto" uses log-probabilities if the LM returns them (a server with an
             `api_base` is asked for one token, outside the budget), else samples.
     """
 
@@ -63,7 +63,7 @@ class Connection:
         lm: Counts its calls and enforces the budget.
         adapter: JSON replies if the LM enforces a schema, else marked fields.
         context_size: Tokens of prompt and reply together; None if unknown, then nothing is cut.
-        probability_mode: How P(yes) is read.
+        probability_mode: How P(yes) is computed.
         weights_hash: SHA-256 of the weights; None if the file is not on this machine.
     """
 
@@ -102,16 +102,16 @@ def connect(
     Args:
         lm_id: `embedded`, `embedded:exact` (slower; replies do not depend on concurrent calls), `gguf:<path>`, or
             any DSPy id.
-        api_base: Address of an OpenAI-compatible server; `lm_id` is then the model's name there.
+        api_base: Base URL of an OpenAI-compatible server; `lm_id` is then the model's name there.
         api_key_env: Name of the environment variable with the key; only that key is sent to `api_base`.
         model_type: "text" for completion-style models.
         temperature: 0 for the most likely reply; "auto" is 0, or the LM's default for a reasoning model.
         max_tokens: Longest reply; "auto" is 256, 128 for the small models in this process, and no limit for a
             reasoning model.
-        cache: Keep replies, by model, weights and prompt.
+        cache: Cache replies, by model, weights and prompt.
         budget: Limits on calls, tokens, usd or seconds.
-        retries: Repeats after a transient failure.
-        traits: By default detected.
+        retries: Retries after a transient failure.
+        traits: Detected by default.
 
     Raises:
         UserError: The id has no known form, a file or key is missing.
@@ -119,7 +119,7 @@ def connect(
     """
     if cache:
         use_reply_cache()
-    logging.getLogger("dspy.clients.lm").setLevel(logging.ERROR)  # cut replies are counted, not logged one by one
+    logging.getLogger("dspy.clients.lm").setLevel(logging.ERROR)  # truncated replies are counted, not logged one by one
     local = api_base is None and (lm_id in ("embedded", "embedded:exact") or lm_id.startswith("gguf:"))
     settings: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
     auto = {name for name, value in settings.items() if value == "auto"}

@@ -17,7 +17,7 @@ from programs.lms.requests import turns
 
 
 class EmbeddedEngine:
-    """Answers `dspy.lm15` requests with SmolLM2-135M-Instruct; loads at the first (about 3 s, the very first 10 s).
+    """Answers `dspy.lm15` requests with SmolLM2-135M-Instruct, which the first request loads (3 s; 10 s on first use).
 
     Rounding depends on the batch and on the prefix cache: at temperature 0, two replies to one prompt may differ, and
     P(yes) varies by 0.01 to 0.02 (more on processors that compute in bfloat16). Repeated runs get the reply from the

@@ -65,7 +65,7 @@ class MeteredLM(dspy.LM):
         model: As for `dspy.LM`. With an `engine` it should contain a hash of the weights, as part of the cache key.
         budget: Limits, shared by all LMs that use it.
         num_retries: How often a call is repeated after a transient failure (no connection, 429, 5xx).
-        address: Of the server, for error messages; None if the model string is enough.
+        address: URL of the server, for error messages; None if the model string is enough.
         **kwargs: As for `dspy.LM`.
 
     Raises:
@@ -99,7 +99,7 @@ class MeteredLM(dspy.LM):
         return finalize(self, call, result)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
-        """Do the same in a thread, without blocking."""
+        """Do the same asynchronously, in a thread."""
         return await asyncio.to_thread(self.__call__, prompt, messages=messages, **kwargs)
 
     def dump_state(self) -> dict[str, Any]:
@@ -148,7 +148,7 @@ class MeteredLM(dspy.LM):
             return error
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
-        return LMUnavailable(f"LM {where} does not answer: {reason}. Check its id, address and key, then try again.")
+        return LMUnavailable(f"LM {where} does not answer: {reason}. Check its id, URL and key, then try again.")
 
 
 def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None, **kwargs: Any) -> MeteredLM:

@@ -1,4 +1,4 @@
-"""New samples in each repeat of a run, by other seeds and other cache entries; deterministic."""
+"""Fresh samples in each repeat of a run, by different seeds and cache keys; deterministic."""
 
 import contextlib
 import contextvars

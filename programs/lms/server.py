@@ -17,14 +17,14 @@ PROBE_SECONDS = 5.0  # without a byte
 
 
 def checked_base(api_base: str) -> str:
-    """Return the address to call; `/v1` is appended to a bare host.
+    """Return the base URL to call; `/v1` is appended to a bare host.
 
     Raises:
-        UserError: It is not an http(s) address.
+        UserError: It is not an http(s) URL.
     """
     parts = urlsplit(api_base)
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UserError(f"api-base must be an address such as http://localhost:8000/v1, got {api_base!r}.")
+        raise UserError(f"api-base must be a URL such as http://localhost:8000/v1, got {api_base!r}.")
     return api_base.rstrip("/") + ("/v1" if parts.path in ("", "/") else "")
 
 

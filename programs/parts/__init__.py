@@ -1,1 +1,1 @@
-"""What several strategies share."""
+"""Code that several strategies share."""

@@ -21,7 +21,7 @@ def fanout(tasks: Sequence[Callable[[], Result]], *, width: int = 8) -> list[Res
     order sees the same trace on every run. All tasks together count as many sequential rounds as the longest one.
 
     Raises:
-        Exception: That of the first task, in submission order, that failed; after all tasks have ended.
+        Exception: The exception of the first failed task in submission order; after all tasks have ended.
     """
     if len(tasks) <= 1:
         return [task() for task in tasks]

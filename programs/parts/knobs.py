@@ -70,7 +70,7 @@ class Knob:
             self.space.check(self.name, value)
 
 
-_COLLABORATORS = {"similarity"}  # keyword-only arguments that are no knobs
+_COLLABORATORS = {"similarity"}  # keyword-only arguments that are not knobs
 
 
 def knobs_of(program: type[dspy.Module] | dspy.Module) -> dict[str, Knob]:
@@ -89,7 +89,7 @@ def knobs_of(program: type[dspy.Module] | dspy.Module) -> dict[str, Knob]:
 
 
 def check_knobs(cls: type[dspy.Module], values: dict[str, Any]) -> None:
-    """Raise UserError for the first of `values` that is no knob of `cls` or has a value that is not allowed."""
+    """Raise UserError for the first of `values` that is not a knob of `cls` or has a value that is not allowed."""
     knobs = knobs_of(cls)
     for name, value in values.items():
         if name not in knobs:
@@ -120,7 +120,7 @@ def with_knobs(program: Program, **values: Any) -> Program:
     """Return a new program with some knobs changed and the same demos and instructions.
 
     Raises:
-        UserError: A name is no knob of the program, or a value is not allowed.
+        UserError: A name is not a knob of the program, or a value is not allowed.
     """
     check_knobs(type(program), values)
     collaborators = {name: getattr(program, name) for name in ("retrieve", *_COLLABORATORS) if hasattr(program, name)}

@@ -24,7 +24,7 @@ def gives_answer(response: str) -> bool:
 
 
 def short_answer(reading: dspy.Module | None, question: str, response: str) -> str:
-    """Return the short answer in a response, read by the shared reader with the response as its only passage.
+    """Return the short answer in a response, extracted by the shared reader with the response as its only passage.
 
     Without a reader, or if its reply is unparseable, that is the response without its marks. It is empty, and costs no
     call, for a response that gives no answer.

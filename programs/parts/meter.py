@@ -22,7 +22,7 @@ class Meter:
         completion_tokens: Tokens generated, cache hits excluded.
         cached_tokens: Prompt and completion tokens that cache hits saved, if the LM reports them.
         rounds: Sequential LM rounds: calls made in parallel count once.
-        parse_failures: Replies without the fields asked for.
+        parse_failures: Unparseable replies.
         truncated: Prompts cut to fit the context.
         usd: Price of the calls in US dollars, if the LM reports one.
     """

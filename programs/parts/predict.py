@@ -7,7 +7,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 
 def try_predict(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None:
-    """Return the prediction, or None if the reply does not contain the fields asked for.
+    """Return the prediction, or None if the reply is unparseable.
 
     The adapter has then counted the failure; each strategy documents its fallback.
     """
@@ -20,7 +20,7 @@ def try_predict(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None
 def drop_from_trace(*replies: dspy.Prediction | None) -> None:
     """Remove replies, compared by identity, from the running trace; None and replies not in it are ignored.
 
-    Optimizers make demonstrations of what is in the trace; a reply that the strategy overrode must not become one.
+    Optimizers make demonstrations of the replies in the trace; a reply that the strategy overrode must not become one.
     """
     trace, dropped = dspy.settings.trace, {id(reply) for reply in replies}
     if trace:

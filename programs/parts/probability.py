@@ -50,8 +50,8 @@ def _mode() -> ProbabilityMode:
 def probability(predict: dspy.Predict, *, samples: int = SAMPLES, **inputs: Any) -> YesProbability | None:
     """Ask a yes/no question and return P(yes); None, and one parse failure counted, if the reply is unparseable.
 
-    The trace gets one entry with the plain bool (yes at 0.5 and above), as if the question had been asked plainly, so
-    that optimizers can make demos of it. One LM call; in the mode "samples", `samples` calls in parallel.
+    The trace gets one entry with the plain bool (yes at 0.5 and above), like that of a plain call, so that
+    optimizers can make demos of it. One LM call; in the mode "samples", `samples` calls in parallel.
 
     Args:
         predict: A predictor whose signature has one output, a bool.
@@ -159,7 +159,7 @@ def yes_share(content: Sequence[Mapping[str, Any]]) -> float | None:
 def yes_no_by_logprobs(output: Any) -> Any:
     """Return an LM output with its text set to yes or no by its log-probabilities, if the text itself is neither.
 
-    A weak LM may write another word first ("The") although its log-probabilities hold an answer.
+    A weak LM may write another word first ("The") although its log-probabilities contain an answer.
     """
     logprobs = output.get("logprobs") if isinstance(output, Mapping) else None
     if not logprobs or any(parse_yes_no(word) is not None for word in (output.get("text") or "").split()[:1]):

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """What the user asked for cannot be done; the message names the value and how to fix it."""
+    """An error that the user can fix; the message names the value and the remedy."""
 
 
 class UserNotice(UserWarning):

@@ -1,1 +1,1 @@
-"""What a run looks like to a reader."""
+"""Reports of runs: a self-contained HTML page, and plots."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from experiments.analysis.statistics import Mean
 
 _COLOURS = ("#2f5fd0", "#d9822b", "#1a7f4b", "#8a4fbf", "#b42318", "#5b6472")
-_MOST_BINS = 40
+_MAX_BINS = 40
 
 
 def token_histogram(groups: Mapping[str, Sequence[int]], path: Path, *, title: str) -> Path:
@@ -116,7 +116,7 @@ def _plain(text: str) -> str:
 def _edges(counts: Sequence[int]) -> list[float]:
     """Return bin edges of equal width over all counts, as many bins as the square root of their number."""
     low, high = float(min(counts)), float(max(counts))
-    bins = min(_MOST_BINS, max(8, math.ceil(math.sqrt(len(counts)))))
+    bins = min(_MAX_BINS, max(8, math.ceil(math.sqrt(len(counts)))))
     if low == high:
         low, high = low - bins / 2, high + bins / 2  # one bar in the middle
     return [low + (high - low) * step / bins for step in range(bins + 1)]

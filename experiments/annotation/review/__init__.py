@@ -1,1 +1,1 @@
-"""People's judgements: key facts accepted, edited or rejected, answers rated; a local page and a terminal mode."""
+"""Human review of key facts (accept, edit, reject) and answers (rate), on a local page or in the terminal."""

@@ -9,7 +9,7 @@ from experiments.annotation.review.cards import Card, Item, Reference, Step, opa
 from experiments.annotation.review.keyfact_cards import gold_references, pick_passages
 from experiments.annotation.review.rating_scales import STEPWISE, Scale
 from experiments.annotation.review.review_folder import Review, Source, start_review
-from experiments.runs.files import RUN, Json, Row, check_holds_answers, read_rows
+from experiments.runs.files import RUN, Json, Row, check_contains_answers, read_rows
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
 from signatures.text import split_sentences
@@ -105,7 +105,7 @@ def _rows_with_answers(run: Path) -> list[Row]:
     if not rows:
         raise UserError(f"{run} contains no answers. Name the folder of a run.")
     if (run / RUN).exists():  # rows are enough
-        check_holds_answers(run)
+        check_contains_answers(run)
     return rows
 
 
@@ -130,7 +130,7 @@ def review_answers(
         passages: The corpus with the gold passages.
         limit: Maximum number of questions, drawn by `seed`.
         seed: Seed of the draw and of the order.
-        raters: People per item; None for the scale's default.
+        raters: Reviewers per item; None for the scale's default.
 
     Raises:
         UserError: There is nothing to rate, a folder contains no run, or `folder` contains something else.

@@ -60,7 +60,7 @@ class Card(_Shown):
         steps: The gold decomposition for key facts, the answer's hops for ratings.
         response: The answer to rate; None for key facts.
         references: Gold passages first, then cited passages.
-        run: Label of the answer's run, hidden from people; None for key facts.
+        run: Label of the answer's run, hidden from reviewers; None for key facts.
         items: The items to judge, at least one.
     """
 

@@ -113,7 +113,7 @@ def import_csv(review: Review, path: Path) -> Imported:
     An imported rating replaces the reviewer's earlier rating of the same item.
 
     Raises:
-        UserError: The file is no CSV or lacks a column, or another process writes to the review.
+        UserError: The file is not a CSV file or lacks a column, or another process writes to the review.
     """
     problems: dict[int, str] = {}
     lines = list(_lines(path, review, problems))

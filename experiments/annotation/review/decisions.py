@@ -153,7 +153,7 @@ def agreed_decision(decisions: list[Decision], scale: Scale, raters: int) -> Dec
     """Return the final decision on an item by majority; None if one more judgement is needed.
 
     With one rater, the last decision is final. With more, more than half must agree (edits on the wording). If they do
-    not, one more person judges, and the most frequent grade is final, or on a tie that person's.
+    not, one more reviewer judges, and the most frequent grade is final, or on a tie that reviewer's.
 
     Raises:
         ValueError: The scale's grades are averaged.
@@ -176,7 +176,7 @@ def agreed_decision(decisions: list[Decision], scale: Scale, raters: int) -> Dec
 
 
 def needs_judgement(decisions: list[Decision], scale: Scale, raters: int) -> bool:
-    """Return whether an item with these decisions needs one more person's judgement."""
+    """Return whether an item with these decisions needs the judgement of one more reviewer."""
     if len(decisions) < raters:
         return True
     return scale.settle == "majority" and agreed_decision(decisions, scale, raters) is None

@@ -64,7 +64,7 @@ def review_keyfacts(
         questions: `questions.jsonl`; questions without key facts are skipped and counted.
         passages: Corpus with the gold passages; None to show no passages.
         folder: Folder of the review.
-        raters: People per key fact; None for one.
+        raters: Reviewers per key fact; None for one.
         limit: Maximum number of questions with key facts.
 
     Raises:

@@ -13,13 +13,13 @@ const card = () => session.cards[place];
 const undecided = (item) => item.value === null;
 
 function make(tag, properties = {}, ...children) {
-  const made = document.createElement(tag);
+  const element = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
-    if (name in made) made[name] = value;
-    else made.setAttribute(name, value);
+    if (name in element) element[name] = value;
+    else element.setAttribute(name, value);
   }
-  made.append(...children);
-  return made;
+  element.append(...children);
+  return element;
 }
 
 function say(text, bad = false) {
@@ -48,8 +48,8 @@ async function save(item, decision) {
     Object.assign(item, { value: saved.value, edited: saved.text });
     say(waiting.size ? `${waiting.size} not saved.` : "Saved.", waiting.size > 0);
   } catch (error) {
-    const gone = error instanceof TypeError; // no server
-    const why = gone ? "the review has ended; start the command again, then press Try again" : error.message;
+    const unreachable = error instanceof TypeError; // the server has stopped
+    const why = unreachable ? "the review has ended; start the command again, then press Try again" : error.message;
     if (waiting.get(item.id)?.decision === decision) waiting.set(item.id, { decision, why });
     say(`Not saved: ${why}`, true);
   }
@@ -104,7 +104,7 @@ function turnToOpen() {
   const count = session.cards.length;
   const order = [...Array(count).keys()].map((n) => (place + 1 + n) % count);
   const open = order.find((n) => session.cards[n].items.some(undecided));
-  if (open === undefined) say("Everything is decided. Thank you.");
+  if (open === undefined) say("All items are decided. Thank you.");
   else turn(open);
 }
 
@@ -222,11 +222,11 @@ function show() {
   const line = held?.closest("#items > li");
   const label = held?.tagName === "BUTTON" ? held.firstChild.textContent : null;
   showCard();
-  const items = session.cards.flatMap((one) => one.items);
+  const items = session.cards.flatMap(({ items }) => items);
   const decided = items.filter((item) => !undecided(item)).length;
   find("count").textContent = `${decided} of ${items.length} decided`;
   Object.assign(find("bar"), { max: items.length, value: decided });
-  const redrawn = line && [...find("items").children].find((one) => one.dataset.item === line.dataset.item);
+  const redrawn = line && [...find("items").children].find((other) => other.dataset.item === line.dataset.item);
   if (!redrawn) return;
   const inside = held.id === "wording" ? find("wording")
     : [...redrawn.querySelectorAll("button")].find((button) => label && button.firstChild.textContent === label);
@@ -247,12 +247,12 @@ const KEYS = [
 
 function keyPressed(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat || event.target.tagName === "TEXTAREA") return;
-  const given = session.grades.find(({ key }) => key === event.key.toLowerCase());
-  const known = KEYS.find(([key]) => key === event.key.toLowerCase());
-  if (!given && !known) return;
+  const pressedGrade = session.grades.find(({ key }) => key === event.key.toLowerCase());
+  const command = KEYS.find(([key]) => key === event.key.toLowerCase());
+  if (!pressedGrade && !command) return;
   event.preventDefault();
-  if (given) grade(card().items[current], given.value);
-  else known[2]();
+  if (pressedGrade) grade(card().items[current], pressedGrade.value);
+  else command[2]();
 }
 
 async function start() {
@@ -261,7 +261,7 @@ async function start() {
   find("who").textContent = `${session.reviewer}: ${session.scale}`;
   document.title = `verihop review: ${session.scale}`;
   if (!session.cards.length) {
-    find("empty").textContent = "Nothing is left for you to judge: others have agreed on every item.";
+    find("empty").textContent = "No items are left to judge: other reviewers have agreed on all of them.";
     return;
   }
   find("empty").hidden = true;

@@ -24,7 +24,7 @@ class Grade:
 
     Args:
         value: The value that is stored.
-        label: The label shown to people.
+        label: The label shown to reviewers.
         key: The key to press on the page and in the terminal.
         score: Number in [0, 1] for means; None if the grades are not numeric.
     """
@@ -42,11 +42,11 @@ class Scale:
     Args:
         name: Name of the scale.
         unit: The unit that is judged.
-        task: The instruction shown to people, one or two sentences.
+        task: The instruction shown to reviewers, one or two sentences.
         grades: From worst to best if they are ordered.
         ordered: Whether the grades are ordinal.
-        raters: Default number of people per unit.
-        settle: "majority": people must agree, else one more person judges; "mean": grades are averaged.
+        raters: Default number of reviewers per unit.
+        settle: "majority": reviewers must agree, else one more judges; "mean": grades are averaged.
         source: Publication that defines the scale.
     """
 

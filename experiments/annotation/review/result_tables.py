@@ -19,12 +19,12 @@ def _table(title: str, *headings: str) -> "Table":
     return table
 
 
-def _people(agreement: RaterAgreement) -> "Table":
+def _agreement(agreement: RaterAgreement) -> "Table":
     from rich.markup import escape
 
     table = _table(
-        f"Between people: {agreement.judged} of {agreement.items} items decided",
-        "who",
+        f"Agreement between reviewers: {agreement.judged} of {agreement.items} items decided",
+        "reviewers",
         "kappa",
         "linear weights",
         "items",
@@ -35,7 +35,7 @@ def _people(agreement: RaterAgreement) -> "Table":
     if agreement.fleiss is not None:
         table.add_row(f"Fleiss, {agreement.people} each", str(agreement.fleiss), "", str(agreement.fleiss.n))
     if agreement.fleiss is None:
-        table.caption = "Kappa needs two people who judged the same items."
+        table.caption = "Kappa needs two reviewers who judged the same items."
     return table
 
 
@@ -44,13 +44,13 @@ def _runs(runs: list[RunRatings]) -> "Table":
 
     grades = list(next((run.shares for run in runs if run.shares), {}))
     table = _table(
-        "People's ratings, in percent",
+        "Ratings by reviewers, in percent",
         "run",
         "mean",
         "95 % interval",
         "answers",
         "open",
-        *(f"gave {g}" for g in grades),
+        *(f"grade {grade}" for grade in grades),
     )
     for run in runs:
         shares = [percent(run.shares.get(grade)) for grade in grades]
@@ -63,7 +63,7 @@ def _runs(runs: list[RunRatings]) -> "Table":
 def _metrics(metrics: list[MetricCorrelation]) -> "Table":
     from rich.markup import escape
 
-    table = _table("Metrics with people", "metric", "over", "n", "Pearson", "Kendall")
+    table = _table("Correlation of metrics with the ratings", "metric", "over", "n", "Pearson", "Kendall")
     for metric in metrics:
         for over, coefficients in (("answers", metric.answers), ("systems", metric.systems)):
             name = escape(metric.metric) if over == "answers" else ""
@@ -75,10 +75,10 @@ def _metrics(metrics: list[MetricCorrelation]) -> "Table":
 
 
 def result_tables(results: ReviewResults) -> "Group":
-    """Return the agreement between people and, if answers were rated, the ratings of runs and metrics as tables."""
+    """Return tables of the agreement between reviewers and, if answers were rated, of ratings and correlations."""
     from rich.console import Group
 
-    parts = [_people(results.between)]
+    parts = [_agreement(results.between)]
     if results.runs:
         parts.append(_runs(results.runs))
     if results.metrics:

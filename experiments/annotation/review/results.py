@@ -1,4 +1,4 @@
-"""The results of a review: agreement between people, ratings of each run, and correlation of metrics with ratings.
+"""The results of a review: agreement between reviewers, ratings of each run, and correlation of metrics with ratings.
 
 "How Credible Is an Answer From Retrieval-Augmented LLMs?", section 6.2, correlates over systems (the means of five);
 Shi et al. 2024 (https://arxiv.org/abs/2406.14891), appendix IV, report a kappa between annotators.
@@ -25,7 +25,7 @@ from signatures.common.errors import UserError
 
 @dataclass(frozen=True)
 class PairAgreement:
-    """Kappa of two people on the items both judged; `weighted` is None for unordered grades."""
+    """Kappa of two reviewers on the items both judged; `weighted` is None for unordered grades."""
 
     first: str
     second: str
@@ -35,14 +35,14 @@ class PairAgreement:
 
 @dataclass(frozen=True)
 class RaterAgreement:
-    """Agreement between people.
+    """Agreement between reviewers.
 
     Args:
         items: Number of items in the review.
         judged: Items that need no further judgement.
-        pairs: All pairs of people with an item in common.
-        people: Number of people per item of the Fleiss kappa.
-        fleiss: Over the items judged by that many people; None if no item has two judgements.
+        pairs: All pairs of reviewers with an item in common.
+        people: Number of reviewers per item of the Fleiss kappa.
+        fleiss: Over the items judged by that many reviewers; None if no item has two judgements.
     """
 
     items: int
@@ -64,7 +64,7 @@ class RunRatings:
 
 @dataclass(frozen=True)
 class MetricCorrelation:
-    """Correlation of one metric with people's ratings, over the answers of all runs and over the means of runs."""
+    """Correlation of one metric with the ratings, over the answers of all runs and over the means of runs."""
 
     metric: str
     answers: dict[str, Coefficient]
@@ -88,13 +88,13 @@ class ReviewResults:
 def independent(decisions: Sequence[Decision], scale: Scale, raters: int) -> list[Decision]:
     """Return the judgements on an item that kappa may use.
 
-    The judgement of a person who judged only because others disagreed would bias it.
+    The judgement of a reviewer who judged only because others disagreed would bias it.
     """
     return list(decisions[:raters] if scale.settle == "majority" and raters > 1 else decisions)
 
 
 def rater_agreement(review: Review, ratings: Ratings) -> RaterAgreement:
-    """Return the agreement between people on the items of a review."""
+    """Return the agreement between reviewers on the items of a review."""
     scale, raters = review.scale, review.raters
     counted = {item: independent(ratings.of(item), scale, raters) for item in review.items}
     by_item = [{each.reviewer: str(each.value) for each in decisions} for decisions in counted.values()]
@@ -172,7 +172,7 @@ def _both(pairs: Sequence[Sequence[float]]) -> dict[str, Coefficient]:
 def metric_correlations(
     review: Review, ratings: Ratings, rows: Mapping[str, Mapping[str, Row]]
 ) -> list[MetricCorrelation]:
-    """Return the correlation of each metric of the runs with people's ratings, on the answers that have both."""
+    """Return the correlation of each metric of the runs with the ratings, on the answers that have both."""
     rated = [(card, answer_score(card, review, ratings)) for card in review.cards]
     names = dict.fromkeys(name for own in rows.values() for row in own.values() for name in row["scores"])
     correlations = []
@@ -190,7 +190,7 @@ def review_results(review: Review, runs: Sequence[Path] | None = None) -> Review
     """Return all results of a review.
 
     Args:
-        review: A review of key facts, which has only the agreement between people, or of answers.
+        review: A review of key facts, which has only the agreement between reviewers, or of answers.
         runs: Current folders of the rated runs, if they were moved.
 
     Raises:

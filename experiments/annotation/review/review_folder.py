@@ -25,7 +25,7 @@ class Source(BaseModel):
     """The file of questions, or the run folder, that cards were made from.
 
     Args:
-        label: Label of the run, hidden from people; "questions" for a file of questions.
+        label: Label of the run, hidden from reviewers; "questions" for a file of questions.
         path: Its path when the review was started.
         sha256: Hash of the file of questions; None for a run.
     """
@@ -42,7 +42,7 @@ class Description(BaseModel):
 
     Args:
         scale: Name of the scale.
-        raters: People per item.
+        raters: Reviewers per item.
         sources: Files or run folders that the cards were made from.
         left_out: Reason -> number of questions or answers that are not shown.
         cards_sha256: Hash of the cards, which identifies the review.
@@ -73,7 +73,7 @@ class Review:
 
     @property
     def raters(self) -> int:
-        """The number of people who judge each item."""
+        """The number of reviewers who judge each item."""
         return self.description.raters
 
     def ratings(self) -> Ratings:
@@ -101,7 +101,7 @@ def start_review(
         scale: The scale to judge on.
         cards: The cards to judge.
         sources: Files or run folders that the cards were made from.
-        raters: People per item; None for the scale's default.
+        raters: Reviewers per item; None for the scale's default.
         left_out: Reason -> number of questions or answers that are not shown.
 
     Raises:
@@ -124,7 +124,7 @@ def start_review(
         raise UserError(f"{folder} contains other files. Choose a new or empty folder for the review.")
     with writing(folder), atomic_write(folder / CARDS) as file:
         file.write(text)
-    write_json(folder / REVIEW, description.model_dump())  # last: a folder without it is no review yet
+    write_json(folder / REVIEW, description.model_dump())  # last: a folder without it is not a review
     return read_review(folder)
 
 
@@ -180,7 +180,7 @@ def exclusive_access(folder: Path) -> Iterator[None]:
 
 
 def reviewer_name(name: str, known: Sequence[str]) -> str:
-    """Return a reviewer's name without extra blanks, spelt as in `known` if it differs only in case.
+    """Return a reviewer's name without extra spaces, spelt as in `known` if it differs only in case.
 
     Raises:
         UserError: It is empty, too long or not printable.

@@ -10,7 +10,7 @@ from experiments.annotation.review.review_folder import Review
 from experiments.runs.files import Json
 from signatures.common.errors import UserError
 
-LONGEST = 2000  # characters of an edited key fact
+MAX_CHARACTERS = 2000  # characters of an edited key fact
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Session:
             "unit": scale.unit,
             "task": scale.task,
             "edit": EDIT if EDIT in scale.values else None,
-            "longest": LONGEST,
+            "longest": MAX_CHARACTERS,
             "grades": [{"value": grade.value, "label": grade.label, "key": grade.key} for grade in scale.grades],
             "cards": [self._card(card, items) for card, items in cards],
         }
@@ -119,8 +119,8 @@ def _wording(text: str | None) -> str:
     wording = " ".join((text or "").split())
     if not wording:
         raise UserError("An edited key fact needs words. Reject it to remove it.")
-    if len(wording) > LONGEST:
-        raise UserError(f"A key fact may have at most {LONGEST:,} characters; this one has {len(wording):,}.")
+    if len(wording) > MAX_CHARACTERS:
+        raise UserError(f"A key fact may have at most {MAX_CHARACTERS:,} characters; this one has {len(wording):,}.")
     try:
         wording.encode()
     except UnicodeEncodeError:

@@ -25,7 +25,7 @@ _FILES = {
     "page.css": ("page.css", "text/css; charset=utf-8"),
     "page.js": ("page.js", "text/javascript; charset=utf-8"),
 }
-LARGEST = 64 * 1024  # bytes of a request's body
+MAX_BODY_BYTES = 64 * 1024  # bytes of a request's body
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -101,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
             raise _Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server answers to 127.0.0.1 only.")
         token, _, name = self.path.removeprefix("/").partition("/")
         if not hmac.compare_digest(token.encode(), self.server.token.encode()):
-            raise _Refused(HTTPStatus.FORBIDDEN, "Open the address that the command printed.")
+            raise _Refused(HTTPStatus.FORBIDDEN, "Open the URL that the command printed.")
         return name
 
     def _check_origin(self) -> None:
@@ -117,8 +117,8 @@ class _Handler(BaseHTTPRequestHandler):
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
             raise _Refused(HTTPStatus.LENGTH_REQUIRED, "Content-Length is missing.")
-        if int(length) > LARGEST:
-            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body may have at most {LARGEST:,} bytes.")
+        if int(length) > MAX_BODY_BYTES:
+            raise _Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"The body may have at most {MAX_BODY_BYTES:,} bytes.")
         try:
             return _Posted.model_validate_json(self.rfile.read(int(length)))
         except ValidationError as error:

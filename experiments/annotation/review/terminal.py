@@ -32,7 +32,7 @@ def review_in_terminal(session: Session, console: "Console", ask: Ask) -> None:
     """
     items = [(card, item) for card, own in session.cards() for item in own if session.mine(item) is None]
     if not items:
-        console.print("Nothing is left for you to judge.")
+        console.print("No items are left to judge.")
     place, shown = 0, None
     while place < len(items):
         card, item = items[place]

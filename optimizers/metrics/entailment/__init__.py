@@ -1,1 +1,1 @@
-"""Entailment oracles behind one interface, each with its measured agreement with people."""
+"""Entailment oracles behind one interface, each with its measured agreement with human judgements."""

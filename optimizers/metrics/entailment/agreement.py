@@ -1,4 +1,4 @@
-"""The measured agreement of oracles with people, by fingerprint, so that a changed oracle has no record.
+"""The measured agreement of oracles with human judgements, by fingerprint, so that a changed oracle has no record.
 
 `python -m experiments.benchmarks.entailment_agreement` measures and writes it.
 """

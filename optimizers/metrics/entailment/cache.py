@@ -54,7 +54,7 @@ class CachedOracle:
 
     @property
     def agreement(self) -> Agreement | None:
-        """Return the oracle's agreement with people."""
+        """Return the oracle's agreement with human judgements."""
         return self.oracle.agreement
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:

@@ -1,7 +1,7 @@
-"""Offline oracles, among them the default: logistic regression over features of pairs, fitted to people's judgements.
+"""Offline oracles, among them the default: logistic regression over features of pairs, fitted to human judgements.
 
 `python -m experiments.benchmarks.entailment_fit` writes the weights and their provenance to `weights.json`. They are
-fitted on one half of the data, and their agreement with people is measured on the other.
+fitted on one half of the data, and their agreement with human judgements is measured on the other.
 """
 
 import functools
@@ -33,7 +33,7 @@ class FeatureExtractor(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Return a short text that changes whenever the features change."""
+        """Return a short string that changes whenever the features change."""
         ...
 
     def __call__(self, pairs: Sequence[Pair]) -> NDArray[np.float64]:

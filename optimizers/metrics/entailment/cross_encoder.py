@@ -60,7 +60,7 @@ class CrossEncoderOracle:
 
     @property
     def agreement(self) -> Agreement | None:
-        """Return the measured agreement of these weights with people."""
+        """Return the measured agreement of these weights with human judgements."""
         return agreement_of(self.fingerprint)
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:

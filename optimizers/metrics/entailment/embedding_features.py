@@ -21,9 +21,9 @@ from signatures.common.words import FUNCTION_WORDS
 VERSION = 1  # of the features; part of fingerprints
 NAMES = ("sentences", "premise", "coverage", "weakest")
 CACHED_TOKENS = 200_000  # of the texts encoded last; about 150 MB
-CHUNK = 4000  # texts in memory at a time
+CHUNK = 4000  # texts encoded at a time, to bound memory
 BATCH = 32
-LONGEST = 120  # words; longer sentences are split, so that none exceeds the embedder's limit
+MAX_WORDS = 120  # words; longer sentences are split, so that none exceeds the embedder's limit
 
 _END = re.compile(r"(?<=[.!?؟])[\"”')\]]*\s+(?=\S)|(?<=[。！？])|\n+")
 
@@ -50,7 +50,7 @@ def pieces(premise: str) -> list[str]:
     parts = []
     for sentence in _END.split(premise):
         words = sentence.split()
-        parts += [" ".join(words[start : start + LONGEST]) for start in range(0, len(words), LONGEST)]
+        parts += [" ".join(words[start : start + MAX_WORDS]) for start in range(0, len(words), MAX_WORDS)]
     return parts
 
 
@@ -82,7 +82,7 @@ class EmbeddingFeatures:
         - weakest: the 10th percentile of the same
         """
         rows = np.zeros((len(pairs), len(NAMES)))
-        order = sorted(range(len(pairs)), key=lambda number: pairs[number][0])  # equal premises in a row
+        order = sorted(range(len(pairs)), key=lambda number: pairs[number][0])  # equal premises are adjacent
         with self._lock:
             start = 0
             while start < len(order):
@@ -121,7 +121,7 @@ class EmbeddingFeatures:
             cut += longer
         self.encoded += len(fresh)
         if fresh:
-            warn_cut(cut, len(fresh), "closeness", self._load().max_seq_length)
+            warn_cut(cut, len(fresh), "embedding features", self._load().max_seq_length)
         for text in texts:
             self._keep(text, encoded_texts[text])
         return encoded_texts

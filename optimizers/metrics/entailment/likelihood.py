@@ -12,7 +12,7 @@ from programs.lms import smollm
 
 VERSION = 1  # of the features; part of fingerprints
 NAMES = ("explained", "surprising")
-LONGEST = 1536  # tokens of a premise; longer ones are cut at the end
+MAX_PREMISE_TOKENS = 1536  # tokens of a premise; longer ones are cut at the end
 LEAD = "\nIn short:"
 RARE = -3.0  # log-probability without the premise below which a token counts as rare
 
@@ -42,16 +42,18 @@ class LikelihoodFeatures:
         with self._lock:
             for number, (premise, hypothesis) in enumerate(pairs):
                 premise_tokens = self._tokens(premise)
-                cut += len(premise_tokens) > LONGEST
+                cut += len(premise_tokens) > MAX_PREMISE_TOKENS
                 target = self._tokens(" " + hypothesis.strip())
                 if hypothesis not in alone:
                     alone[hypothesis] = self._logprobs(self._tokens(f"<|im_start|>{LEAD}"), target)
-                prompt = np.concatenate([self._tokens("<|im_start|>"), premise_tokens[:LONGEST], self._tokens(LEAD)])
+                prompt = np.concatenate(
+                    [self._tokens("<|im_start|>"), premise_tokens[:MAX_PREMISE_TOKENS], self._tokens(LEAD)]
+                )
                 after, before = self._logprobs(prompt, target), alone[hypothesis]
                 rare = before < RARE
                 surprise = min(float(before.sum()), -1e-9)
                 rows[number] = 1 - float(after.sum()) / surprise, float(after[rare].mean()) if rare.any() else 0.0
-        warn_cut(cut, len(pairs), "likelihood", LONGEST)
+        warn_cut(cut, len(pairs), "likelihood", MAX_PREMISE_TOKENS)
         return rows
 
     def _tokens(self, text: str) -> NDArray[np.int64]:

@@ -33,7 +33,7 @@ class Judging(Protocol):
 
     @property
     def probability_mode(self) -> str:
-        """How P(yes) is measured."""
+        """How P(yes) is computed."""
         ...
 
     def use(self) -> AbstractContextManager[None]:
@@ -60,14 +60,14 @@ class LMOracle:
 
     @functools.cached_property
     def fingerprint(self) -> str:
-        """Return the model with a hash of the prompt and of how P(yes) is measured."""
+        """Return the model with a hash of the prompt and of how P(yes) is computed."""
         fields = " ".join(f"{name} {field.json_schema_extra}" for name, field in JudgeEntailment.fields.items())
         prompt = f"{JudgeEntailment.instructions} {fields} {self._connection.probability_mode}"
         return f"lm:{self._connection.lm.model}:{sha256_text(prompt)[:16]}"
 
     @property
     def agreement(self) -> Agreement | None:
-        """Return the measured agreement of this LM with people."""
+        """Return the measured agreement of this LM with human judgements."""
         return agreement_of(self.fingerprint)
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:

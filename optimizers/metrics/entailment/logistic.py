@@ -1,6 +1,6 @@
 """Logistic regression with weights of at least 0, because every feature is evidence for entailment.
 
-So a larger share of the hypothesis found in the premise never lowers the probability, even with few pairs to fit.
+Hence a larger share of the hypothesis in the premise never lowers the probability, even with few pairs to fit.
 """
 
 from collections.abc import Sequence
@@ -65,14 +65,14 @@ def fit(
     features: Sequence[str],
     penalty: float = 1.0,
 ) -> Weights:
-    """Return the weights of least log-loss, with equal total weight of the groups and of both labels within a group.
+    """Return the weights that minimise log-loss, with equal weight of the groups and of both labels within a group.
 
-    So 0.5 is the threshold for balanced labels, and a data set's size has no influence.
+    Hence 0.5 is the threshold for balanced labels, and a dataset's size has no influence.
 
     Args:
         rows: Shape (n, features).
-        entailed: People's labels, n values.
-        groups: Data set of each row, n values; each needs both labels.
+        entailed: Human labels, n values.
+        groups: Dataset of each row, n values; each needs both labels.
         features: Names of the columns.
         penalty: Strength of the squared penalty on weights.
 

@@ -10,14 +10,14 @@ from optimizers.metrics.entailment.oracle import Pair
 from signatures.common.errors import UserError
 
 
-def load(kind: str, model: str, open_it: Callable[[bool], Any]) -> Any:
-    """Return `open_it(local)`, where `local` is whether `model` is a folder, which needs no network.
+def load(kind: str, model: str, open_model: Callable[[bool], Any]) -> Any:
+    """Return `open_model(local)`, where `local` is whether `model` is a folder, which needs no network.
 
     Raises:
         UserError: The model cannot be loaded.
     """
     try:
-        return open_it(Path(model).is_dir())
+        return open_model(Path(model).is_dir())
     except (OSError, ValueError, KeyError) as error:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise UserError(
@@ -58,12 +58,12 @@ def cut_to_fit(tokenizer: Any, pairs: Sequence[Pair], limit: int) -> tuple[list[
     kept: list[Pair] = []
     cut = 0
     for premise, hypothesis in pairs:
-        room = max(0, limit - len(_ids(tokenizer, hypothesis)))
+        available = max(0, limit - len(_ids(tokenizer, hypothesis)))
         ids = _ids(tokenizer, premise)
-        if len(ids) > room:
+        if len(ids) > available:
             cut += 1
-            premise = tokenizer.decode(ids[:room], skip_special_tokens=True)
-            while premise and len(_ids(tokenizer, premise)) > room:  # decoded text may have more tokens
+            premise = tokenizer.decode(ids[:available], skip_special_tokens=True)
+            while premise and len(_ids(tokenizer, premise)) > available:  # decoded text may have more tokens
                 premise = premise.rpartition(" ")[0]
         kept.append((premise, hypothesis))
     return kept, cut

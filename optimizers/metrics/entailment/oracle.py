@@ -1,4 +1,4 @@
-"""The interface of entailment oracles, their agreement with people, and functions that all oracles share."""
+"""The interface of entailment oracles, their agreement with human judgements, and functions that all oracles share."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -15,14 +15,14 @@ Entails = Callable[[str, str], bool]
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of an oracle with people on the same pairs.
+    """Agreement of an oracle with human judgements on the same pairs.
 
     Args:
         auc: Area under the ROC curve: 0.5 is chance, 1 is perfect.
         auc_low: Lower end of its 95 % bootstrap interval.
         auc_high: Upper end.
         balanced_accuracy: Mean of the accuracies on entailed and on other pairs, at the oracle's threshold.
-        kappa: Cohen's kappa with people at the threshold; 0 is chance.
+        kappa: Cohen's kappa with the human judgements at the threshold; 0 is chance.
         n: Number of pairs.
         on: Description of the pairs.
     """
@@ -54,7 +54,7 @@ class EntailmentOracle(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Return a short text that changes with weights, parameters and anything else that changes a probability."""
+        """Return a short string that changes with weights, parameters and anything else that changes a probability."""
         ...
 
     @property
@@ -64,7 +64,7 @@ class EntailmentOracle(Protocol):
 
     @property
     def agreement(self) -> Agreement | None:
-        """Return its measured agreement with people; None if it was not measured."""
+        """Return its measured agreement with human judgements; None if it was not measured."""
         ...
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:

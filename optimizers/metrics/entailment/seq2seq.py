@@ -50,7 +50,7 @@ class Seq2SeqOracle:
 
     @property
     def agreement(self) -> Agreement | None:
-        """Return the measured agreement of these weights with people."""
+        """Return the measured agreement of these weights with human judgements."""
         return agreement_of(self.fingerprint)
 
     def __call__(self, pairs: Sequence[Pair]) -> list[float]:
@@ -60,7 +60,7 @@ class Seq2SeqOracle:
     def _score(self, pairs: list[Pair]) -> list[float]:
         with self._lock:
             _, tokenizer = self._load()
-            frame = len(tokenizer("premise:  hypothesis: ")["input_ids"]) + 4  # blanks may be tokens
+            frame = len(tokenizer("premise:  hypothesis: ")["input_ids"]) + 4  # spaces may be tokens
             kept, cut = cut_to_fit(tokenizer, pairs, self.max_tokens - frame)
             self.cut += cut
             warn_cut(cut, len(pairs), self.name, self.max_tokens)

@@ -34,7 +34,7 @@ class Judge(Protocol):
 
     @property
     def probability_mode(self) -> str:
-        """How P(yes) is measured with this LM; "logprobs" uses log-probabilities."""
+        """How P(yes) is computed with this LM; "logprobs" uses log-probabilities."""
         ...
 
 
@@ -149,8 +149,8 @@ def _by_reply(predict: "dspy.Predict", config: dict[str, Any], inputs: dict[str,
     from programs.parts.predict import try_predict
 
     try:
-        said = try_predict(predict, config=config, **inputs)
+        reply = try_predict(predict, config=config, **inputs)
     except LMError:
         record(parse_failures=1)
         return None
-    return None if said is None else bool(said[next(iter(predict.signature.output_fields))])
+    return None if reply is None else bool(reply[next(iter(predict.signature.output_fields))])

@@ -46,7 +46,7 @@ def high_quality(score: float, criterion: str) -> bool:
     return score >= _ALMOST
 
 
-def judgement_right(judgement: str | None, response: str, golds: Sequence[str]) -> float | None:
+def judgement_is_correct(judgement: str | None, response: str, golds: Sequence[str]) -> float | None:
     """Return 1.0 if a verification's judgement of the response is correct, else 0.0 (Table 6, Jdg); None without golds.
 
     The response is correct if a normalised gold is part of it. Only the judgement "true" calls it correct; None (an
@@ -58,7 +58,7 @@ def judgement_right(judgement: str | None, response: str, golds: Sequence[str]) 
     return float(judgement is not None and (judgement == "true") == (correct == 1.0))
 
 
-def references_hold(texts: Sequence[str], golds: Sequence[str]) -> float | None:
+def references_contain_gold(texts: Sequence[str], golds: Sequence[str]) -> float | None:
     """Return 1.0 if a reference contains a gold answer, else 0.0 (Table 6, Ref); None if no gold is `findable`."""
     usable = findable(golds)
     return cover_substring("\n".join(texts), usable) if usable else None

@@ -19,7 +19,7 @@ from signatures.common.errors import UserError
 from signatures.dimensions import CompareAnswers, CompareCitations
 from signatures.types import Passage
 
-FEWEST, MOST = 2, 4
+MIN_ANSWERS, MAX_ANSWERS = 2, 4
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class ListwiseJudge(dspy.Module):
             UserError: There are fewer than two or more than four answers.
         """
         responses = comparison.responses
-        if not FEWEST <= len(responses) <= MOST:
-            raise UserError(f"{len(responses)} answers to compare: the judge takes {FEWEST} to {MOST}.")
+        if not MIN_ANSWERS <= len(responses) <= MAX_ANSWERS:
+            raise UserError(f"{len(responses)} answers to compare: the judge takes {MIN_ANSWERS} to {MAX_ANSWERS}.")
         order = sorted(responses)
         random.Random(f"{self.seed}:{comparison.id}").shuffle(order)
         scores: dict[str, dict[str, float | None]] = {name: dict.fromkeys(responses) for name in CRITERIA}

@@ -106,7 +106,7 @@ def test_passages_are_packed_on_demand(tmp_path: Path):
     assert plain is not None
     assert packed == tmp_path / "packed" / "passages.jsonl.zst"
     assert list(read_passages(packed)) == list(read_passages(plain))
-    with pytest.raises(UserError, match="Unknown packing 'rar'"):
+    with pytest.raises(UserError, match="Unknown compression 'rar'"):
         convert("hotpotqa", source, tmp_path / "x", packed="rar")
 
 

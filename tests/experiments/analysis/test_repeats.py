@@ -106,7 +106,7 @@ def test_a_run_is_taken_up_at_the_repeat_where_it_stopped(toy: ModuleType, tmp_p
     connection = link(toy, engine, cache=False)
     summary = run(toy, tmp_path / "run", connection)
     assert (summary.answered, summary.complete) == (6, False)
-    assert "6 of 12 answers are not there yet." in summary.notice
+    assert "6 of 12 answers are missing." in summary.notice
     assert summary.metrics["em"].missing == 0
     connection.lm.engine.seeds = []
     assert run(toy, tmp_path / "run", connection, resume=True).answered == 12

@@ -1,4 +1,4 @@
-"""`verihop data`: data sets listed, converted, pooled, sampled."""
+"""`verihop data`: datasets listed, converted, pooled, sampled."""
 
 import json
 
@@ -43,7 +43,7 @@ def test_a_subset_is_written_with_the_hash_of_its_ids(verihop, tmp_path):
 
 def test_a_set_without_an_address_is_not_fetched(verihop, tmp_path):
     code, _, err = verihop("data", "fetch", "musique", "--out", tmp_path)
-    assert (code, "no address to fetch from" in err) == (2, True)
+    assert (code, "no URL to fetch from" in err) == (2, True)
     assert verihop("data", "fetch", "magic", "--out", tmp_path)[0] == 2
 
 

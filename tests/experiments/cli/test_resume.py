@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-ROAD = ("--lm", "simulated", "--quiet", "--index")
+SIMULATED = ("--lm", "simulated", "--quiet", "--index")
 
 
 @pytest.mark.parametrize(("command", "work"), [("compile", "compile.compile_program"), ("eval", "evaluate.evaluate")])
@@ -18,7 +18,7 @@ def test_ctrl_c_is_code_130_and_says_how_to_resume(command, work, verihop, world
 
     monkeypatch.setattr(f"experiments.pipeline.{work}", interrupted)
     code, _, err = verihop(
-        command, world / "questions.jsonl", "--program", "rag", "--out", tmp_path / "a", *ROAD, world / "index"
+        command, world / "questions.jsonl", "--program", "rag", "--out", tmp_path / "a", *SIMULATED, world / "index"
     )
     assert (code, "with the same command and --resume" in err) == (130, True)
     assert "Traceback" not in err
@@ -26,7 +26,7 @@ def test_ctrl_c_is_code_130_and_says_how_to_resume(command, work, verihop, world
 
 def test_a_spent_budget_is_code_3_and_keeps_what_is_done(verihop, world, tmp_path):
     command = ("eval", world / "questions.jsonl", "--limit", 10, "--program", "rag", "--out", tmp_path / "run",
-               "--threads", 1, *ROAD, world / "index", "--json")  # fmt: skip
+               "--threads", 1, *SIMULATED, world / "index", "--json")  # fmt: skip
     code, out, err = verihop(*command, "--budget-calls", 4)
     assert (code, json.loads(out)["answered"]) == (3, 4)
     assert "Resume with the same command, --resume" in err
@@ -36,7 +36,7 @@ def test_a_spent_budget_is_code_3_and_keeps_what_is_done(verihop, world, tmp_pat
 
 def test_a_compilation_stopped_by_its_budget_goes_on(verihop, world, tmp_path):
     command = ("compile", world / "questions.jsonl", "--program", "genground", "--out", tmp_path / "artifact",
-               "--threads", 1, "--limit", 12, *ROAD, world / "index", "--json")  # fmt: skip
+               "--threads", 1, "--limit", 12, *SIMULATED, world / "index", "--json")  # fmt: skip
     code, _, err = verihop(*command, "--budget-calls", 6)
     assert code == 3, err
     assert not (tmp_path / "artifact").exists()

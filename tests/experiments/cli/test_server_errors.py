@@ -5,14 +5,14 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-ROAD = ("--lm", "simulated", "--quiet", "--index")
+SIMULATED = ("--lm", "simulated", "--quiet", "--index")
 
 
 def test_a_server_that_is_down_leaves_no_compilation_in_the_way(verihop, world, tmp_path, monkeypatch):
     from programs.lms.metered import LMUnavailable
 
     command = ("compile", world / "questions.jsonl", "--program", "rag", "--limit", 4, "--out", tmp_path / "a",
-               *ROAD, world / "index")  # fmt: skip
+               *SIMULATED, world / "index")  # fmt: skip
 
     def down(self, request):
         raise LMUnavailable("down")
@@ -69,7 +69,7 @@ def test_a_run_in_which_nothing_worked_is_no_success(verihop, world, tmp_path, m
     monkeypatch.setattr("experiments.world.simulated.SimulatedEngine.complete", refuse)
     code, _, err = verihop(
         "eval", world / "questions.jsonl", "--limit", 3, "--program", "rag", "--out", tmp_path / "run",
-        *ROAD, world / "index", "--json",
+        *SIMULATED, world / "index", "--json",
     )  # fmt: skip
     assert code == 2
     assert "All 3 questions ended in an error" in err.strip().splitlines()[-1]

@@ -2,7 +2,7 @@
 
 import pytest
 
-ROAD = ("--lm", "simulated", "--quiet", "--index")
+SIMULATED = ("--lm", "simulated", "--quiet", "--index")
 
 
 MISTAKES = {
@@ -42,7 +42,9 @@ def test_a_mistake_is_one_line_and_code_2_and_writes_nothing(name, verihop, worl
 
 
 def test_a_program_that_retrieves_needs_an_index(verihop, world, tmp_path):
-    code, _, err = verihop("eval", world / "questions.jsonl", "--out", tmp_path / "r", "--program", "rag", *ROAD[:-1])
+    code, _, err = verihop(
+        "eval", world / "questions.jsonl", "--out", tmp_path / "r", "--program", "rag", *SIMULATED[:-1]
+    )
     assert (code, "name the folder of an index (index)" in err) == (2, True)
 
 
@@ -59,7 +61,7 @@ def test_a_program_that_retrieves_needs_an_index(verihop, world, tmp_path):
 def test_a_broken_question_file_is_told_with_file_and_line(line, message, verihop, world, tmp_path):
     path = tmp_path / "questions.jsonl"
     path.write_text(line + "\n")
-    code, _, err = verihop("eval", path, "--out", tmp_path / "run", "--program", "rag", *ROAD, world / "index")
+    code, _, err = verihop("eval", path, "--out", tmp_path / "run", "--program", "rag", *SIMULATED, world / "index")
     assert (code, len(err.strip().splitlines())) == (2, 1)
     assert message in err
 
@@ -79,7 +81,7 @@ def test_a_full_disk_is_one_line(verihop, world, tmp_path, monkeypatch):
 
     monkeypatch.setattr("programs.artifact._dump", full)
     code, _, err = verihop("compile", world / "questions.jsonl", "--program", "rag", "--limit", 2, "--out",
-                           tmp_path / "artifact", *ROAD, world / "index")  # fmt: skip
+                           tmp_path / "artifact", *SIMULATED, world / "index")  # fmt: skip
     assert (code, "No space left on device" in err, "Free some space" in err) == (2, True, True)
     assert not (tmp_path / "artifact").exists()
 
@@ -87,7 +89,7 @@ def test_a_full_disk_is_one_line(verihop, world, tmp_path, monkeypatch):
 def test_a_run_never_stands_among_other_files(verihop, world, tmp_path):
     (tmp_path / "precious.txt").write_text("mine")
     code, _, err = verihop(
-        "eval", world / "questions.jsonl", "--program", "rag", "--out", tmp_path, *ROAD, world / "index"
+        "eval", world / "questions.jsonl", "--program", "rag", "--out", tmp_path, *SIMULATED, world / "index"
     )
     assert (code, "contains other files" in err) == (2, True)
     assert (tmp_path / "precious.txt").read_text() == "mine"
@@ -103,7 +105,9 @@ def test_a_file_where_a_folder_is_needed_is_one_line(verihop, tmp_path):
 def test_a_row_that_is_no_row_is_told_with_file_and_line(verihop, world, tmp_path):
     run = tmp_path / "run"
     assert (
-        verihop("eval", world / "questions.jsonl", "--limit", 2, "--program", "standard", "--out", run, *ROAD[:-1])[0]
+        verihop(
+            "eval", world / "questions.jsonl", "--limit", 2, "--program", "standard", "--out", run, *SIMULATED[:-1]
+        )[0]
         == 0
     )
     (run / "rows.jsonl").write_text('{"id": "x"}\n')
@@ -117,10 +121,10 @@ def test_an_edited_index_is_refused(verihop, world, tmp_path):
     shutil.copytree(world / "index", tmp_path / "index")
     path = tmp_path / "index" / "index.json"
     path.write_text(path.read_text().replace('"files": {', '"files": {}, "old": {'))
-    code, _, err = verihop("ask", "Who?", "--program", "rag", *ROAD[:2], "--index", tmp_path / "index")
+    code, _, err = verihop("ask", "Who?", "--program", "rag", *SIMULATED[:2], "--index", tmp_path / "index")
     assert (code, "has changed since it was written" in err) == (2, True)
 
 
 def test_a_question_of_broken_bytes_is_one_line(verihop, world):
-    code, _, err = verihop("ask", "who \udcff?", "--program", "rag", *ROAD[:2], "--index", world / "index")
+    code, _, err = verihop("ask", "who \udcff?", "--program", "rag", *SIMULATED[:2], "--index", world / "index")
     assert (code, "not valid UTF-8" in err) == (2, True)

@@ -4,16 +4,16 @@ import json
 
 import pytest
 
-ROAD = ("--lm", "simulated", "--quiet", "--index")
+SIMULATED = ("--lm", "simulated", "--quiet", "--index")
 
 
-def test_the_whole_road(verihop, world, tmp_path):
+def test_the_complete_workflow(verihop, world, tmp_path):
     questions, index = world / "questions.jsonl", world / "index"
     knobs = ("--set", "k=4", "--set", "max_hops=3")
     code, out, _ = verihop(
         "compile", questions, "--program", "genground", "--split", "train", "--limit", 20, *knobs,
         "--val", questions, "--val-split", "dev", "--val-limit", 10, "--out", tmp_path / "artifact",
-        *ROAD, index, "--json",
+        *SIMULATED, index, "--json",
     )  # fmt: skip
     made = json.loads(out)
     assert code == 0
@@ -23,7 +23,7 @@ def test_the_whole_road(verihop, world, tmp_path):
 
     dev = (questions, "--split", "dev", "--limit", 15)
     assert verihop("eval", *dev, "--artifact", tmp_path / "artifact", "--out", tmp_path / "after", "--quiet")[0] == 0
-    code, out, _ = verihop("eval", *dev, "--program", "rag", "--out", tmp_path / "rag", *ROAD, index, "--report")
+    code, out, _ = verihop("eval", *dev, "--program", "rag", "--out", tmp_path / "rag", *SIMULATED, index, "--report")
     assert code == 0
     assert "15 of 15 questions" in out
     assert (tmp_path / "rag" / "report.html").exists()
@@ -44,7 +44,7 @@ def test_the_whole_road(verihop, world, tmp_path):
 def test_another_lm_than_the_artifacts_is_one_line(verihop, world, tmp_path):
     made = tmp_path / "artifact"
     questions, index = world / "questions.jsonl", world / "index"
-    assert verihop("compile", questions, "--program", "rag", "--limit", 2, "--out", made, *ROAD, index)[0] == 0
+    assert verihop("compile", questions, "--program", "rag", "--limit", 2, "--out", made, *SIMULATED, index)[0] == 0
     code, _, err = verihop("ask", "--artifact", made, "Who is it?", "--lm", "simulated:1", "--index", index)
     assert code == 0
     assert len(err.strip().splitlines()) == 1
@@ -52,7 +52,7 @@ def test_another_lm_than_the_artifacts_is_one_line(verihop, world, tmp_path):
 
 
 def test_repeated_and_judged_runs_are_compared_by_groups_and_by_question(verihop, world, tmp_path):
-    asked = ("eval", world / "questions.jsonl", "--split", "dev", "--limit", 6, *ROAD, world / "index", "--json")
+    asked = ("eval", world / "questions.jsonl", "--split", "dev", "--limit", 6, *SIMULATED, world / "index", "--json")
     judged = ("--metrics", "em,acc[judge]", "--judge-lm", "simulated")
     code, out, _ = verihop(*asked, *judged, "--program", "rag", "--out", tmp_path / "once")
     assert (code, json.loads(out)["judging"]["calls"]) == (0, 6)

@@ -179,7 +179,7 @@ def test_an_artifact_of_an_lm_on_a_server_asks_for_the_address(make, tmp_path):
     record["lm"] = {"id": server.id, "model": server.lm.model, "adapter": "ChatForm", "probability_mode": "samples"}
     path.write_text(json.dumps(record))
     assert read_artifact(tmp_path / "a").lm
-    with pytest.raises(UserError, match=r"'Qwen/m' on a server: name its address \(api_base\)"):
+    with pytest.raises(UserError, match=r"'Qwen/m' on a server: name its URL \(api_base\)"):
         defaults(tmp_path / "a")
     assert defaults(tmp_path / "a", api_base="http://x/v1")[1].id == "Qwen/m"
     assert defaults(tmp_path / "a", id="embedded")[1].id == "embedded"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from optimizers.metrics.rouge import Rouge, likeness, rouge, trajectory
+from optimizers.metrics.rouge import Rouge, mean_pairwise_rouge, rouge, trajectory
 
 WORDS = st.lists(st.sampled_from(["who", "built", "the", "Vane", "light", "1857"]), max_size=8).map(" ".join)
 
@@ -56,12 +56,12 @@ def test_a_trajectory_is_question_answer_and_evidence_of_each_hop() -> None:
     assert trajectory([]) == ""
 
 
-def test_likeness_is_the_mean_over_all_pairs() -> None:
-    same = likeness(["a b", "a b", "a b"])
+def test_the_pairwise_rouge_is_the_mean_over_all_pairs() -> None:
+    same = mean_pairwise_rouge(["a b", "a b", "a b"])
     assert same == Rouge(1.0, 1.0, 1.0)
-    mixed = likeness(["a b", "a b", "c d"])
+    mixed = mean_pairwise_rouge(["a b", "a b", "c d"])
     assert mixed is not None
     assert mixed.rouge1 == pytest.approx(1 / 3)
-    assert likeness(["a b"]) is None
-    assert likeness(["", " "]) is None
-    assert likeness(["", "a"]) == Rouge(0.0, 0.0, 0.0)
+    assert mean_pairwise_rouge(["a b"]) is None
+    assert mean_pairwise_rouge(["", " "]) is None
+    assert mean_pairwise_rouge(["", "a"]) == Rouge(0.0, 0.0, 0.0)

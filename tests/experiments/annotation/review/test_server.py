@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from experiments.annotation.review.decisions import read_decisions
-from experiments.annotation.review.server import LARGEST, serving
+from experiments.annotation.review.server import MAX_BODY_BYTES, serving
 from signatures.common.errors import UserError
 
 
@@ -120,8 +120,8 @@ def test_a_decision_that_cannot_stand_is_refused_with_the_reason(ask, item, deci
     assert "nope" in json.loads(content)["error"] or "Choose from: accept, edit, reject" in json.loads(content)["error"]
 
 
-def test_a_body_that_is_too_large_or_of_unknown_length_is_refused_unread(ask):
-    assert ask("POST", "decisions", "x" * (LARGEST + 1))[0] == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+def test_a_body_that_is_too_large_or_of_unknown_length_is_refused_without_reading_it(ask):
+    assert ask("POST", "decisions", "x" * (MAX_BODY_BYTES + 1))[0] == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
     assert ask("POST", "decisions", "{}", Content_Length="-1")[0] == HTTPStatus.LENGTH_REQUIRED
     assert ask("POST", "decisions", iter([b"{}"]), Transfer_Encoding="chunked")[0] == HTTPStatus.LENGTH_REQUIRED
 
@@ -156,7 +156,7 @@ def test_a_full_disk_is_told_to_the_page(ask, item, keyfacts, monkeypatch):
     assert "No space left" in json.loads(content)["error"]
 
 
-def test_a_port_that_is_taken_is_the_users_to_mend(address, keyfacts, session_of):
+def test_a_port_that_is_taken_is_a_user_error(address, keyfacts, session_of):
     port = urlsplit(address).port
     with pytest.raises(UserError, match=f"Port {port} cannot be opened"), serving(None, port):
         pass

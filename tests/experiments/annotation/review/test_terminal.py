@@ -8,7 +8,7 @@ from experiments.annotation.review.terminal import plain, review_in_terminal
 
 @pytest.fixture
 def work():
-    """Return a function that lets a person type lines and returns what was printed."""
+    """Return a function that types lines as a reviewer and returns what was printed."""
 
     def run(session, *typed: str) -> str:
         out, left = io.StringIO(), list(typed)
@@ -62,7 +62,7 @@ def test_a_reviewer_can_go_back_and_resume_later(work, keyfacts, session_of):
 def test_nothing_left_is_said(work, keyfacts, session_of):
     session = session_of(keyfacts, "Ann")
     work(session, "a", "a", "a", "a")
-    assert "Nothing is left" in work(session)
+    assert "No items are left to judge." in work(session)
 
 
 def test_answers_are_rated_by_keys(work, make_run, make_row, rate, session_of):

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from optimizers.metrics.judges.dimensions import (
     CRITERIA,
     high_quality,
-    judgement_right,
+    judgement_is_correct,
     ranks,
-    references_hold,
+    references_contain_gold,
     revision_score,
 )
 
@@ -72,19 +72,19 @@ def test_high_quality_is_strict_at_its_bounds(criterion, score, high):
     ],
 )
 def test_a_judgement_is_right_when_it_calls_right_what_holds_a_gold(judgement, response, score):
-    assert judgement_right(judgement, response, ["Quillon"]) == score
+    assert judgement_is_correct(judgement, response, ["Quillon"]) == score
 
 
 def test_without_golds_scores_are_undefined():
-    assert judgement_right("true", "It was Quillon.", []) is None
-    assert references_hold(["Quillon lies far out."], []) is None
+    assert judgement_is_correct("true", "It was Quillon.", []) is None
+    assert references_contain_gold(["Quillon lies far out."], []) is None
 
 
 def test_references_are_searched_for_golds_but_not_for_yes():
-    assert references_hold(["An island.", "The Quillon, far out."], ["quillon"]) == 1.0
-    assert references_hold(["An island."], ["quillon"]) == 0.0
-    assert references_hold(["Yes it is."], ["yes"]) is None
-    assert references_hold(["A true story."], ["yes", "True"]) is None
+    assert references_contain_gold(["An island.", "The Quillon, far out."], ["quillon"]) == 1.0
+    assert references_contain_gold(["An island."], ["quillon"]) == 0.0
+    assert references_contain_gold(["Yes it is."], ["yes"]) is None
+    assert references_contain_gold(["A true story."], ["yes", "True"]) is None
 
 
 @pytest.mark.parametrize(

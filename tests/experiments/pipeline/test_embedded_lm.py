@@ -1,4 +1,4 @@
-"""A short walk with the real LM: its answers are weak, but every step must be whole."""
+"""A short run with the embedded LM: its answers are weak, but every step must succeed."""
 
 import json
 from pathlib import Path
