@@ -245,7 +245,7 @@ def _in_terminal(session: "Session", reviewing: Reviewing) -> None:
 
     from experiments.annotation.review.terminal import review_in_terminal
 
-    console = Console(stderr=reviewing.as_json)  # with --json, standard output is for the JSON object exclusive_access
+    console = Console(stderr=reviewing.as_json)  # with --json, standard output is for the JSON object alone
 
     def ask(prompt: str) -> str:
         console.print(prompt, end="", markup=False, highlight=False)
