@@ -65,7 +65,7 @@ def compile_(
     optimization: Optimization,
     selection: options.Selection,
     validation: Validation,
-    execution: options.Execution,
+    execution: options.SeededExecution,
     limits: options.Limits,
     result: Result,
 ) -> None:

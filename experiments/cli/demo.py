@@ -24,8 +24,12 @@ def demo(lm: options.LM, result: Result, threads: options.Threads = 8) -> None:
     from experiments.cli.ask import show_answer
     from experiments.pipeline.demo import run_demo
 
+    def on_step(text: str) -> None:
+        if not result.quiet:
+            note(f"\n== {text}")
+
     note("The demo corpus is about an invented archipelago, so that no LM knows the answers from training.")
-    done = run_demo(result.out, lm.config(), threads=threads, on_step=lambda text: note(f"\n== {text}"))
+    done = run_demo(result.out, lm.config(), threads=threads, on_step=on_step, progress=not result.quiet)
     if result.as_json:
         answered = {"question": done.question, "answer": done.prediction.answer}
         files = {"artifact": str(done.artifact), "report": str(done.report)}

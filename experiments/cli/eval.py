@@ -106,7 +106,7 @@ def eval_(
     scoring: Scoring,
     selection: options.Selection,
     contexts: Contexts,
-    execution: options.Execution,
+    execution: options.SeededExecution,
     limits: options.Limits,
     result: Result,
 ) -> None:
@@ -163,7 +163,8 @@ def _print(summary: "RunSummary", result: Result, oracle: str | None, abstention
 
         say(abstention_text(abstention))
     say(f"Written: {result.out}")
-    next_step(f"verihop compare {result.out} OTHER_RUN")
+    if not summary.stopped:
+        next_step(f"verihop compare {result.out} OTHER_RUN")
 
 
 def _abstention(run: Path, fixed: "FixedContexts | None") -> dict[str, Any] | None:

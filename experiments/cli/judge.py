@@ -29,7 +29,7 @@ class Result(options.Output):
 def judge(
     runs: Annotated[list[Path], typer.Argument(help="Two to four run folders.")],
     lm: options.LM,
-    execution: options.Execution,
+    execution: options.SeededExecution,
     limits: options.Limits,
     result: Result,
     passages: Annotated[

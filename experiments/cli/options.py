@@ -60,8 +60,14 @@ class Execution:
 
     PANEL: ClassVar[str] = "Execution"
     threads: Threads = 8
-    seed: Seed = 0
     resume: Resume = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeededExecution(Execution):
+    """How questions are processed, with random choices."""
+
+    seed: Seed = 0
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class LM:
         str | None,
         typer.Option(
             help="embedded, simulated, simulated:SEED, gguf:PATH, a DSPy id such as openai/gpt-4o-mini, or a model on "
-            "--api-base; by default the artifact's LM, else embedded.",
+            "--api-base; by default the LM of --artifact if there is one, else embedded.",
             show_default=False,
         ),
     ] = None

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import dspy
@@ -49,6 +49,7 @@ def before_after(
     out: Path,
     resume: bool = False,
     on_step: Callable[[str], None] = lambda text: None,
+    progress: bool = True,
 ) -> BeforeAfter:
     """Evaluate `student` on `devset`, compile it on `trainset`, load the artifact and evaluate it.
 
@@ -62,6 +63,7 @@ def before_after(
         out: Folder for the artifact and both runs.
         resume: Continue an interrupted call with the same `out`.
         on_step: Called with the title of each step when it starts.
+        progress: Show estimates and bars on stderr.
     """
     from experiments.analysis.compare import compare_runs
     from experiments.pipeline.compile import compile_program
@@ -74,16 +76,17 @@ def before_after(
 
     on_step(f"Evaluate the uncompiled {name}: {len(devset)} questions, LM {lm}")
     resumed = resume and folders[0].exists()
-    before = evaluate(student, devset, run, connection=connection, folder=folders[0], resume=resumed)
+    shared: dict[str, Any] = {"connection": connection, "progress": progress}
+    before = evaluate(student, devset, run, folder=folders[0], resume=resumed, **shared)
 
     rule = f", {metric} >= {compilation.accept} makes a demonstration" if optimizer == "bootstrap" else ""
     on_step(f"Compile {name} ({optimizer}): {len(trainset)} training questions{rule}")
     target = out / "artifact"
-    artifact = compile_program(student, trainset, [], compilation, connection=connection, out=target, resume=resume)
+    artifact = compile_program(student, trainset, [], compilation, out=target, resume=resume, **shared)
 
     on_step(f"Load the artifact and evaluate it (demonstrations: {artifact.optimizer['accepted']})")
     loaded = load(target, getattr(student, "retrieve", None), connection=connection)
     compiled_run = replace(run, artifact=target)
     resumed = resume and folders[1].exists()
-    after = evaluate(loaded, devset, compiled_run, connection=connection, folder=folders[1], resume=resumed)
+    after = evaluate(loaded, devset, compiled_run, folder=folders[1], resume=resumed, **shared)
     return BeforeAfter(before, after, compare_runs(list(folders)), artifact, loaded, folders)

@@ -42,6 +42,9 @@ class CompileConfig:
         threads: Questions in progress at a time.
         index: Folder of the index; the artifact stores its path relative to itself.
         provenance: Further data for the artifact, such as paths of question files.
+
+    Raises:
+        UserError: A judge LM decides the metric; a compilation has none.
     """
 
     metric: "Metric"
@@ -52,6 +55,12 @@ class CompileConfig:
     threads: int = 8
     index: Path | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.metric.judged:
+            raise UserError(
+                f"{self.metric.name} is decided by a judge LM, which a compilation lacks: optimize another."
+            )
 
 
 def compile_program(

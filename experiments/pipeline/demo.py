@@ -40,7 +40,9 @@ class DemoResult:
     report: Path
 
 
-def run_demo(out: Path, lm: LMConfig, *, threads: int, on_step: Callable[[str], None]) -> DemoResult:
+def run_demo(
+    out: Path, lm: LMConfig, *, threads: int, on_step: Callable[[str], None], progress: bool = True
+) -> DemoResult:
     """Run the demo in `out` and return its results; files of an earlier demo are replaced.
 
     Args:
@@ -48,6 +50,7 @@ def run_demo(out: Path, lm: LMConfig, *, threads: int, on_step: Callable[[str], 
         lm: The LM.
         threads: Questions answered in parallel.
         on_step: Called with the title of each step when it starts.
+        progress: Show estimates and bars on stderr.
 
     Raises:
         UserError: `out` contains something other than an earlier demo.
@@ -65,7 +68,7 @@ def run_demo(out: Path, lm: LMConfig, *, threads: int, on_step: Callable[[str], 
     connection = open_lm(lm)  # before anything is written: the id may be wrong
     _clear(out)
     on_step("Index the demo corpus (BM25 and MiniLM vectors, fused)")
-    build_index(DEMO_CORPUS / "passages.jsonl", out / "index", retriever="hybrid", progress=True)
+    build_index(DEMO_CORPUS / "passages.jsonl", out / "index", retriever="hybrid", progress=progress)
     retrieve = open_index(out / "index")
     questions = read_questions(DEMO_CORPUS / "questions.jsonl")
     # The questions have gold decompositions, which help a small LM more than its few correct traces (bootstrap).
@@ -86,6 +89,7 @@ def run_demo(out: Path, lm: LMConfig, *, threads: int, on_step: Callable[[str], 
         connection=connection,
         out=out,
         on_step=on_step,
+        progress=progress,
     )
     on_step("Answer one question with the loaded program: the best one with cited passages")
     question = _best(result.folders[1])

@@ -199,4 +199,6 @@ def require_retriever(program: "dspy.Module", retrieve: "Retriever | None") -> N
     from programs.parts.knobs import knobs_of
 
     if retrieve is None and "k" in knobs_of(program):
-        raise UserError("This program retrieves passages: name the folder of an index (index).")
+        raise UserError(
+            "This program retrieves passages: name the folder of an index (index), built by `verihop index`."
+        )

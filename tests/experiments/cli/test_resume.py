@@ -30,6 +30,7 @@ def test_a_spent_budget_is_code_3_and_keeps_what_is_done(verihop, world, tmp_pat
     code, out, err = verihop(*command, "--budget-calls", 4)
     assert (code, json.loads(out)["answered"]) == (3, 4)
     assert "Resume with the same command, --resume" in err
+    assert "Next: verihop compare" not in err
     code, out, _ = verihop(*command, "--resume")
     assert (code, json.loads(out)["answered"]) == (0, 10)
 

@@ -45,7 +45,7 @@ def test_a_program_that_retrieves_needs_an_index(verihop, world, tmp_path):
     code, _, err = verihop(
         "eval", world / "questions.jsonl", "--out", tmp_path / "r", "--program", "rag", *SIMULATED[:-1]
     )
-    assert (code, "name the folder of an index (index)" in err) == (2, True)
+    assert (code, "name the folder of an index (index), built by `verihop index`" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

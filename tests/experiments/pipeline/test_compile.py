@@ -183,3 +183,9 @@ def test_an_artifact_of_an_lm_on_a_server_asks_for_the_address(make, tmp_path):
         defaults(tmp_path / "a")
     assert defaults(tmp_path / "a", api_base="http://x/v1")[1].id == "Qwen/m"
     assert defaults(tmp_path / "a", id="embedded")[1].id == "embedded"
+
+
+def test_a_metric_of_a_judge_is_refused(make, tmp_path):
+    with pytest.raises(UserError, match=r"acc\[judge\] is decided by a judge LM"):
+        make(metric=get_metric("acc[judge]"))
+    assert not (tmp_path / "a").exists()
