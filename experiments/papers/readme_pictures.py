@@ -9,6 +9,7 @@ The screenshot of the report is taken with Chromium, which has to be installed.
 
 import io
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -23,7 +24,7 @@ from signatures.common.errors import UserError
 
 RESULTS = Path(__file__).parents[1] / "results"
 QUESTIONS, DEV = 120, 30  # questions generated, and dev questions evaluated
-WIDTH, HEIGHT = 1200, 1230  # pixels of the report's picture
+WIDTH, HEIGHT = 1200, 1640  # pixels of the report's picture
 CHROMIUM = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars")
 
 app = typer.Typer(add_completion=False)
@@ -50,7 +51,11 @@ def main(results: Annotated[Path, typer.Option(help="Folder for the pictures.")]
 def _verihop(folder: Path, *arguments: str) -> str:
     """Run a command in `folder` and return its standard output."""
     done = subprocess.run(
-        [sys.executable, "-m", "experiments.cli.main", *arguments], cwd=folder, capture_output=True, text=True
+        [sys.executable, "-m", "experiments.cli.main", *arguments],
+        cwd=folder,
+        env={**os.environ, "VERIHOP_CACHE_DIR": str(folder / "cache")},  # as on a new machine
+        capture_output=True,
+        text=True,
     )
     if done.returncode:
         raise UserError(f"verihop {' '.join(arguments)} failed: {done.stderr.strip()}")
@@ -91,7 +96,9 @@ def _screenshot(page: Path, question: str, path: Path) -> None:
         raise UserError("The report's picture needs Chromium: install it (Debian: apt-get install chromium).")
     html = page.read_text(encoding="utf-8")
     start = html.rindex('<details class="q', 0, html.index(f">{question}</span>"))
-    page.write_text(f"{html[:start]}<details open{html[start + len('<details') :]}", encoding="utf-8")
+    html = f"{html[:start]}<details open{html[start + len('<details') :]}"
+    # The questions before the opened one are hidden, so that it is in the picture.
+    page.write_text(html.replace("</style>", ".q:not([open]):has(~ .q[open]) { display: none; }</style>"), "utf-8")
     size = f"--window-size={WIDTH},{HEIGHT}"
     profile = f"--user-data-dir={page.parent / 'chromium'}"
     subprocess.run(
