@@ -25,7 +25,7 @@ from signatures.self_completion import AnswerOrAbstain, SearchMissing
 from signatures.text import normalize_answer
 from signatures.types import Hop, Passage, Retriever
 
-ANSWERED, ABSTAINED, FORCED, UNPARSEABLE = "answered", "abstained", "forced", "unread"
+ANSWERED, ABSTAINED, FORCED, UNPARSEABLE = "answered", "abstained", "forced", "unparseable"
 DECISIONS: dict[str | None, str | None] = {ANSWERED: "sufficient", ABSTAINED: "insufficient", UNPARSEABLE: None}
 
 
@@ -33,7 +33,7 @@ class SelfCompletion(dspy.Module):
     """Answer with citations or abstain; while abstaining, search for what is missing and try again.
 
     A hop is one retrieval: its question is the query, its answer the response that followed (empty if there was none),
-    its passages the references it added. Its verdict: "answered", "abstained", "unread" (the reflection was
+    its passages the references it added. Its verdict: "answered", "abstained", "unparseable" (the reflection was
     unparseable) or "forced" (the last hop, answered without the option to abstain). `details`: `turns` (of completion,
     at most the knob), `first_decision` ("sufficient" or "insufficient" by the first reflection; None if there was none
     or it was unparseable) and `forced` (whether a forced answer was asked for).

@@ -146,7 +146,7 @@ def test_an_abstention_that_holds_together_stays_in_the_trace(scripted, retrieve
 def test_an_unparseable_reflection_counts_as_an_abstention(scripted):
     scripted(story(["??", reflection()], ["one"]))
     result = SelfCompletion(Shelves(ids(5), one=["b"]))("Question?")
-    assert [hop.verdict for hop in result.hops] == ["unread", "answered"]
+    assert [hop.verdict for hop in result.hops] == ["unparseable", "answered"]
     assert result.details["first_decision"] is None
 
 
