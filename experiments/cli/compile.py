@@ -86,9 +86,10 @@ def compile_(
     )
     trainset = setup.open_questions(questions, split=selection.split, limit=selection.limit)
     valset = validation.questions()
-    retrieve = setup.open_retriever(program.config())
+    program_config = program.config()
+    retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm.config(), limits.budget())
-    student = setup.open_program(program.config(), retrieve, connection)
+    student = setup.open_program(program_config, retrieve, connection)
     with resumable():
         artifact = compile_program(
             student,

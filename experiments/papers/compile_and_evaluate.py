@@ -56,6 +56,11 @@ class Setting:
     files: dict[str, str]
 
 
+Threads = Annotated[int, typer.Option(help="Questions asked in parallel.")]
+Results = Annotated[Path, typer.Option(help="Folder for the result file.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")]
+
+
 @app.command()
 def hotpotqa(
     data: Annotated[Path, typer.Option(help="Folder that contains hotpotqa/.")] = Path("../shared/data"),
@@ -63,9 +68,9 @@ def hotpotqa(
     train: Annotated[int, typer.Option(help="Training questions.")] = 30,
     dev: Annotated[int, typer.Option(help="Dev questions.")] = 50,
     out: Annotated[Path, typer.Option(help="Folder for everything but the result file.")] = Path("runs/road-hotpotqa"),
-    threads: Annotated[int, typer.Option(help="Questions asked in parallel.")] = 8,
-    results: Annotated[Path, typer.Option(help="Folder for the result file.")] = RESULTS,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
+    threads: Threads = 8,
+    results: Results = RESULTS,
+    resume: Resume = False,
 ) -> None:
     """Run on HotpotQA."""
     from corpora.datasets.convert import convert, pool
@@ -99,9 +104,9 @@ def world(
     dev: Annotated[int, typer.Option(help="Dev questions.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of the world.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for everything but the result file.")] = Path("runs/road-world"),
-    threads: Annotated[int, typer.Option(help="Questions asked in parallel.")] = 8,
-    results: Annotated[Path, typer.Option(help="Folder for the result file.")] = RESULTS,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run.")] = False,
+    threads: Threads = 8,
+    results: Results = RESULTS,
+    resume: Resume = False,
 ) -> None:
     """Run on the simulated world."""
     from corpora.questions import read_questions, select

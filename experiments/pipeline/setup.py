@@ -73,12 +73,8 @@ def open_lm(config: LMConfig, budget: "Budget | None" = None) -> "Connection":
         UserError: The id is unknown, weights are missing, or the server's key variable is not set.
     """
     from experiments.world.connect import connect_any
-    from programs.lms.connect import ModelTraits
 
-    traits = ModelTraits(context_size=config.context_size)
-    return connect_any(
-        "embedded" if config.id is None else config.id, **config.settings(), traits=traits, budget=budget
-    )
+    return connect_any("embedded" if config.id is None else config.id, **config.settings(), budget=budget)
 
 
 def open_judge(config: LMConfig, task_lm: "Connection") -> "Connection | None":
@@ -104,7 +100,7 @@ def open_metrics(names: str, oracle_id: str | None = None) -> "tuple[list[Metric
     Raises:
         UserError: A name or the oracle is unknown, or an oracle is named that no metric needs.
     """
-    from optimizers.metrics.catalog import METRICS, ORACLE_METRICS
+    from optimizers.metrics.catalog import METRICS, ORACLE_METRICS, get_metrics
     from optimizers.metrics.groundedness import with_oracle
     from signatures.common.errors import unknown
 
@@ -118,7 +114,7 @@ def open_metrics(names: str, oracle_id: str | None = None) -> "tuple[list[Metric
             raise UserError(
                 f"An oracle decides only {', '.join(ORACLE_METRICS)}: add one of these metrics, or name no oracle."
             )
-        return [METRICS[name] for name in metric_names], None
+        return get_metrics(metric_names), None
     from optimizers.metrics.entailment.catalog import DEFAULT, open_oracle
     from optimizers.metrics.entailment.oracle import describe
 

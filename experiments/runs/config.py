@@ -1,5 +1,6 @@
 """The configuration of a run, and what its `run.json` records: everything that can change its numbers."""
 
+import functools
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -53,9 +54,12 @@ class LMConfig:
             raise UserError("The model type text is for a model on a server: name its URL (api_base).")
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that are not None, as keyword arguments of `connect`; without id and context size."""
-        settings = {name: value for name, value in asdict(self).items() if value is not None}
-        return {name: value for name, value in settings.items() if name not in ("id", "context_size")}
+        """Return the settings as keyword arguments of `connect`, without the id and without those that are None."""
+        from programs.lms.connect import ModelTraits
+
+        direct = {name: value for name, value in asdict(self).items() if name not in ("id", "context_size")}
+        settings = {name: value for name, value in direct.items() if value is not None}
+        return {**settings, "traits": ModelTraits(context_size=self.context_size)}
 
 
 class Connected(Protocol):
@@ -130,7 +134,7 @@ class RunConfig:
                 "judge."
             )
 
-    @property
+    @functools.cached_property  # every question of a run reads it
     def scored(self) -> list[Metric]:
         """The metrics, with names resolved."""
         return [get_metric(item) if isinstance(item, str) else item for item in self.metrics]

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import sha256_text
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from optimizers.contexts import FixedContext
     from signatures.types import Passage
 
-Knowledge = Literal["closed", "partial", "complete", "balanced"]
 KNOWLEDGE = ("closed", "partial", "complete", "balanced")
 COMPLETE = "complete_references"  # field added to each question: whether its context contains all its gold
 
