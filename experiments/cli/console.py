@@ -40,7 +40,7 @@ def next_step(*commands: str) -> None:
 @contextlib.contextmanager
 def resumable() -> Iterator[None]:
     """Print how to resume when Ctrl-C or a spent budget ends the block."""
-    from programs.lms.budget import BudgetExceeded
+    from programs.lms.calls.budget import BudgetExceeded
 
     try:
         yield

@@ -6,7 +6,7 @@ A group is a frozen dataclass that `with_option_groups` turns into options; its 
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -17,7 +17,7 @@ from signatures.common.errors import UserError
 if TYPE_CHECKING:
     from experiments.pipeline.setup import ProgramConfig
     from experiments.runs.config import LMConfig
-    from programs.lms.budget import Budget
+    from programs.lms.calls.budget import Budget
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
@@ -110,12 +110,18 @@ class LM:
         ),
     ] = None
 
+    retries: Annotated[int, typer.Option(min=0, help="How often a call is repeated after a transient failure.")] = 3
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one call to a server may take.")] = 120.0
+    no_cache: Annotated[
+        bool, typer.Option("--no-cache", help="Ask the LM again instead of using and keeping cached replies.")
+    ] = False
+
     def config(self) -> "LMConfig":
         """Return the options as a configuration."""
         from experiments.runs.config import LMConfig
 
-        settings = (self.api_base, self.api_key_env, self.model_type, self.temperature, self.max_tokens)
-        return LMConfig(self.lm, *settings, self.context_size)
+        same = {name: value for name, value in asdict(self).items() if name not in ("lm", "no_cache")}
+        return LMConfig(self.lm, **same, cache=not self.no_cache)
 
 
 @dataclass(frozen=True)
@@ -138,7 +144,7 @@ class Limits:
 
     def budget(self) -> "Budget | None":
         """Return the budget; None without a limit."""
-        from programs.lms.budget import Budget
+        from programs.lms.calls.budget import Budget
 
         limits = {name.removeprefix("budget_"): value for name, value in vars(self).items()}
         return Budget(**limits) if any(value is not None for value in limits.values()) else None

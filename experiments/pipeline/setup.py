@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from corpora.questions import Question
     from experiments.runs.fixed_contexts import Chosen
     from optimizers.metrics.metric import Metric
-    from programs.lms.budget import Budget
+    from programs.lms.calls.budget import Budget
     from programs.lms.connect import Connection
     from signatures.types import Retriever
 
-_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.server.register`)
+_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.register`)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from experiments.runs.files import SCHEMA, Json, git_revision
 from experiments.runs.fixed_contexts import FixedContexts
 from optimizers.metrics.catalog import Metric, get_metric
+from programs.lms.calls.transport import Transport
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 from signatures.common.versions import ANSWERING, installed_versions
@@ -34,6 +35,9 @@ class LMConfig:
         temperature: At least 0.
         max_tokens: Longest reply, in tokens.
         context_size: Prompt and reply together, in tokens.
+        retries: How often a call is repeated after a transient failure.
+        timeout: Seconds that one call to a server may take.
+        cache: Whether replies are cached, and cached ones used.
 
     Raises:
         UserError: The model type is unknown, or is "text" without a server.
@@ -46,6 +50,9 @@ class LMConfig:
     temperature: float | None = None
     max_tokens: int | None = None
     context_size: int | None = None
+    retries: int = Transport.retries
+    timeout: float = Transport.timeout
+    cache: bool = True
 
     def __post_init__(self) -> None:
         if self.model_type not in ("chat", "text"):
@@ -57,9 +64,10 @@ class LMConfig:
         """Return the settings as keyword arguments of `connect`, without the id and without those that are None."""
         from programs.lms.connect import ModelTraits
 
-        direct = {name: value for name, value in asdict(self).items() if name not in ("id", "context_size")}
-        settings = {name: value for name, value in direct.items() if value is not None}
-        return {**settings, "traits": ModelTraits(context_size=self.context_size)}
+        grouped = ("id", "context_size", "retries", "timeout")
+        direct = {name: value for name, value in asdict(self).items() if name not in grouped and value is not None}
+        traits = ModelTraits(context_size=self.context_size)
+        return {**direct, "traits": traits, "transport": Transport(self.retries, self.timeout)}
 
 
 class Connected(Protocol):

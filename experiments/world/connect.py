@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from programs.lms.budget import Budget
+from programs.lms.calls.budget import Budget
+from programs.lms.calls.transport import Transport
 from programs.lms.connect import MAX_TOKENS, Connection, ModelTraits, UnknownLM, connect
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
@@ -44,7 +45,7 @@ class _Settings:
     max_tokens: int | Literal["auto"] | None = "auto"
     cache: bool = True
     budget: Budget | None = None
-    retries: int = 3
+    transport: Transport = field(default_factory=Transport)
     traits: ModelTraits = field(default_factory=ModelTraits)
     model_type: Literal["chat"] = "chat"
 
@@ -54,7 +55,7 @@ def _simulated(lm_id: str, seed: int, settings: _Settings) -> Connection:
     from experiments.world.simulated import SimulatedEngine
     from programs.lms.adapter import ChatForm
     from programs.lms.caches import use_reply_cache
-    from programs.lms.metered import metered_lm
+    from programs.lms.calls.metered import metered_lm
 
     if settings.cache:
         use_reply_cache()
@@ -67,7 +68,7 @@ def _simulated(lm_id: str, seed: int, settings: _Settings) -> Connection:
         temperature=settings.temperature,
         max_tokens=max_tokens,
         cache=settings.cache,
-        num_retries=settings.retries,
+        transport=settings.transport,
         model_type=settings.model_type,
     )
     size = settings.traits.context_size or CONTEXT_SIZE

@@ -15,15 +15,17 @@ from dspy.clients.backend_selection import select_backend
 from dspy.clients.model_metadata import model_info
 from dspy.utils.exceptions import LMConfigurationError, LMError
 
-from programs.lms import server, smollm
+from programs.lms import smollm
 from programs.lms.adapter import ChatForm, JsonForm
-from programs.lms.budget import Budget
 from programs.lms.caches import use_reply_cache
-from programs.lms.completions import CompletionsEngine
+from programs.lms.calls.budget import Budget
+from programs.lms.calls.metered import MeteredLM, metered_lm
+from programs.lms.calls.transport import Transport
 from programs.lms.embedded import EmbeddedEngine
 from programs.lms.gguf import CONTEXT_SIZE as GGUF_CONTEXT_SIZE
 from programs.lms.gguf import GgufEngine, weights_hash
-from programs.lms.metered import MeteredLM, metered_lm
+from programs.lms.servers import server
+from programs.lms.servers.completions import CompletionsEngine
 from programs.parts.probability import ProbabilityMode
 from signatures.common.errors import UserError
 
@@ -94,7 +96,7 @@ def connect(
     max_tokens: int | Literal["auto"] | None = "auto",
     cache: bool = True,
     budget: Budget | None = None,
-    retries: int = 3,
+    transport: Transport = Transport(),
     traits: ModelTraits = ModelTraits(),
 ) -> Connection:
     """Return a connection to an LM; weights are loaded with the first call.
@@ -110,7 +112,7 @@ def connect(
             reasoning model.
         cache: Cache replies, by model, weights and prompt.
         budget: Limits on calls, tokens, usd or seconds.
-        retries: Retries after a transient failure.
+        transport: Retries, time limit and width of the calls.
         traits: Detected by default.
 
     Raises:
@@ -125,7 +127,7 @@ def connect(
     auto = {name for name, value in settings.items() if value == "auto"}
     defaults = {"temperature": 0.0, "max_tokens": LOCAL_MAX_TOKENS if local else MAX_TOKENS}
     settings.update({name: defaults[name] for name in auto})
-    settings.update(cache=cache, budget=budget, num_retries=retries, model_type=model_type)
+    settings.update(cache=cache, budget=budget, transport=transport, model_type=model_type)
     if api_base is not None:
         return _to_server(lm_id, server.checked_base(api_base), api_key_env, settings, auto, traits)
     if local:
@@ -171,7 +173,7 @@ def _to_server(
     if mode == "auto" and reasons:
         mode = "samples"
     if mode == "auto":
-        probe = metered_lm(lm.model, address=api_base, num_retries=settings["num_retries"])
+        probe = metered_lm(lm.model, address=api_base, transport=settings["transport"])
         mode = "logprobs" if server.gives_logprobs(probe) else "samples"
     size = traits.context_size or server.context_size(api_base, name, key)
     return _connection(lm_id, lm, size, mode, reasons=reasons)

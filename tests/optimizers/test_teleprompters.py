@@ -184,7 +184,7 @@ def test_another_process_draws_the_same_demonstrations():
 def test_the_cost_of_compiling_counts_every_call_once(scripted, retriever):
     from uuid import uuid4
 
-    from programs.lms.metered import metered_lm
+    from programs.lms.calls.metered import metered_lm
     from programs.parts.meter import metered
 
     engine = scripted(even_are_right, cache=True)

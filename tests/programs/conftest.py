@@ -102,4 +102,4 @@ def memory_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     cache = Cache(enable_disk_cache=False, enable_memory_cache=True, disk_cache_dir=str(tmp_path))
     monkeypatch.setattr(dspy, "cache", cache)
     monkeypatch.setattr("programs.lms.connect.use_reply_cache", lambda: None)
-    monkeypatch.setattr("programs.lms.metered._wait", lambda error, attempt: 0.0)
+    monkeypatch.setattr("programs.lms.calls.metered._wait", lambda error, attempt: 0.0)

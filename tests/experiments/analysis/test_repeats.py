@@ -14,7 +14,7 @@ from experiments.analysis.compare import compare_runs
 from experiments.analysis.repeats import by_question, question_values, spread, stability
 from experiments.analysis.report.html import write_report
 from experiments.runs.files import read_json, read_rows
-from programs.lms.metered import metered_lm
+from programs.lms.calls.metered import metered_lm
 from programs.lms.sampling import fresh_samples, rollout_in_repeat
 from signatures.common.errors import UserError
 

@@ -10,7 +10,7 @@ from corpora.questions import Question, read_questions
 from experiments.annotation.build_keyfacts import QUESTIONS, build_key_facts
 from experiments.runs.files import read_rows
 from programs.lms.adapter import ChatForm
-from programs.lms.metered import metered_lm
+from programs.lms.calls.metered import metered_lm
 from signatures.common.errors import UserError
 from signatures.text import normalize_answer
 from signatures.types import Passage

@@ -12,7 +12,7 @@ from experiments.runs.files import read_rows
 from optimizers.metrics.judges.dimensions import CRITERIA
 from optimizers.metrics.judges.revision_judge import RevisionJudge
 from programs.lms.adapter import ChatForm
-from programs.lms.metered import metered_lm
+from programs.lms.calls.metered import metered_lm
 from signatures.common.errors import UserError
 from signatures.types import Passage
 

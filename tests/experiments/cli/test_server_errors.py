@@ -9,7 +9,7 @@ SIMULATED = ("--lm", "simulated", "--quiet", "--index")
 
 
 def test_a_server_that_is_down_leaves_no_compilation_in_the_way(verihop, world, tmp_path, monkeypatch):
-    from programs.lms.metered import LMUnavailable
+    from programs.lms.calls.metered import LMUnavailable
 
     command = ("compile", world / "questions.jsonl", "--program", "rag", "--limit", 4, "--out", tmp_path / "a",
                *SIMULATED, world / "index")  # fmt: skip
@@ -25,7 +25,7 @@ def test_a_server_that_is_down_leaves_no_compilation_in_the_way(verihop, world, 
 
 @pytest.mark.parametrize("status", [429, 500, "garbage", "closed"])
 def test_a_server_that_does_not_answer_well_is_one_line(status, verihop, world, tmp_path, monkeypatch):
-    monkeypatch.setattr("programs.lms.metered._wait", lambda error, attempt: 0)
+    monkeypatch.setattr("programs.lms.calls.metered._wait", lambda error, attempt: 0)
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):

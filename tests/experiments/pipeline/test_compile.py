@@ -15,9 +15,9 @@ from experiments.runs.config import LMConfig
 from optimizers.metrics.catalog import get_metric
 from programs.artifact import read_artifact
 from programs.lms.adapter import ChatForm
-from programs.lms.budget import Budget
+from programs.lms.calls.budget import Budget
+from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection, ModelTraits, connect
-from programs.lms.metered import metered_lm
 from programs.rag import RAG
 from signatures.common.errors import UserError
 from tests.conftest import ListRetriever, ScriptedEngine

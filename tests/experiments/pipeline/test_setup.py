@@ -10,7 +10,8 @@ from experiments.cli.eval import eval_
 from experiments.pipeline import setup
 from experiments.pipeline.setup import open_judge, open_lm
 from experiments.runs.config import LMConfig
-from programs.lms.budget import Budget
+from programs.lms.calls.budget import Budget
+from programs.lms.calls.transport import Transport
 from programs.lms.connect import ModelTraits
 from signatures.common.errors import UserError
 
@@ -21,6 +22,8 @@ SETTINGS = {
     "temperature": 0.5,
     "max_tokens": 300,
     "context_size": 4096,
+    "retries": 5,
+    "timeout": 30.0,
 }
 
 
@@ -29,12 +32,13 @@ def test_what_is_set_reaches_the_lm_and_what_is_not_is_left_to_it(monkeypatch: p
     monkeypatch.setattr("experiments.world.connect.connect_any", lambda lm, **settings: seen.update(settings))
     open_lm(LMConfig("m", **SETTINGS))
     traits = ModelTraits(context_size=SETTINGS["context_size"])
-    expected = {name: value for name, value in SETTINGS.items() if name != "context_size"}
-    assert seen == {**expected, "budget": None, "traits": traits}
+    expected = {name: value for name, value in SETTINGS.items() if name not in ("context_size", "retries", "timeout")}
+    transport = Transport(retries=SETTINGS["retries"], timeout=SETTINGS["timeout"])
+    assert seen == {**expected, "cache": True, "budget": None, "traits": traits, "transport": transport}
     seen.clear()
     open_lm(LMConfig("m"), Budget(calls=3))
     assert seen.pop("budget").limits["calls"] == 3
-    assert seen == {"model_type": "chat", "traits": ModelTraits()}
+    assert seen == {"model_type": "chat", "cache": True, "traits": ModelTraits(), "transport": Transport()}
 
 
 @pytest.mark.parametrize(

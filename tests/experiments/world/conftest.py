@@ -12,7 +12,7 @@ from experiments.world.facts import World, make_world
 from experiments.world.relations import BY_NAME
 from experiments.world.simulated import SimulatedEngine
 from programs.lms.adapter import ChatForm
-from programs.lms.metered import metered_lm
+from programs.lms.calls.metered import metered_lm
 from signatures.types import Passage
 
 

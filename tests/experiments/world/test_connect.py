@@ -4,7 +4,7 @@ import dspy
 import pytest
 
 from experiments.world.connect import connect_any
-from programs.lms.budget import Budget, BudgetExceeded
+from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
 from signatures.reading import AnswerFromMemory

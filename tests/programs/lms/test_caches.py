@@ -7,7 +7,7 @@ import dspy
 import pytest
 
 from programs.lms import caches
-from programs.lms.metered import metered_lm
+from programs.lms.calls.metered import metered_lm
 from programs.parts.meter import metered
 
 

@@ -10,10 +10,11 @@ import pytest
 
 from programs.lms import generation, gguf
 from programs.lms.adapter import ChatForm, JsonForm
-from programs.lms.budget import Budget
+from programs.lms.calls.budget import Budget
+from programs.lms.calls.metered import LMUnavailable
+from programs.lms.calls.transport import Transport
 from programs.lms.connect import ModelTraits, connect
 from programs.lms.embedded import EmbeddedEngine
-from programs.lms.metered import LMUnavailable
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file
@@ -204,7 +205,7 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
 
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_busy_server_is_tried_again(server, status: int) -> None:
-    connection = connect("m", api_base=server.base, retries=2, traits=SAMPLED)
+    connection = connect("m", api_base=server.base, transport=Transport(retries=2), traits=SAMPLED)
     server.failures = [status, status]
     assert connection.lm("hello") == ["yes"]
     server.failures = [status] * 3
@@ -223,7 +224,7 @@ def test_a_refusal_is_not_tried_again(server, status: int) -> None:
 
 
 def test_garbage_is_one_line(server) -> None:
-    connection = connect("m", api_base=server.base, retries=1, traits=SAMPLED)
+    connection = connect("m", api_base=server.base, transport=Transport(retries=1), traits=SAMPLED)
     server.garbage = True
     with pytest.raises(LMUnavailable, match="does not answer"):
         connection.lm("hello")
@@ -274,7 +275,7 @@ def test_a_completion_style_model_gets_one_text(server) -> None:
 
 @pytest.mark.parametrize("trouble", [429, 500, 404, "garbage"])
 def test_a_completion_style_server_in_trouble_is_one_line(server, trouble) -> None:
-    connection = connect("m", api_base=server.base, model_type="text", retries=0)
+    connection = connect("m", api_base=server.base, model_type="text", transport=Transport(retries=0))
     server.garbage, server.failures = trouble == "garbage", [] if trouble == "garbage" else [trouble]
     with pytest.raises(LMUnavailable):
         connection.lm("hello")

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from programs.lms.adapter import ChatForm
+from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import ModelTraits, connect
-from programs.lms.metered import metered_lm
 from programs.parts.meter import metered
 from programs.parts.probability import parse_yes_no, probability, yes_no_by_logprobs, yes_share
 

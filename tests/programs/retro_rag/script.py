@@ -5,7 +5,7 @@ import re
 
 import dspy
 
-from programs.lms.metered import metered_lm
+from programs.lms.calls.metered import metered_lm
 from signatures.types import Passage
 
 KINDS = {

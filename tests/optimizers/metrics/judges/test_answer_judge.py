@@ -8,7 +8,7 @@ import pytest
 from optimizers.metrics.catalog import METRICS, get_metric
 from optimizers.metrics.judges.answer_judge import RUNS, VOTES, judged_by
 from programs.lms.adapter import ChatForm, JsonForm
-from programs.lms.metered import metered_lm
+from programs.lms.calls.metered import metered_lm
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from programs.lms.budget import Budget, BudgetExceeded
+from programs.lms.calls.budget import Budget, BudgetExceeded
 from signatures.common.errors import UserError
 
 

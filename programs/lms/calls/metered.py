@@ -24,13 +24,13 @@ from dspy.utils.exceptions import (
     is_retryable_lm_error,
 )
 
-from programs.lms.budget import Budget, Reservation
+from programs.lms.calls.budget import Budget, Reservation
+from programs.lms.calls.transport import Transport
 from programs.lms.requests import system_text
 from programs.lms.sampling import rollout_in_repeat
 from programs.parts.meter import record
 from signatures.common.errors import UserError
 
-RETRIES = 3
 LONGEST_WAIT = 20.0  # seconds between attempts; a server may ask for an hour
 UNKNOWN_REPLY = 1024  # tokens reserved for a reply without a limit
 
@@ -64,7 +64,7 @@ class MeteredLM(dspy.LM):
     Args:
         model: As for `dspy.LM`. With an `engine` it should contain a hash of the weights, as part of the cache key.
         budget: Limits, shared by all LMs that use it.
-        num_retries: How often a call is repeated after a transient failure (no connection, 429, 5xx).
+        transport: Retries, time limit and width of the calls.
         address: URL of the server, for error messages; None if the model string is enough.
         **kwargs: As for `dspy.LM`.
 
@@ -78,14 +78,14 @@ class MeteredLM(dspy.LM):
         model: str,
         *,
         budget: Budget | None = None,
-        num_retries: int = RETRIES,
+        transport: Transport = Transport(),
         address: str | None = None,
         **kwargs: Any,
     ):
         super().__init__(model, num_retries=0, **kwargs)  # retries are ours: each one counts as a call
         self.budget = budget
         self.address = address
-        self.retries = num_retries
+        self.transport = transport
 
     @with_callbacks
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
@@ -102,10 +102,6 @@ class MeteredLM(dspy.LM):
         """Do the same asynchronously, in a thread."""
         return await asyncio.to_thread(self.__call__, prompt, messages=messages, **kwargs)
 
-    def dump_state(self) -> dict[str, Any]:
-        """Return the state to rebuild this LM from, without the budget."""
-        return {**super().dump_state(), "num_retries": self.retries}
-
     def _seeded(self, prompt: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
         merged = {**self.kwargs, **kwargs}
         rollout = rollout_in_repeat(merged.get("rollout_id"), merged.get("temperature"))
@@ -116,7 +112,7 @@ class MeteredLM(dspy.LM):
         return {**kwargs, "seed": rollout} if rollout is not None and merged.get("seed") is None else kwargs
 
     def _send(self, call: PreparedCall) -> CallResult:
-        for attempt in range(self.retries + 1):
+        for attempt in range(self.transport.retries + 1):
             try:
                 with self._booked(call) as booking:
                     record(calls=call.n, rounds=1)  # counted even if it fails
@@ -124,7 +120,7 @@ class MeteredLM(dspy.LM):
                     _fill(booking, result, free=getattr(self.engine, "free", False))
                 return result
             except LMError as error:
-                if attempt == self.retries or not is_retryable_lm_error(error):
+                if attempt == self.transport.retries or not is_retryable_lm_error(error):
                     raise self._explained(error) from error
                 time.sleep(_wait(error, attempt))
         raise AssertionError("every attempt returns or raises")

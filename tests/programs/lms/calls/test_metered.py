@@ -10,8 +10,9 @@ from dspy.lm15 import RateLimitError, ServerError
 from dspy.utils.exceptions import AdapterParseError
 
 from programs.lms.adapter import ChatForm, JsonForm
-from programs.lms.budget import Budget, BudgetExceeded
-from programs.lms.metered import LMUnavailable, metered_lm
+from programs.lms.calls.budget import Budget, BudgetExceeded
+from programs.lms.calls.metered import LMUnavailable, metered_lm
+from programs.lms.calls.transport import Transport
 from programs.parts.fanout import fanout
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
@@ -103,7 +104,7 @@ def test_every_failed_attempt_is_counted(echo) -> None:
         raise ServerError("500")
 
     engine = echo(reply)
-    lm = metered_lm("echo/a@1", engine=engine, cache=False, num_retries=3)
+    lm = metered_lm("echo/a@1", engine=engine, cache=False, transport=Transport(retries=3))
     with metered() as meter, pytest.raises(LMUnavailable):
         lm("hello")
     assert meter.calls == len(engine.requests) == 4
@@ -122,7 +123,7 @@ def test_a_failure_that_stays_is_one_line(echo) -> None:
     def reply(request) -> str:
         raise ServerError("out of\nmemory")
 
-    lm = metered_lm("echo/a@1", engine=echo(reply), cache=False, num_retries=1)
+    lm = metered_lm("echo/a@1", engine=echo(reply), cache=False, transport=Transport(retries=1))
     with pytest.raises(LMUnavailable, match=r"^LM echo/a@1 does not answer: .*out of memory.*\.$"):
         lm("hello")
 
@@ -157,9 +158,3 @@ def test_a_reasoning_model_is_not_limited_to_one_word(echo) -> None:
     with dspy.context(lm=lm, adapter=ChatForm(short_replies=False)):
         assert dspy.Predict("claim -> supported: bool")(claim="c").supported
     assert engine.requests[0].config.max_tokens is None
-
-
-def test_the_retries_survive_saving(echo) -> None:
-    state = metered_lm("openai/gpt-4o-mini", num_retries=5, temperature=0.0).dump_state()
-    assert state["num_retries"] == 5
-    assert "budget" not in state

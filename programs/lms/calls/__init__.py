@@ -1,0 +1,1 @@
+"""How an LM is called: budget, counting, retries, time limits."""

@@ -1,0 +1,1 @@
+"""LMs on OpenAI-compatible servers."""
