@@ -158,7 +158,7 @@ class ChatEngine:
         """Remember the field that a refusal names; return whether the request may be sent again, now without it."""
         if isinstance(error, lm15.ContextLengthError | lm15.UnsupportedModelError):
             return False
-        reason = str(error)
+        reason = error.message
         refused = _refused_field(sent, reason)
         if refused is None:
             return False
@@ -200,8 +200,8 @@ class ChatEngine:
         if not self._free.acquire(blocking=False):
             if self._slots is not None:
                 self._notice(
-                    f"The server answers {self._slots} requests at a time; more threads than that only wait. Start it "
-                    "with more slots for more width."
+                    f"The server answers {self._slots} calls at a time, so more threads than that only wait: start it "
+                    "with more slots, or use fewer threads."
                 )
             self._free.acquire()
         try:

@@ -105,8 +105,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
             signs=(Sign(_OWNER, "vllm"),),
             # https://docs.vllm.ai/en/stable/api/vllm/entrypoints/openai/api_server/ show_version
             version=Place("/version", "version"),
-            # Templates have their own word for it: https://docs.vllm.ai/en/stable/features/reasoning_outputs/. The effort
-            # "none" sets it only since https://github.com/vllm-project/vllm/pull/43401, so the word itself is sent.
+            # Templates have their own word: https://docs.vllm.ai/en/stable/features/reasoning_outputs/. The effort
+            # "none" sets it since https://github.com/vllm-project/vllm/pull/43401, so the word itself is sent.
             reasoning=_efforts(off=_TEMPLATE_OFF, on=_TEMPLATE_ON),
             # max_logprobs is 20 by default, and more is refused: https://docs.vllm.ai/en/stable/configuration/engine_args/
             # Log-probabilities are those before temperature and sampling (logprobs_mode raw_logprobs), same page.

@@ -25,7 +25,7 @@ from programs.lms.servers.dialects import DIALECTS
 from programs.parts.probability import TOP, parse_yes_no
 from signatures.common.errors import UserNotice
 
-QUESTION = "Is water wet? Answer with one word, yes or no."
+QUESTION = "Is water wet?\n\nAnswer with one word, yes or no."  # in the form of the prompts
 SHORT = 16  # tokens: enough to see an answer, or the beginning of thinking
 LONG = 512  # tokens: enough to see the end of thinking whose beginning is in the chat template
 _DECORATION = " \t\r\n\"'*_`.,:;!▁Ġ"
