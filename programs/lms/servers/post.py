@@ -5,6 +5,7 @@ import json
 import re
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -100,6 +101,7 @@ class ServerClient:
                 self._opened = http_client(transport.timeout, connections=transport.connections, redirects=False)
                 if self._key:
                     self._opened.headers["Authorization"] = f"Bearer {self._key}"
+                weakref.finalize(self, self._opened.close)
             return self._opened
 
     def _failure(self, reply: "httpx.Response", content: bytes) -> lm15.ProviderError:

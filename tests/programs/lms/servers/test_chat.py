@@ -1,4 +1,4 @@
-"""The HTTP of an LM server: errors by status, hints to wait, time limits, redirects, width, and replies that are none."""
+"""The HTTP of an LM server: errors by status, hints to wait, time limits, redirects, width, replies that are none."""
 
 import contextlib
 import json
