@@ -201,6 +201,8 @@ def _to_server(
         lm = metered_lm(model, engine=text, address=api_base, **{**settings, "model_type": "chat"})
         return _connection(lm_id, lm, traits.context_size, "samples" if mode == "auto" else mode)
     found = describe(api_base, name, key, traits.server)
+    if traits.reasoning != "auto":
+        settings["reasoning_effort"] = "none" if traits.reasoning == "off" else traits.reasoning
     engine = ChatEngine(api_base, name, key, dialect=found.dialect, transport=transport, slots=found.slots)
     lm, reasons = _remote(model, auto, engine=engine, address=api_base, **settings)
     if reasons:  # by its name, as gpt-5 behind a gateway: it takes no limit, no temperature and no probe
@@ -211,6 +213,8 @@ def _to_server(
         probe = metered_lm(model, engine=engine, address=api_base, transport=transport)
         size = traits.context_size or found.context_size
         found = try_question(probe, found, traits.reasoning, _thinking_tokens(traits, size), logprobs=mode == "auto")
+    elif found.thinks:
+        found = replace(found, yes_no_reasoning="off")
     if mode == "auto":
         mode = "samples" if found.no_logprobs else "logprobs"
     if found.no_logprobs:
@@ -222,8 +226,6 @@ def _to_server(
         settings["max_tokens"] = settings["max_tokens"] and settings["max_tokens"] + found.thinking_tokens
     if found.thinks and engine.thinks_in_text and traits.reasoning != "off":
         engine.supports_response_schema, found = False, replace(found, structured=False)
-    if traits.reasoning != "auto":
-        settings["reasoning_effort"] = "none" if traits.reasoning == "off" else traits.reasoning
     lm = metered_lm(model, engine=engine, address=api_base, **settings)
     return _connection(lm_id, lm, traits.context_size or found.context_size, mode, found=found)
 

@@ -131,7 +131,9 @@ class ChatEngine:
         if config.logprobs is not None:
             body.update(logprobs=True, top_logprobs=min(max(config.logprobs, 1), self.dialect.top_logprobs))
         if config.reasoning is not None:
-            body.update(self.dialect.reasoning.get(config.reasoning.effort) or {})
+            body.update(
+                self.dialect.reasoning.get(config.reasoning.effort, {"reasoning_effort": config.reasoning.effort})
+            )
         body.update(config.extensions or {})
         return body
 

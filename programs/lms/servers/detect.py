@@ -81,9 +81,9 @@ def describe(api_base: str, model: str, key: str | None, server: str | None = No
         capabilities = _show(api_base, key, model).get("capabilities")
         thinks = "thinking" in capabilities if isinstance(capabilities, list) else None
     template = at(Place("/props", "chat_template")) if name == "llamacpp" else None
-    if isinstance(template, str) and not any(word in template for word in _THINKING_WORDS):
-        thinks = False
-    version = at(dialect.version)
+    if isinstance(template, str):
+        thinks = any(word in template for word in _THINKING_WORDS)
+    version = next((found for place in dialect.version if (found := at(place))), None)
     return ServerDescription(
         dialect=name,
         version=str(version) if version else None,
@@ -137,8 +137,8 @@ def _speaks(dialect: Dialect, at: Callable[[Place | None], Any]) -> bool:
 
 
 def _places(dialect: Dialect) -> Iterable[Place]:
-    stated = (dialect.version, dialect.slots)
-    return [*(sign.place for sign in dialect.signs), *dialect.context, *(place for place in stated if place)]
+    slots = [dialect.slots] if dialect.slots else []
+    return [*(sign.place for sign in dialect.signs), *dialect.version, *dialect.context, *slots]
 
 
 def _address(api_base: str, path: str) -> str:

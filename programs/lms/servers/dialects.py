@@ -35,9 +35,11 @@ class Sign:
     value: str | None = None
 
 
-def _efforts(*, off: Body | None, on: Body, field_name: str = "reasoning_effort") -> Mapping[str, Body | None]:
-    """Return the fields of a request for each setting, where the level is a word in one field."""
-    return MappingProxyType({"off": off, **{word: {field_name: word, **on} for word in ("low", "medium", "high")}})
+def _efforts(*, off: Body, on: Body) -> Mapping[str, Body]:
+    """Return the fields of a request for each setting, where the level is the word in `reasoning_effort`."""
+    return MappingProxyType(
+        {"off": off, **{word: {"reasoning_effort": word, **on} for word in ("low", "medium", "high")}}
+    )
 
 
 _TEMPLATE_OFF = MappingProxyType({"chat_template_kwargs": {"enable_thinking": False, "thinking": False}})
@@ -52,28 +54,26 @@ class Dialect:
     Args:
         title: The server's name, for messages.
         signs: Each alone shows this dialect.
-        version: Where the server states its version.
-        context: Where it states the tokens of prompt and reply together, for one request; the first found counts.
+        version: Where the server states its version; the first found counts, as below.
+        context: Where it states the tokens of prompt and reply together, for one request.
         slots: Where it states how many requests it answers at a time; more of them wait.
-        reasoning: Fields of a request by setting; None for a setting that the server cannot take.
+        reasoning: Fields of a request by setting.
         max_tokens: The field that limits a reply, thinking included.
         top_logprobs: The most alternatives that may be requested for a token.
         no_logprobs: Why no alternatives come from this server, if it is known.
-        no_off: Why thinking cannot be turned off, if `reasoning` has no "off".
+        off_fails: Why thinking may go on although it is turned off, if that is known.
     """
 
     title: str
     signs: tuple[Sign, ...] = ()
-    version: Place | None = None
+    version: tuple[Place, ...] = ()
     context: tuple[Place, ...] = (Place("models", "data.[].max_model_len"),)
     slots: Place | None = None
-    reasoning: Mapping[str, Body | None] = field(
-        default_factory=lambda: _efforts(off={"reasoning_effort": "none"}, on={})
-    )
+    reasoning: Mapping[str, Body] = field(default_factory=lambda: _efforts(off={"reasoning_effort": "none"}, on={}))
     max_tokens: str = "max_tokens"
     top_logprobs: int = 20
     no_logprobs: str | None = None
-    no_off: str | None = None
+    off_fails: str | None = None
 
 
 DIALECTS: Mapping[str, Dialect] = MappingProxyType(
@@ -85,12 +85,16 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
             signs=(
                 # https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py
                 Sign(_OWNER, "sglang"),
-                # https://docs.sglang.io/docs/basic_usage/native_api "Get Server Info"
-                Sign(Place("/get_server_info", "sglang_version")),
+                # https://docs.sglang.io/docs/basic_usage/native_api "Get Server Info"; the second is the older path
+                Sign(Place("/server_info", "tokenizer_path")),
                 Sign(Place("/get_server_info", "tokenizer_path")),
             ),
-            version=Place("/get_server_info", "version"),
-            context=(Place("models", "data.[].max_model_len"), Place("/get_server_info", "context_length")),
+            version=(Place("/server_info", "version"), Place("/get_server_info", "version")),
+            context=(
+                Place("models", "data.[].max_model_len"),
+                Place("/server_info", "context_length"),
+                Place("/get_server_info", "context_length"),
+            ),
             # Hybrid Qwen 3 reads enable_thinking, DeepSeek V3.1 reads thinking; a template ignores the other word.
             # https://docs.sglang.io/docs/advanced_features/separate_reasoning
             reasoning=_efforts(off=_TEMPLATE_OFF, on=_TEMPLATE_ON),
@@ -104,7 +108,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
             # https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/protocol.py ModelCard
             signs=(Sign(_OWNER, "vllm"),),
             # https://docs.vllm.ai/en/stable/api/vllm/entrypoints/openai/api_server/ show_version
-            version=Place("/version", "version"),
+            version=(Place("/version", "version"),),
             # Templates have their own word: https://docs.vllm.ai/en/stable/features/reasoning_outputs/. The effort
             # "none" sets it since https://github.com/vllm-project/vllm/pull/43401, so the word itself is sent.
             reasoning=_efforts(off=_TEMPLATE_OFF, on=_TEMPLATE_ON),
@@ -116,7 +120,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
             title="llama.cpp server",
             # https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md "GET /props", also below
             signs=(Sign(_OWNER, "llamacpp"), Sign(Place("/props", "total_slots"))),
-            version=Place("/props", "build_info"),
+            version=(Place("/props", "build_info"),),
             # That of one slot: the context of the server is divided among its slots.
             context=(Place("/props", "default_generation_settings.n_ctx"), Place("models", "data.[].meta.n_ctx")),
             slots=Place("/props", "total_slots"),
@@ -142,9 +146,10 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
             ),
             # The context it was loaded with; max_context_length is what the model could have.
             context=(Place("/api/v0/models", "data.[].loaded_context_length"),),
-            # Only gpt-oss takes an effort: https://lmstudio.ai/docs/developer/api-changelog (0.3.29)
-            reasoning=_efforts(off=None, on={}),
-            no_off="its chat API has no switch for thinking (https://lmstudio.ai/docs/developer/openai-compat)",
+            # "none" and "medium", as its developers say: https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/2057
+            reasoning=_efforts(off={"reasoning_effort": "none"}, on={}),
+            off_fails="LM Studio ignored it before 0.4.17, and does for some models since "
+            "(https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/988)",
             # Requested ones are ignored in silence: https://github.com/lmstudio-ai/lms/issues/60
             no_logprobs="LM Studio's chat API gives none (https://github.com/lmstudio-ai/lms/issues/60)",
         ),
@@ -156,7 +161,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 # https://docs.openvino.ai/2026/model-server/ovms_docs_rest_api_models_list.html
                 Sign(_OWNER, "OVMS"),
             ),
-            version=Place("/v2", "version"),
+            version=(Place("/v2", "version"),),
             context=(),
             # https://docs.openvino.ai/2026/model-server/ovms_docs_rest_api_chat.html "chat_template_kwargs"
             reasoning=_efforts(off=_TEMPLATE_OFF, on=_TEMPLATE_ON),
@@ -172,7 +177,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
                 # https://docs.ollama.com/api/version
                 Sign(Place("/api/version", "version")),
             ),
-            version=Place("/api/version", "version"),
+            version=(Place("/api/version", "version"),),
             # That of the loaded model (https://docs.ollama.com/api/ps). A longer prompt is cut at its start in silence,
             # and requests through /v1 cannot change it (https://docs.ollama.com/context-length).
             context=(Place("/api/ps", "models.[].context_length"),),

@@ -65,16 +65,16 @@ def try_question(
         return replace(known, no_logprobs=_why_not(first, known) if logprobs else None)
     known = replace(known, thinking_tokens=thinking_tokens)
     if reasoning == "off":
-        why = dialect.no_off or "the model thinks nevertheless"
+        why = dialect.off_fails or "the model thinks nevertheless"
         _notice(f"Thinking cannot be turned off here ({why}): replies get {thinking_tokens} tokens more for it.")
-    if reasoning == "auto" and dialect.reasoning.get("off") is not None:
+    if reasoning == "auto":
         short = _ask(lm, "off", SHORT, logprobs)
         if not short.thinks and short.answers:
             return replace(known, yes_no_reasoning="off", no_logprobs=_why_not(short, known) if logprobs else None)
     if not logprobs:
         return known
     if reasoning in ("auto", "off"):
-        why = dialect.no_off or "the model thinks before it answers, whatever is asked of it"
+        why = dialect.off_fails or "the model thinks before it answers, whatever is asked of it"
         return replace(known, no_logprobs=f"thinking cannot be turned off for yes/no questions ({why})")
     return replace(known, no_logprobs=_why_not(_ask(lm, reasoning, thinking_tokens + SHORT, logprobs), known))
 

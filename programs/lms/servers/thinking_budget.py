@@ -42,8 +42,9 @@ class ThinkingBudget:
 
     def no_answer(self) -> str:
         """Return why a reply that is all thinking has no answer; shown as a notice once per process."""
-        tokens = f"{self.tokens} tokens for thinking" if self.tokens else "no tokens reserved for thinking"
-        text = f"The LM thought until its reply was cut, and gave no answer ({tokens}): {CURE}."
+        text = (
+            f"The LM's reply is all thinking, without an answer ({self.tokens} tokens reserved for thinking): {CURE}."
+        )
         if text not in _shown:
             _shown.add(text)
             warnings.warn(UserNotice(text), stacklevel=2)
