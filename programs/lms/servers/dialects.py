@@ -105,7 +105,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         ),
         "vllm": Dialect(
             title="vLLM",
-            # https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/protocol.py ModelCard
+            # https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/engine/protocol.py ModelCard
             signs=(Sign(_OWNER, "vllm"),),
             # https://docs.vllm.ai/en/stable/api/vllm/entrypoints/openai/api_server/ show_version
             version=(Place("/version", "version"),),
@@ -140,10 +140,7 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         "lmstudio": Dialect(
             title="LM Studio",
             # https://lmstudio.ai/docs/developer/rest/endpoints "GET /api/v0/models", also for the context
-            signs=(
-                Sign(_OWNER, "organization_owner"),
-                Sign(Place("/api/v0/models", "data.[].compatibility_type")),
-            ),
+            signs=(Sign(Place("/api/v0/models", "data.[].compatibility_type")),),
             # The context it was loaded with; max_context_length is what the model could have.
             context=(Place("/api/v0/models", "data.[].loaded_context_length"),),
             # "none" and "medium", as its developers say: https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/2057
@@ -156,18 +153,19 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         "ovms": Dialect(
             title="OpenVINO Model Server",
             signs=(
-                # https://docs.openvino.ai/2026/model-server/ovms_docs_rest_api_kfs.html "Server Metadata API"
+                # https://docs.openvino.ai/2025/model-server/ovms_docs_rest_api_kfs.html "Server Metadata"
                 Sign(Place("/v2", "name"), "OpenVINO Model Server"),
-                # https://docs.openvino.ai/2026/model-server/ovms_docs_rest_api_models_list.html
+                # https://github.com/openvinotoolkit/model_server/blob/main/docs/llm/quickstart.md
                 Sign(_OWNER, "OVMS"),
             ),
             version=(Place("/v2", "version"),),
             context=(),
-            # https://docs.openvino.ai/2026/model-server/ovms_docs_rest_api_chat.html "chat_template_kwargs"
+            # https://github.com/openvinotoolkit/model_server/blob/main/docs/model_server_rest_api_chat.md
+            # "chat_template_kwargs": in builds with Python only
             reasoning=_efforts(off=_TEMPLATE_OFF, on=_TEMPLATE_ON),
-            # Same page: logprobs gives that of the chosen token alone, and top_logprobs is not supported.
+            # Same page: "Only info about selected tokens is returned", and top_logprobs is not supported.
             no_logprobs="OpenVINO Model Server gives them for the chosen token only, without alternatives "
-            "(https://docs.openvino.ai/2026/model-server/ovms_docs_rest_api_chat.html)",
+            "(https://docs.openvino.ai/2025/model-server/ovms_docs_rest_api_chat.html)",
         ),
         "ollama": Dialect(
             title="Ollama",

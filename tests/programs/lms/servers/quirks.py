@@ -65,7 +65,7 @@ SERVERS = {
     "lm studio, thinking": (
         "lmstudio",
         Quirks(
-            owner="organization_owner", thinks="always", thinking_at="tags", logprobs="none",
+            thinks="always", thinking_at="tags", logprobs="none",
             gets={"/api/v0/models": {"data": [
                 {"id": MODEL, "compatibility_type": "gguf", "loaded_context_length": 16384},
                 {"id": "other", "compatibility_type": "mlx", "max_context_length": 4096},
