@@ -36,6 +36,7 @@ class LMConfig:
         max_tokens: Longest reply, in tokens.
         context_size: Prompt and reply together, in tokens.
         retries: How often a call is repeated after a transient failure.
+        patience: Seconds for which a call is repeated while the server limits the rate or is down for a while.
         timeout: Seconds that one call to a server may take.
         cache: Whether replies are cached, and cached ones used.
 
@@ -51,6 +52,7 @@ class LMConfig:
     max_tokens: int | None = None
     context_size: int | None = None
     retries: int = Transport.retries
+    patience: float = Transport.patience
     timeout: float = Transport.timeout
     cache: bool = True
 
@@ -64,10 +66,10 @@ class LMConfig:
         """Return the settings as keyword arguments of `connect`, without the id and without those that are None."""
         from programs.lms.connect import ModelTraits
 
-        grouped = ("id", "context_size", "retries", "timeout")
+        grouped = ("id", "context_size", "retries", "patience", "timeout")
         direct = {name: value for name, value in asdict(self).items() if name not in grouped and value is not None}
         traits = ModelTraits(context_size=self.context_size)
-        return {**direct, "traits": traits, "transport": Transport(self.retries, self.timeout)}
+        return {**direct, "traits": traits, "transport": Transport(self.retries, self.timeout, patience=self.patience)}
 
 
 class Connected(Protocol):

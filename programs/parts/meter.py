@@ -25,6 +25,8 @@ class Meter:
         parse_failures: Unparseable replies.
         truncated: Prompts cut to fit the context.
         usd: Price of the calls in US dollars, if the LM reports one.
+        retries: Those of `calls` that repeated a failed one.
+        waited: Seconds spent waiting for a server that limits the rate or fails, over all calls.
     """
 
     calls: int = 0
@@ -36,6 +38,8 @@ class Meter:
     parse_failures: int = 0
     truncated: int = 0
     usd: float = 0.0
+    retries: int = 0
+    waited: float = 0.0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add(self, **counts: float) -> None:

@@ -5,14 +5,14 @@ engine without cost has `free = True`; for any other, a budget in usd needs a kn
 """
 
 import asyncio
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import dspy
 from dspy.clients.call_result import CallResult
-from dspy.clients.execution import PreparedCall, _cached, execute, finalize, prepare
+from dspy.clients.execution import PreparedCall, _cached, _store, execute, finalize, prepare
 from dspy.lm15 import Request, Response
 from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import (
@@ -21,17 +21,19 @@ from dspy.utils.exceptions import (
     LMInvalidRequestError,
     LMUnexpectedError,
     LMUnsupportedModelError,
-    is_retryable_lm_error,
 )
 
 from programs.lms.calls.budget import Budget, Reservation
+from programs.lms.calls.control import current_control
+from programs.lms.calls.retry import Attempts, check_readable
 from programs.lms.calls.transport import Transport
+from programs.lms.calls.waiting import CLOCK
+from programs.lms.calls.width import Width, width_of
 from programs.lms.requests import system_text
 from programs.lms.sampling import rollout_in_repeat
 from programs.parts.meter import record
 from signatures.common.errors import UserError
 
-LONGEST_WAIT = 20.0  # seconds between attempts; a server may ask for an hour
 UNKNOWN_REPLY = 1024  # tokens reserved for a reply without a limit
 
 
@@ -64,13 +66,14 @@ class MeteredLM(dspy.LM):
     Args:
         model: As for `dspy.LM`. With an `engine` it should contain a hash of the weights, as part of the cache key.
         budget: Limits, shared by all LMs that use it.
-        transport: Retries, time limit and width of the calls.
+        transport: Retries, patience, time limit and width of the calls; all LMs on one server share its width.
         address: URL of the server, for error messages; None if the model string is enough.
         **kwargs: As for `dspy.LM`.
 
     Raises:
         BudgetExceeded: On a call that would exceed the budget.
         LMUnavailable: On a call that still fails after the retries.
+        Stopped: On a call while the work is to stop (`programs.lms.calls.control`).
     """
 
     def __init__(
@@ -86,6 +89,10 @@ class MeteredLM(dspy.LM):
         self.budget = budget
         self.address = address
         self.transport = transport
+        self.clock = CLOCK
+        self.remote = address is not None or isinstance(self.engine, str)
+        server, most = address or model.partition("/")[0], transport.connections
+        self.width = width_of(server, most) if self.remote else Width(most)
 
     @with_callbacks
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
@@ -112,18 +119,26 @@ class MeteredLM(dspy.LM):
         return {**kwargs, "seed": rollout} if rollout is not None and merged.get("seed") is None else kwargs
 
     def _send(self, call: PreparedCall) -> CallResult:
-        for attempt in range(self.transport.retries + 1):
+        """Send a call until it is answered, or has failed too often."""
+        attempts = Attempts(self.transport, self.width, clock=self.clock, remote=self.remote, check=lambda: None)
+        while True:
             try:
-                with self._booked(call) as booking:
+                with attempts.place(), self._booked(call) as booking:
                     record(calls=call.n, rounds=1)  # counted even if it fails
-                    result = execute(self, call)
+                    result = self._complete(call)
                     _fill(booking, result, free=getattr(self.engine, "free", False))
+                current_control().answered(self.model)
                 return result
             except LMError as error:
-                if attempt == self.transport.retries or not is_retryable_lm_error(error):
+                if not attempts.wait_after(error):
                     raise self._explained(error) from error
-                time.sleep(_wait(error, attempt))
-        raise AssertionError("every attempt returns or raises")
+
+    def _complete(self, call: PreparedCall) -> CallResult:
+        """Call the engine once, and keep a readable reply in the cache."""
+        result = execute(self, replace(call, cache=False))
+        check_readable(result.responses)
+        _store(self, call, result, False)
+        return result
 
     @contextmanager
     def _booked(self, call: PreparedCall) -> Iterator[Reservation]:
@@ -139,8 +154,8 @@ class MeteredLM(dspy.LM):
             return error.__cause__
         missing = isinstance(error, LMUnsupportedModelError) or getattr(error, "status", None) == 404
         refused = isinstance(error, LMInvalidRequestError) and not missing
-        remote = isinstance(self.engine, str) or not isinstance(error, LMUnexpectedError)
-        if isinstance(error, ContextWindowExceededError) or refused or not remote:
+        ours = not self.remote and isinstance(error, LMUnexpectedError)
+        if isinstance(error, ContextWindowExceededError) or refused or ours:
             return error
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
@@ -185,9 +200,3 @@ def _tokens_at_most(call: PreparedCall) -> int:
         limit = call.legacy.get("max_tokens") or call.legacy.get("max_completion_tokens")
     prompt = sum(len(text.encode()) // 3 + 12 for text in texts)
     return call.n * (prompt + (limit or UNKNOWN_REPLY))
-
-
-def _wait(error: LMError, attempt: int) -> float:
-    """Return the seconds to wait before the next attempt."""
-    hint = getattr(error, "retry_after", None)
-    return min(float(hint) if hint is not None else 2.0**attempt, LONGEST_WAIT)
