@@ -253,7 +253,7 @@ def _freeze(
             "accepted": compiled.accepted,
             "tried": compiled.tried,
             "failed": compiled.failed,
-            "budget": budget.limits if budget else None,
+            "budget": budget.limits if budget and budget.limited else None,
             **optimizer,
         },
         metric=metric,

@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
+GRACE = 2.0  # seconds that calls in flight have when the work is stopped
 NOTICE_SECONDS = 30.0  # between two notices; every thread that waits has one
 
 
@@ -27,18 +28,18 @@ class Control:
 
     def __init__(self, say: Callable[[str], None] = lambda text: None):
         self._say = say
-        self._stopped = threading.Event()
+        self._stopped_at: float | None = None
         self._answers: Counter[str] = Counter()
         self._lock = threading.Lock()
         self._next_notice = 0.0
 
     def stop(self) -> None:
-        """Send no further LM call; calls and waits in progress end within a moment."""
-        self._stopped.set()
+        """Send no further LM call, end waits, and abandon calls in flight after a grace period."""
+        self._stopped_at = self._stopped_at or time.monotonic()
 
-    def check(self) -> None:
-        """Raise Stopped if the work is to stop."""
-        if self._stopped.is_set():
+    def check(self, *, grace: float = 0.0) -> None:
+        """Raise Stopped if the work was stopped at least `grace` seconds ago."""
+        if self._stopped_at is not None and time.monotonic() - self._stopped_at >= grace:
             raise Stopped("the work was stopped")
 
     def answered(self, model: str) -> None:
@@ -55,7 +56,7 @@ class Control:
         """Tell the user, unless another notice was shown a moment ago."""
         with self._lock:
             now = time.monotonic()
-            if now < self._next_notice or self._stopped.is_set():
+            if now < self._next_notice or self._stopped_at is not None:
                 return
             self._next_notice = now + NOTICE_SECONDS
         self._say(text)

@@ -5,9 +5,9 @@ engine without cost has `free = True`; for any other, a budget in usd needs a kn
 """
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import dspy
@@ -19,22 +19,21 @@ from dspy.utils.exceptions import (
     ContextWindowExceededError,
     LMError,
     LMInvalidRequestError,
+    LMTimeoutError,
     LMUnexpectedError,
     LMUnsupportedModelError,
 )
 
 from programs.lms.calls.budget import Budget, Reservation
 from programs.lms.calls.control import current_control
+from programs.lms.calls.estimates import prompt_tokens_at_most, reply_tokens_at_most, tokens_at_most
 from programs.lms.calls.retry import Attempts, check_readable
 from programs.lms.calls.transport import Transport
-from programs.lms.calls.waiting import CLOCK
+from programs.lms.calls.waiting import CLOCK, call_within
 from programs.lms.calls.width import Width, width_of
-from programs.lms.requests import system_text
 from programs.lms.sampling import rollout_in_repeat
 from programs.parts.meter import record
 from signatures.common.errors import UserError
-
-UNKNOWN_REPLY = 1024  # tokens reserved for a reply without a limit
 
 
 class LMUnavailable(UserError):
@@ -86,7 +85,7 @@ class MeteredLM(dspy.LM):
         **kwargs: Any,
     ):
         super().__init__(model, num_retries=0, **kwargs)  # retries are ours: each one counts as a call
-        self.budget = budget
+        self.budget = budget or Budget()
         self.address = address
         self.transport = transport
         self.clock = CLOCK
@@ -120,33 +119,38 @@ class MeteredLM(dspy.LM):
 
     def _send(self, call: PreparedCall) -> CallResult:
         """Send a call until it is answered, or has failed too often."""
-        attempts = Attempts(self.transport, self.width, clock=self.clock, remote=self.remote, check=lambda: None)
+        attempts = Attempts(
+            self.transport, self.width, clock=self.clock, remote=self.remote, check=self.budget.check_seconds
+        )
         while True:
             try:
-                with attempts.place(), self._booked(call) as booking:
+                with attempts.place(), self.budget.reserve(tokens=tokens_at_most(call), calls=call.n) as booking:
                     record(calls=call.n, rounds=1)  # counted even if it fails
-                    result = self._complete(call)
-                    _fill(booking, result, free=getattr(self.engine, "free", False))
+                    result = self._complete(call, booking)
+                    _book(booking, call, result, free=getattr(self.engine, "free", False))
                 current_control().answered(self.model)
                 return result
             except LMError as error:
                 if not attempts.wait_after(error):
                     raise self._explained(error) from error
 
-    def _complete(self, call: PreparedCall) -> CallResult:
-        """Call the engine once, and keep a readable reply in the cache."""
-        result = execute(self, replace(call, cache=False))
+    def _complete(self, call: PreparedCall, booking: Reservation) -> CallResult:
+        """Call the engine once, within the time limit, and keep a readable reply in the cache."""
+        seconds = self.transport.timeout if self.remote else math.inf
+        try:
+            result = call_within(
+                partial(execute, self, replace(call, cache=False)), seconds, check=self.budget.check_seconds
+            )
+        except LMError:
+            raise
+        except BaseException as error:  # abandoned; the server may complete the call, and charge for it
+            booking.tokens = tokens_at_most(call)
+            if isinstance(error, TimeoutError):
+                raise LMTimeoutError(str(error), model=self.model) from error
+            raise
         check_readable(result.responses)
         _store(self, call, result, False)
         return result
-
-    @contextmanager
-    def _booked(self, call: PreparedCall) -> Iterator[Reservation]:
-        if self.budget is None:
-            yield Reservation(tokens=0)
-            return
-        with self.budget.reserve(tokens=_tokens_at_most(call), calls=call.n) as booking:
-            yield booking
 
     def _explained(self, error: LMError) -> Exception:
         """Return the error to raise: one line for what the user can fix, else the original error."""
@@ -176,11 +180,14 @@ def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None
     return MeteredLM(model, engine=engine, budget=budget, **kwargs)
 
 
-def _fill(booking: Reservation, result: CallResult, *, free: bool) -> None:
+def _book(booking: Reservation, call: PreparedCall, result: CallResult, *, free: bool) -> None:
+    """Book what a call cost, and count what the LM reports; tokens that it does not report are booked by estimate."""
     usage = result.usage
-    sent, written = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
-    record(prompt_tokens=sent, completion_tokens=written, usd=result.cost or 0.0)
-    booking.tokens = sent + written
+    sent, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    record(prompt_tokens=sent or 0, completion_tokens=written or 0, usd=result.cost or 0.0)
+    booking.tokens = (prompt_tokens_at_most(call) if sent is None else sent) + (
+        reply_tokens_at_most(result) if written is None else written
+    )
     booking.usd = 0.0 if free else result.cost
 
 
@@ -188,15 +195,3 @@ def _record_hit(call: PreparedCall, result: CallResult) -> None:
     usages = [response.usage for response in result.responses]
     saved = sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in usages)
     record(calls=call.n, cached_calls=call.n, rounds=1, cached_tokens=saved)
-
-
-def _tokens_at_most(call: PreparedCall) -> int:
-    """Return a high estimate: 3 bytes per token of the prompt (English has about 4), and the longest reply."""
-    if call.request is not None:
-        texts, limit = [message.text or "" for message in call.request.messages], call.request.config.max_tokens
-        texts.append(system_text(call.request))
-    else:
-        texts = [str(message.get("content") or "") for message in call.legacy["messages"]]
-        limit = call.legacy.get("max_tokens") or call.legacy.get("max_completion_tokens")
-    prompt = sum(len(text.encode()) // 3 + 12 for text in texts)
-    return call.n * (prompt + (limit or UNKNOWN_REPLY))
