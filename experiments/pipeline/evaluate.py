@@ -3,6 +3,7 @@
 `dspy.Evaluate` is not used: it loses all results on the tenth exception and on Ctrl-C, and reports no costs.
 """
 
+import contextlib
 import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,7 +17,7 @@ from experiments.pipeline.thread_pool import Outcome, ThreadPool
 from experiments.runs.config import Connected, RunConfig, describe_run
 from experiments.runs.files import Row, RowLog, discard_empty, open_run, repeat_of, run_lock
 from optimizers.metrics.judges.answer_judge import judged_by
-from programs.lms.calls.control import controlled
+from programs.lms.calls.control import GRACE, Control, controlled
 from signatures.common.errors import UserError, user_error_within
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def _ask_all(
         answers = functools.partial(control.answers, connection.lm.model)
         collector = _Collector(log, bar, min(config.threads, len(waiting)), answers)
         pool = ThreadPool(work, waiting, threads=config.threads)
-        interrupted = _collect(pool, collector, bar)
+        interrupted = _collect(pool, collector, control, bar.say)
         collector.write_held()
     return ("interrupted by Ctrl-C" if interrupted else collector.stopped), interrupted
 
@@ -193,7 +194,9 @@ class _Collector:
         self._held = []
 
 
-def _collect(pool: ThreadPool[_Asked, _Answered], collector: _Collector, bar: RunProgress) -> bool:
+def _collect(
+    pool: ThreadPool[_Asked, _Answered], collector: _Collector, control: Control, say: Callable[[str], None]
+) -> bool:
     """Collect all outcomes; return whether Ctrl-C stopped the session."""
     try:
         for outcome in pool:
@@ -202,12 +205,13 @@ def _collect(pool: ThreadPool[_Asked, _Answered], collector: _Collector, bar: Ru
                 pool.stop()
     except KeyboardInterrupt:
         in_progress = pool.stop()
-        bar.say(f"Stopping: waiting for {in_progress} questions in progress; press Ctrl-C again to drop them.")
-        try:
-            for outcome in pool:
-                collector.add(outcome)
-        except KeyboardInterrupt:
-            pass
+        control.stop()
+        with contextlib.suppress(KeyboardInterrupt):
+            if in_progress:
+                say(f"Stopping: {in_progress} questions in progress have {GRACE:g} s; press Ctrl-C again to drop them.")
+            for outcome in pool.within(GRACE):
+                if outcome.result is not None:
+                    collector.add(outcome)
         return True
     except BaseException:
         pool.stop()

@@ -23,11 +23,14 @@ class Control:
     """Stops LM calls, and knows which LMs have answered.
 
     Args:
-        say: Receives notices such as that a server limits the rate, at most one every 30 s.
+        say: Receives notices such as that a server limits the rate, at most one every 30 s; by default those of the
+            outer work do.
+        outer: The control of the work that this is a part of; it stops this one, too.
     """
 
-    def __init__(self, say: Callable[[str], None] = lambda text: None):
-        self._say = say
+    def __init__(self, say: Callable[[str], None] | None = None, outer: "Control | None" = None):
+        self._say = say or (outer.notice if outer else lambda text: None)
+        self._outer = outer
         self._stopped_at: float | None = None
         self._answers: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -41,6 +44,8 @@ class Control:
         """Raise Stopped if the work was stopped at least `grace` seconds ago."""
         if self._stopped_at is not None and time.monotonic() - self._stopped_at >= grace:
             raise Stopped("the work was stopped")
+        if self._outer is not None:
+            self._outer.check(grace=grace)
 
     def answered(self, model: str) -> None:
         """Count a reply of an LM."""
@@ -72,9 +77,9 @@ def current_control() -> Control:
 
 
 @contextlib.contextmanager
-def controlled(say: Callable[[str], None] = lambda text: None) -> Iterator[Control]:
+def controlled(say: Callable[[str], None] | None = None) -> Iterator[Control]:
     """Run the block under a new control; when it ends, its threads send no further LM call."""
-    control = Control(say)
+    control = Control(say, _current.get())
     token = _current.set(control)
     try:
         yield control
