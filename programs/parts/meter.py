@@ -10,6 +10,8 @@ import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 
+_SHOWN = 200  # characters kept of a reply that could not be parsed
+
 
 @dataclass
 class Meter:
@@ -22,6 +24,7 @@ class Meter:
         completion_tokens: Tokens generated, cache hits excluded.
         cached_tokens: Prompt and completion tokens that cache hits saved, if the LM reports them.
         rounds: Sequential LM rounds: calls made in parallel count once.
+        replies: Replies of the LM that were parsed or could not be, cached or not.
         parse_failures: Unparseable replies.
         truncated: Prompts cut to fit the context.
         usd: Price of the calls in US dollars, if the LM reports one.
@@ -33,9 +36,11 @@ class Meter:
     completion_tokens: int = 0
     cached_tokens: int = 0
     rounds: int = 0
+    replies: int = 0
     parse_failures: int = 0
     truncated: int = 0
     usd: float = 0.0
+    _unreadable: str | None = field(default=None, repr=False, compare=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add(self, **counts: float) -> None:
@@ -43,6 +48,17 @@ class Meter:
         with self._lock:
             for name, count in counts.items():
                 setattr(self, name, getattr(self, name) + count)
+
+    @property
+    def unreadable(self) -> str | None:
+        """The start of the first reply that could not be parsed, as one line; None if all were."""
+        return self._unreadable
+
+    def keep_unreadable(self, reply: str) -> None:
+        """Keep the start of a reply that could not be parsed, if it is the first."""
+        with self._lock:
+            if self._unreadable is None:
+                self._unreadable = " ".join(reply[: 4 * _SHOWN].split())[:_SHOWN]
 
     def counts(self) -> dict[str, float]:
         """Return all counts by name."""
@@ -61,6 +77,13 @@ def metered() -> Iterator[Meter]:
         yield meter
     finally:
         _current.reset(token)
+
+
+def record_unreadable(reply: str | None) -> None:
+    """Keep a reply that could not be parsed in the meter of the running context, if it is the first and not None."""
+    meter = _current.get()
+    if meter is not None and reply is not None:
+        meter.keep_unreadable(reply)
 
 
 def record(**counts: float) -> None:

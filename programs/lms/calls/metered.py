@@ -8,11 +8,12 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import dspy
 from dspy.clients.call_result import CallResult
-from dspy.clients.execution import PreparedCall, _cached, execute, finalize, prepare
+from dspy.clients.execution import PreparedCall, execute, finalize, prepare
 from dspy.lm15 import Request, Response
 from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import (
@@ -24,6 +25,7 @@ from dspy.utils.exceptions import (
     is_retryable_lm_error,
 )
 
+from programs.lms.calls import reply_cache
 from programs.lms.calls.budget import Budget, Reservation
 from programs.lms.calls.transport import Transport
 from programs.lms.requests import system_text
@@ -91,9 +93,10 @@ class MeteredLM(dspy.LM):
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Answer as `dspy.LM` does."""
         call = prepare(self, prompt, messages, self._seeded(prompt, kwargs))
-        result = _cached(self, call, False)
+        result = reply_cache.look_up(self, call)
         if result is None:
-            result = self._send(call)
+            result = self._send(replace(call, cache=False))  # whether to cache the reply is decided below
+            reply_cache.keep(self, call, result)
         else:
             _record_hit(call, result)
         return finalize(self, call, result)
