@@ -37,6 +37,7 @@ class LMConfig:
         context_size: Prompt and reply together, in tokens.
         retries: How often a call is repeated after a transient failure.
         timeout: Seconds that one call to a server may take.
+        connections: Calls in flight at a time; see `programs.lms.calls.transport.connections_for`.
         cache: Whether replies are cached, and cached ones used.
 
     Raises:
@@ -52,6 +53,7 @@ class LMConfig:
     context_size: int | None = None
     retries: int = Transport.retries
     timeout: float = Transport.timeout
+    connections: int = Transport.connections
     cache: bool = True
 
     def __post_init__(self) -> None:
@@ -64,10 +66,14 @@ class LMConfig:
         """Return the settings as keyword arguments of `connect`, without the id and without those that are None."""
         from programs.lms.connect import ModelTraits
 
-        grouped = ("id", "context_size", "retries", "timeout")
+        grouped = ("id", "context_size", "retries", "timeout", "connections")
         direct = {name: value for name, value in asdict(self).items() if name not in grouped and value is not None}
         traits = ModelTraits(context_size=self.context_size)
-        return {**direct, "traits": traits, "transport": Transport(self.retries, self.timeout)}
+        return {**direct, "traits": traits, "transport": Transport(self.retries, self.timeout, self.connections)}
+
+    def calling(self) -> dict[str, Any]:
+        """Return the settings that do not depend on the model: retries, time limit, width and cache."""
+        return {name: getattr(self, name) for name in ("retries", "timeout", "connections", "cache")}
 
 
 class Connected(Protocol):

@@ -9,12 +9,14 @@ import dspy
 
 from programs.parts.meter import Meter, metered, record, record_unreadable
 
+WIDTH = 8  # calls of one question at a time
+
 Result = TypeVar("Result")
 First = TypeVar("First")
 Second = TypeVar("Second")
 
 
-def fanout(tasks: Sequence[Callable[[], Result]], *, width: int = 8) -> list[Result]:
+def fanout(tasks: Sequence[Callable[[], Result]], *, width: int = WIDTH) -> list[Result]:
     """Run `tasks`, at most `width` at a time, and return their results in submission order.
 
     Trace entries and counts are joined in the same order, so that an optimizer that picks demonstrations by trace
