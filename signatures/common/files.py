@@ -44,7 +44,7 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
 
 
 def remove_temporaries(folder: Path | str) -> None:
-    """Remove the temporary files that killed calls of `atomic_write` left in a folder; the caller must have its lock."""
+    """Remove temporary files that killed calls of `atomic_write` left in a folder; the caller must have its lock."""
     for path in Path(folder).glob(".*.tmp"):
         if _TEMPORARY.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
