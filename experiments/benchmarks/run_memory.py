@@ -93,9 +93,10 @@ def measure(side: str, folder: Path, *, questions: int, threads: int, seed: int)
     passages, asked = generate(folder / "world", questions=400, seed=seed)
     build_index(passages, folder / "index", retriever="bm25")
     own = read_questions(asked)
-    # The world has a bounded number of questions: a number in front makes each a prompt of its own.
+    # The world has a bounded number of questions: a number in front makes each a prompt of its own. Its digits stand
+    # apart, because new words would fill the (bounded) caches of words.
     many = [
-        question.model_copy(update={"id": f"{number}", "question": f"({number}) {question.question}"})
+        question.model_copy(update={"id": f"{number}", "question": f"({' '.join(str(number))}) {question.question}"})
         for number in range(questions)
         for question in [own[number % len(own)]]
     ]

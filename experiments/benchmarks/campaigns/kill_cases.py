@@ -60,6 +60,10 @@ class Case:
         """Return the command line, without `--resume`."""
         raise NotImplementedError
 
+    def resumed(self, work: Path) -> list[str]:
+        """Return the command line that resumes it."""
+        return [*self.arguments(work), "--resume"]
+
     def parts(self, work: Path) -> Parts:
         """Return the complete parts on disk, which a resumed command must keep."""
         return _rows(work / "out")
@@ -77,18 +81,45 @@ class Case:
 
 
 class Index(Case):
-    """`index`: full-text index, and in the second variant vectors too."""
+    """`index`: full text; in the second variant vectors too; the third replaces an index."""
 
-    variants = 2
+    variants = 3
+
+    def prepare(self, work: Path) -> None:
+        """Copy the index that is replaced."""
+        if self.variant == 2:
+            shutil.copytree(self.materials.folder / "index", work / "out")
 
     def arguments(self, work: Path) -> list[str]:
         """Return the command line."""
-        kind = ("bm25s", "hybrid")[self.variant]
-        passages = self.materials.world / ("passages.jsonl", "few.jsonl")[self.variant]
-        return ["index", str(passages), "--retriever", kind, "--out", str(work / "out"), "--quiet"]
+        kind = ("bm25s", "hybrid", "bm25s")[self.variant]
+        passages = self.materials.world / ("few.jsonl" if kind == "hybrid" else "passages.jsonl")
+        replacing = ["--overwrite"] if self.variant == 2 else []
+        return ["index", str(passages), "--retriever", kind, "--out", str(work / "out"), "--quiet", *replacing]
+
+    def resumed(self, work: Path) -> list[str]:
+        """Return the command line that resumes it; a replacement that was not started is started again."""
+        started = (work / "out" / ".rebuild").exists() or not (work / "out" / "index.json").exists()
+        if self.variant == 2 and not started:
+            return self.arguments(work)
+        return [argument for argument in super().resumed(work) if argument != "--overwrite"]
+
+    def missing(self, work: Path) -> bool:
+        """Return whether neither the old nor the new index can be opened."""
+        from corpora.index.open import open_index
+
+        if self.variant != 2:
+            return False
+        try:
+            open_index(work / "out")("harbour", 1)
+        except UserError:
+            return True
+        return False
 
     def parts(self, work: Path) -> Parts:
         """Return the finished files; shards of vectors are joined later, so the vectors take their place."""
+        if self.variant == 2:
+            return {}  # those of the old index go
         files = [path for path in (work / "out").rglob("*") if path.is_file() and not _hidden(path, work)]
         return {
             str(path.relative_to(work)): sha256_file(path)

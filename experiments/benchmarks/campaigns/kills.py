@@ -82,16 +82,17 @@ class Trial:
         self.work.mkdir(parents=True)
         self.case.prepare(self.work)
 
-    def start(self, *more: str, kill_at: int = -1) -> "subprocess.Popen[str]":
+    def start(self, *, resume: bool = False, kill_at: int = -1) -> "subprocess.Popen[str]":
         """Start the command."""
-        command = [sys.executable, "-c", CHILD, str(self.work), str(kill_at), *self.arguments, *more]
+        arguments = self.case.resumed(self.work) if resume else self.arguments
+        command = [sys.executable, "-c", CHILD, str(self.work), str(kill_at), *arguments]
         environment = {**os.environ, "VERIHOP_CACHE_DIR": str(self.work / "cache"), "PYTHONPATH": str(Path.cwd())}
         pipes: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, "text": True}
         return subprocess.Popen(command, env=environment, **pipes)
 
-    def finish(self, *more: str, kill_at: int = -1) -> tuple[int, str]:
+    def finish(self, *, resume: bool = False, kill_at: int = -1) -> tuple[int, str]:
         """Run the command to its end; return its exit code and standard error."""
-        process = self.start(*more, kill_at=kill_at)
+        process = self.start(resume=resume, kill_at=kill_at)
         _, error = process.communicate(timeout=LONGEST)
         return process.returncode, error
 
@@ -138,7 +139,7 @@ def kill_and_resume(
     else:
         raise RuntimeError(f"{trial.arguments[0]} was never hit before it ended.")
     kept, missing = trial.case.parts(trial.work), trial.case.missing(trial.work)
-    code, error = trial.finish("--resume")
+    code, error = trial.finish(resume=True)
     found: dict[str, Any] = {
         "moment": round(moment, 3),
         "kind": "clock" if by_clock else "change",
