@@ -1,6 +1,7 @@
 """`verihop ask`: answer one question and print the hops and the cited passages."""
 
 import textwrap
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,6 +27,7 @@ def ask(
 ) -> None:
     """Answer one question and show the evidence."""
     from experiments.pipeline import setup
+    from experiments.pipeline.warm_up import warm_up
     from programs.parts.meter import metered
 
     _check_question(question)
@@ -33,10 +35,13 @@ def ask(
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm_config, limits.budget())
     opened = setup.open_program(program_config, retrieve, connection)
+    warm_up(opened, connection)
     with connection.use(), metered() as meter:
+        started = time.perf_counter()
         prediction = opened(question=question)
+        seconds = time.perf_counter() - started
     if as_json:
-        emit({"question": question, **_as_dict(prediction), "cost": meter.counts()})
+        emit({"question": question, **_as_dict(prediction), "cost": {**meter.counts(), "seconds": round(seconds, 4)}})
     else:
         show_answer(prediction)
 

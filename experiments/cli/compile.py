@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from experiments.cli import options
-from experiments.cli.console import emit, next_step, resumable, say
+from experiments.cli.console import emit, next_step, note, resumable, say
+from experiments.cli.next_commands import QUESTION, command, new_path, other_split, used
 from experiments.cli.option_groups import with_option_groups
 
 if TYPE_CHECKING:
+    import dspy
+
     from corpora.questions import Question
     from programs.artifact import Artifact
 
@@ -48,6 +51,12 @@ class Validation:
         from experiments.pipeline.setup import open_questions
 
         return open_questions(self.val, split=self.val_split, limit=self.val_limit) if self.val else []
+
+    def words(self) -> list[str]:
+        """Return the words that select these questions in `eval`; empty without --val."""
+        selected = {"--split": self.val_split, "--limit": self.val_limit}
+        chosen = [word for flag, value in selected.items() if value is not None for word in (flag, str(value))]
+        return [str(self.val), *chosen] if self.val else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +99,7 @@ def compile_(
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm.config(), limits.budget())
     student = setup.open_program(program_config, retrieve, connection)
+    notes = _notes_on_gold(student, {"training": trainset, "validation": valset})
     with resumable():
         artifact = compile_program(
             student,
@@ -102,10 +112,51 @@ def compile_(
             overwrite=result.overwrite,
             progress=not result.quiet,
         )
+    notes += _note_without_demonstrations(artifact)
     if result.as_json:
-        emit({"artifact": str(result.out), **artifact.model_dump(mode="json")})
-    else:
-        _print(artifact, program.program, result.out)
+        emit({"artifact": str(result.out), **artifact.model_dump(mode="json"), "notes": notes})
+        return
+    _print(artifact, program.program, result.out)
+    words = [*used(lm), *used(program, "retriever"), *used(limits)]
+    following = [command("verihop", "ask", "--artifact", result.out, *words, QUESTION)]
+    if held_out := validation.words() or other_split(questions, selection.split):
+        run = new_path(result.out.with_name(f"{result.out.name}-eval"))
+        following.append(command("verihop", "eval", *held_out, "--artifact", result.out, *words, "--out", run))
+    next_step(*following)
+
+
+def _notes_on_gold(student: "dspy.Module", questions: "dict[str, list[Question]]") -> list[str]:
+    """Print and return notes on gold passages that the index lacks, if the program retrieves."""
+    from experiments.pipeline.corpus_notes import gold_note, retrieves
+
+    retrieve = getattr(student, "retrieve", None) if retrieves(student) else None
+    found = {what: gold_note(asked, retrieve) for what, asked in questions.items()}
+    notes = [f"{what.capitalize()} questions: {text}" for what, text in found.items() if text]
+    for text in notes:
+        note(f"Note: {text}")
+    return notes
+
+
+def _note_without_demonstrations(artifact: "Artifact") -> list[str]:
+    """Print and return a note if the compiled program has no demonstrations."""
+    optimizer = artifact.optimizer
+    if any(optimizer["accepted"].values()):
+        return []
+    accept, failed = optimizer["arguments"]["accept"], optimizer["failed"]
+    errors = f" ({failed} ended in an error)" if failed else ""
+    cause = (
+        f"no answer to the {optimizer['tried']} training questions{errors} reached {artifact.metric['name']} >= "
+        f"{accept:g}. The LM may be too weak for them, the index may be of another corpus, or the metric too strict. "
+        "Try --metric 'f1[hotpot]' --accept 0.5, more questions, --optimizer labeled or another --lm."
+    )
+    if not optimizer["arguments"]["max_demos"]:
+        cause = "--max-demos is 0."
+    text = (
+        "The compiled program has no demonstrations: it is the uncompiled program with its knobs stored, and answers "
+        f"the same. Reason: {cause}"
+    )
+    note(f"Note: {text}")
+    return [text]
 
 
 def _print(artifact: "Artifact", program: str, out: Path) -> None:
@@ -118,6 +169,3 @@ def _print(artifact: "Artifact", program: str, out: Path) -> None:
         interval = f"(95 % interval {low:.1f} to {high:.1f})"
         say(f"{metric['name']} on {metric['n']} validation questions: {mean:.1f} % {interval}")
     say(f"Frozen: {out}")
-    next_step(
-        f'verihop ask --artifact {out} "your question"', f"verihop eval QUESTIONS --artifact {out} --out runs/..."
-    )

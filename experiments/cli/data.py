@@ -8,6 +8,7 @@ import typer
 
 from experiments.cli import options
 from experiments.cli.console import counter, emit, next_step, say, transfer
+from experiments.cli.next_commands import command, new_path
 from experiments.cli.option_groups import with_option_groups
 from signatures.common.errors import UserError, unknown
 
@@ -67,7 +68,7 @@ def fetch(
         emit({"file": str(path), "url": url, "fetched": fetched, "licence": item.licence})
         return
     say(f"{'Written' if fetched else 'Already there, unchanged'}: {path} ({item.licence})")
-    next_step(f"verihop data convert {name} {path} --out {out / name}")
+    next_step(command("verihop", "data", "convert", name, path, "--out", out / name))
 
 
 @dataclass(frozen=True)
@@ -108,9 +109,9 @@ def convert(
         say(f"The source is the known file {converted.known_file} (SHA-256).")
     say(f"Written: {', '.join(str(path) for path in paths.values() if path)}")
     if converted.passages_path:
-        next_step(f"verihop index {converted.passages_path} --out {out / 'index'}")
-    else:
-        next_step(f"verihop eval {converted.questions_path} --program rag --index INDEX --out runs/{name}")
+        next_step(command("verihop", "index", converted.passages_path, "--out", new_path(out / "index")))
+    elif converted.questions_path:
+        next_step(_evaluation(converted.questions_path, out / "index", name))
 
 
 @data.command()
@@ -133,7 +134,7 @@ def subset(
         emit({"questions": str(out), "count": len(selected), "ids_sha256": split_hash(selected)})
         return
     say(f"Written: {out} ({len(selected)} questions, SHA-256 of their ids {split_hash(selected)})")
-    next_step(f"verihop eval {out} --program rag --index INDEX --out runs/{name}")
+    next_step(_evaluation(out, questions.parent / "index", name))
 
 
 @data.command()
@@ -152,7 +153,7 @@ def pool(
         return
     say(", ".join(f"{what.replace('_', ' ')} {count}" for what, count in counts.items()))
     say(f"Written: {out}")
-    next_step(f"verihop index {out} --out {out.parent / 'index'}")
+    next_step(command("verihop", "index", out, "--out", new_path(out.parent / "index")))
 
 
 @data.command()
@@ -171,4 +172,10 @@ def world(
         emit({"questions": str(questions_path), "passages": str(passages_path)})
         return
     say(f"Written: {questions_path}, {passages_path}")
-    next_step(f"verihop index {passages_path} --retriever bm25 --out {out / 'index'}")
+    next_step(command("verihop", "index", passages_path, "--retriever", "bm25", "--out", new_path(out / "index")))
+
+
+def _evaluation(questions: Path, index: Path, name: str) -> str:
+    """Return the evaluation of RAG on questions beside an index, else of a program that needs none."""
+    program = ("rag", "--index", index) if (index / "index.json").exists() else ("cot",)
+    return command("verihop", "eval", questions, "--program", *program, "--out", new_path(Path("runs") / name))

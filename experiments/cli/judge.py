@@ -8,6 +8,7 @@ import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, note, resumable, say, show
+from experiments.cli.next_commands import command
 from experiments.cli.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -59,7 +60,7 @@ def judge(
     _print(judgement, result.out)
     if judgement.all_unparsed:
         raise UserError(f"{connection.id} returned no verdict that could be parsed: name another LM with --lm.")
-    next_step(f"verihop compare {' '.join(map(str, runs))}")
+    next_step(command("verihop", "compare", *runs))
 
 
 def _print(judgement: "Judgement", out: Path) -> None:

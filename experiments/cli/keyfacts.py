@@ -8,6 +8,7 @@ import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, note, resumable, say
+from experiments.cli.next_commands import command, new_path, reviewer
 from experiments.cli.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -81,7 +82,9 @@ def build(
     _print(built, describe(oracle), result.out / QUESTIONS)
     if not built.facts:
         raise UserError(f"{connection.id} returned no key fact that could be parsed: name another LM with --lm.")
-    next_step(f"verihop review keyfacts {result.out / QUESTIONS} --passages {passages} --out REVIEW --reviewer NAME")
+    review = new_path(result.out.with_name(f"{result.out.name}-review"))
+    words = ("--passages", passages, "--out", review, "--reviewer", reviewer())
+    next_step(command("verihop", "review", "keyfacts", result.out / QUESTIONS, *words))
 
 
 def _print(built: "Built", oracle: str, path: Path) -> None:

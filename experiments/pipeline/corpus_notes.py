@@ -1,0 +1,80 @@
+"""Notes on questions, a program and an index that do not belong together: their scores would look like results."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import dspy
+
+    from corpora.questions import Question
+    from experiments.runs.config import RunConfig
+    from signatures.types import Retriever
+
+# Metrics of the passages read, which are 0 if there are none (`recall[hotpot]` and the like are of answers).
+_OF_PASSAGES = re.compile(r"(recall|all_gold|mrr)@.*|recall\[(all|title|annotator|hops)\].*")
+
+
+def retrieves(program: "dspy.Module") -> bool:
+    """Return whether a program retrieves passages."""
+    from programs.parts.knobs import knobs_of
+
+    return "k" in knobs_of(program)
+
+
+def gold_note(questions: "Sequence[Question]", retrieve: "Retriever | None") -> str | None:
+    """Return a note if the index lacks gold passages of the questions.
+
+    Args:
+        questions: Those without gold passages are not counted.
+        retrieve: An opened index; other retrievers cannot be checked.
+
+    Returns:
+        How many questions are concerned, with one id; None if no gold passage is missing or nothing can be checked.
+    """
+    missing_of: Any = getattr(retrieve, "missing", None)
+    with_gold = [question for question in questions if question.gold_ids]
+    if missing_of is None or not with_gold:
+        return None
+    gold = list(dict.fromkeys(name for question in with_gold for name in question.gold_ids))
+    missing = missing_of(gold)
+    if not missing:
+        return None
+    example = next(name for name in gold if name in missing)
+    lacking = sum(not missing.isdisjoint(question.gold_ids) for question in with_gold)
+    if len(missing) == len(gold):
+        return (
+            f"{lacking} of {len(with_gold)} questions have gold passages that the index lacks (e.g. {example!r}): it "
+            "has none at all, so metrics of passage ids (recall, all_gold, support) will be 0. The index probably "
+            "belongs to another corpus: name one of the corpus that these questions were written for."
+        )
+    return (
+        f"{lacking} of {len(with_gold)} questions have gold passages that the index lacks (e.g. {example!r}): metrics "
+        "of passage ids (recall, all_gold, support) cannot be complete on them."
+    )
+
+
+def run_notes(
+    program: "dspy.Module", retrieve: "Retriever | None", questions: "Sequence[Question]", config: "RunConfig"
+) -> list[str]:
+    """Return the notes on a run: missing gold passages, contexts or an index that the program does not use.
+
+    Args:
+        program: The program.
+        retrieve: Its retriever, if an index was named.
+        questions: Its questions.
+        config: Metrics and fixed contexts of the run.
+    """
+    from programs.artifact import program_name
+
+    if retrieves(program):
+        note = None if config.contexts else gold_note(questions, retrieve)
+        return [note] if note else []
+    name, notes = program_name(program), []
+    if retrieve is not None:
+        notes.append(f"{name} answers from memory: the index is not used.")
+    if config.contexts is not None:
+        notes.append(f"{name} answers from memory: the fixed contexts are not used.")
+    if of_passages := [metric.name for metric in config.scored if _OF_PASSAGES.fullmatch(metric.name)]:
+        notes.append(f"{name} reads no passages: {', '.join(of_passages)} will be 0.")
+    return notes
