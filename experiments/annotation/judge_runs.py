@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from experiments.analysis.statistics import Mean, mean_of
 from experiments.annotation.review.answer_cards import run_labels
 from experiments.pipeline.map_rows import map_rows
+from experiments.pipeline.setup import refuse_simulated
 from experiments.runs.config import Connected, describe_lm
 from experiments.runs.files import SCHEMA, Json, Row, git_revision, read_rows
 from signatures.common.errors import UserError
@@ -90,6 +91,7 @@ def judge_runs(
     threads: int = 8,
     resume: bool = False,
     seed: int = 0,
+    progress: bool = True,
 ) -> Judgement:
     """Judge the answers of two to four runs to the questions that all of them answered.
 
@@ -101,10 +103,11 @@ def judge_runs(
         threads: Questions judged in parallel.
         resume: Continue with the rows in `out`.
         seed: Seed of the order in which answers are shown.
+        progress: Show a bar on stderr.
 
     Raises:
         UserError: There are fewer than two or more than four runs, they share no question, the corpus contains none of
-            their passages, or `out` contains other files.
+            their passages, the judge is the simulated LM, or `out` contains other files.
         KeyboardInterrupt: After Ctrl-C; all finished rows are kept.
     """
     from optimizers.metrics.judges.listwise_judge import MAX_ANSWERS, MIN_ANSWERS
@@ -114,6 +117,7 @@ def judge_runs(
     labels = run_labels(folders)
     shared, left_out = _shared_rows(dict(zip(labels, folders, strict=True)))
     _check_corpus(shared, corpus)
+    refuse_simulated(connection, "compare answers")
     description = {
         "schema": SCHEMA,
         "kind": "judgements",
@@ -132,6 +136,7 @@ def judge_runs(
         out=out,
         threads=threads,
         resume=resume,
+        progress=progress,
     )
     return summarise_judgements(labels, judged, left_out)
 

@@ -115,22 +115,22 @@ def convert(
 
 
 @data.command()
-@with_option_groups
 def subset(
     name: Annotated[str, typer.Argument(help="Named subset; `verihop data list` names them.")],
     questions: Annotated[Path, typer.Argument(help="questions.jsonl of its dataset.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The subset's questions.jsonl.")],
-    output: options.Replacing,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write a named subset of a dataset's questions: the same questions on every machine."""
     from corpora.datasets.subsets import take
     from corpora.questions import read_questions, split_hash, write_questions
 
-    if out.exists() and not output.overwrite:
+    if out.exists() and not overwrite:
         raise UserError(f"{out} exists already: choose another file, or replace it with --overwrite.")
     selected = take(name, read_questions(questions))
     write_questions(out, selected)
-    if output.as_json:
+    if as_json:
         emit({"questions": str(out), "count": len(selected), "ids_sha256": split_hash(selected)})
         return
     say(f"Written: {out} ({len(selected)} questions, SHA-256 of their ids {split_hash(selected)})")
@@ -147,7 +147,8 @@ def pool(
     """Merge corpora into one; a passage that occurs in several is kept once."""
     from corpora.datasets.convert import pool as run
 
-    counts = run(passages, out, overwrite=output.overwrite)
+    with counter("Passages", shown=not output.quiet) as advance:
+        counts = run(passages, out, overwrite=output.overwrite, progress=advance)
     if output.as_json:
         emit({"passages": str(out), "counts": counts})
         return
@@ -157,18 +158,17 @@ def pool(
 
 
 @data.command()
-@with_option_groups
 def world(
     out: OutFolder,
-    output: options.Output,
     questions: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 400,
     seed: options.Seed = 0,
+    as_json: options.Json = False,
 ) -> None:
     """Generate the fictional world that the simulated LM of the same seed partly remembers."""
     from experiments.world.generate import generate
 
     passages_path, questions_path = generate(out, questions=questions, seed=seed)
-    if output.as_json:
+    if as_json:
         emit({"questions": str(questions_path), "passages": str(passages_path)})
         return
     say(f"Written: {questions_path}, {passages_path}")

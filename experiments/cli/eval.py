@@ -128,7 +128,7 @@ def eval_(
         threads=execution.threads,
         seed=execution.seed,
         repeats=scoring.repeats,
-        judge=setup.open_judge(scoring.judge(), connection),
+        judge=setup.open_judge(scoring.judge(), connection, metrics),
         contexts=fixed,
         artifact=program_config.artifact,
         questions_path=questions,

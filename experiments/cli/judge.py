@@ -53,6 +53,7 @@ def judge(
             threads=execution.threads,
             resume=execution.resume,
             seed=execution.seed,
+            progress=not result.quiet,
         )
     if result.as_json:
         emit(judgement.as_dict())

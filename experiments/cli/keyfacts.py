@@ -75,6 +75,7 @@ def build(
             threads=execution.threads,
             resume=execution.resume,
             drop=checks.drop,
+            progress=not result.quiet,
         )
     if result.as_json:
         emit(built.as_dict())
