@@ -39,7 +39,9 @@ def used(group: Any, *names: str) -> list[str]:
 def _flags(name: str, hint: Any) -> tuple[str, str]:
     """Return the names of an option that sets and, for a switch, unsets it."""
     info = next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, OptionInfo)), None)
-    declared = [flag for flag in (info.param_decls if info else None) or () if flag.startswith("--")]
+    # In an annotation, Typer's first argument is a name, although its parameter is called default.
+    names = (info.default, *(info.param_decls or ())) if info else ()
+    declared = [flag for flag in names if isinstance(flag, str) and flag.startswith("--")]
     on, _, off = (declared[0] if declared else f"--{name.replace('_', '-')}").partition("/")
     return on, off
 

@@ -129,7 +129,7 @@ def test_a_judge_that_cannot_be_read_is_an_error(verihop, runs, scripted_lm, tmp
 
 
 def test_an_author_of_key_facts_that_cannot_be_read_is_an_error(verihop, runs, scripted_lm, tmp_path):
-    scripted_lm(lambda system, user: "Certainly!")
+    scripted_lm(lambda system, user: "[]")
     world = tmp_path / "world"
     code, _, err = verihop(
         "keyfacts", "build", world / "questions.jsonl", "--passages", world / "passages.jsonl",
