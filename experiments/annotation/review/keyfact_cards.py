@@ -54,8 +54,9 @@ def gold_references(
 def _checks(question: Question) -> list[list[tuple[str, str]]]:
     """Return the results of the automatic checks of each key fact as they are shown; empty lists if there are none."""
     checks = (question.model_extra or {}).get("key_fact_checks")
-    fitting = isinstance(checks, list) and len(checks) == len(question.key_facts)  # facts may have been edited since
-    return [_check(check) if fitting else [] for check in (checks if fitting else question.key_facts)]
+    if not isinstance(checks, list) or len(checks) != len(question.key_facts):  # facts may have been edited since
+        return [[] for _ in question.key_facts]
+    return [_check(check) for check in checks]
 
 
 def _check(check: Any) -> list[tuple[str, str]]:
