@@ -10,6 +10,7 @@ from experiments.cli import options
 from experiments.cli.console import emit, next_step, note, resumable, say
 from experiments.cli.next_commands import QUESTION, command, new_path, other_split, used
 from experiments.cli.option_groups import with_option_groups
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     import dspy
@@ -50,7 +51,11 @@ class Validation:
         """Return the validation questions; empty without --val."""
         from experiments.pipeline.setup import open_questions
 
-        return open_questions(self.val, split=self.val_split, limit=self.val_limit) if self.val else []
+        if self.val is None:
+            if self.val_split is not None or self.val_limit is not None:
+                raise UserError("--val-split and --val-limit select questions of --val: name that file, too.")
+            return []
+        return open_questions(self.val, split=self.val_split, limit=self.val_limit)
 
     def words(self) -> list[str]:
         """Return the words that select these questions in `eval`; empty without --val."""
@@ -99,7 +104,7 @@ def compile_(
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm.config(), limits.budget())
     student = setup.open_program(program_config, retrieve, connection)
-    notes = _notes_on_gold(student, {"training": trainset, "validation": valset})
+    notes = _notes_on_questions(student, trainset, valset)
     with resumable():
         artifact = compile_program(
             student,
@@ -112,7 +117,7 @@ def compile_(
             overwrite=result.overwrite,
             progress=not result.quiet,
         )
-    notes += _note_without_demonstrations(artifact)
+    notes += _note_without_demonstrations(artifact, trainset)
     if result.as_json:
         emit({"artifact": str(result.out), **artifact.model_dump(mode="json"), "notes": notes})
         return
@@ -125,19 +130,20 @@ def compile_(
     next_step(*following)
 
 
-def _notes_on_gold(student: "dspy.Module", questions: "dict[str, list[Question]]") -> list[str]:
-    """Print and return notes on gold passages that the index lacks, if the program retrieves."""
-    from experiments.pipeline.corpus_notes import gold_note, retrieves
+def _notes_on_questions(student: "dspy.Module", trainset: "list[Question]", valset: "list[Question]") -> list[str]:
+    """Print and return notes on gold passages that the index lacks, and on questions in both sets."""
+    from experiments.pipeline.corpus_notes import gold_note, overlap_note, retrieves
 
     retrieve = getattr(student, "retrieve", None) if retrieves(student) else None
-    found = {what: gold_note(asked, retrieve) for what, asked in questions.items()}
-    notes = [f"{what.capitalize()} questions: {text}" for what, text in found.items() if text]
+    found = {"Training": gold_note(trainset, retrieve), "Validation": gold_note(valset, retrieve)}
+    notes = [f"{what} questions: {text}" for what, text in found.items() if text]
+    notes += [text for text in [overlap_note(trainset, valset)] if text]
     for text in notes:
         note(f"Note: {text}")
     return notes
 
 
-def _note_without_demonstrations(artifact: "Artifact") -> list[str]:
+def _note_without_demonstrations(artifact: "Artifact", trainset: "list[Question]") -> list[str]:
     """Print and return a note if the compiled program has no demonstrations."""
     optimizer = artifact.optimizer
     if any(optimizer["accepted"].values()):
@@ -149,6 +155,8 @@ def _note_without_demonstrations(artifact: "Artifact") -> list[str]:
         f"{accept:g}. The LM may be too weak for them, the index may be of another corpus, or the metric too strict. "
         "Try --metric 'f1[hotpot]' --accept 0.5, more questions, --optimizer labeled or another --lm."
     )
+    if unanswered := sum(not question.answers for question in trainset):
+        cause = f"{unanswered} of {len(trainset)} training questions have no gold answer; {cause}"
     if not optimizer["arguments"]["max_demos"]:
         cause = "--max-demos is 0."
     text = (

@@ -79,8 +79,9 @@ class Contexts:
         from experiments.pipeline.setup import open_contexts
 
         if self.references is None:
-            if self.passages is not None:
-                raise UserError("--passages needs --references, e.g. --references complete.")
+            if self.passages is not None or self.n_references != Contexts.n_references:
+                given = "--n-references" if self.passages is None else "--passages"
+                raise UserError(f"{given} needs --references, e.g. --references complete.")
             return questions, None
         if self.passages is None:
             raise UserError(f"--references {self.references} needs the corpus: add --passages passages.jsonl.")

@@ -68,6 +68,8 @@ def _print(judgement: "Judgement", out: Path) -> None:
     show(_table(judgement))
     for run, mean in judgement.revisions.items():
         say(f"Revised questions of {run}: {_cell(mean)}")
+    for notice in judgement.notices:
+        note(f"Note: {notice}")
     if judgement.left_out:
         note(f"{judgement.left_out} questions are excluded: a run lacks them, or they ended in an error.")
     if judgement.unread or judgement.moved:

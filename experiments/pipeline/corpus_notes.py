@@ -57,24 +57,64 @@ def gold_note(questions: "Sequence[Question]", retrieve: "Retriever | None") -> 
 def run_notes(
     program: "dspy.Module", retrieve: "Retriever | None", questions: "Sequence[Question]", config: "RunConfig"
 ) -> list[str]:
-    """Return the notes on a run: missing gold passages, contexts or an index that the program does not use.
+    """Return the notes on a run: missing gold passages, options without effect, questions seen while compiling.
 
     Args:
         program: The program.
         retrieve: Its retriever, if an index was named.
         questions: Its questions.
-        config: Metrics and fixed contexts of the run.
+        config: Metrics, fixed contexts and seed of the run.
     """
+    found: list[str | None] = [_seen_note(program, questions)]
+    if retrieves(program):
+        found.append(None if config.contexts else gold_note(questions, retrieve))
+    else:
+        found += _closed_book_notes(program, retrieve, questions, config)
+    if config.seed and not config.contexts:
+        found.append("The seed chooses fixed contexts: without them it changes nothing.")
+    return [text for text in found if text]
+
+
+def _closed_book_notes(
+    program: "dspy.Module", retrieve: "Retriever | None", questions: "Sequence[Question]", config: "RunConfig"
+) -> list[str]:
     from programs.artifact import program_name
 
-    if retrieves(program):
-        note = None if config.contexts else gold_note(questions, retrieve)
-        return [note] if note else []
     name, notes = program_name(program), []
     if retrieve is not None:
         notes.append(f"{name} answers from memory: the index is not used.")
     if config.contexts is not None:
         notes.append(f"{name} answers from memory: the fixed contexts are not used.")
-    if of_passages := [metric.name for metric in config.scored if _OF_PASSAGES.fullmatch(metric.name)]:
+    of_passages = [metric.name for metric in config.scored if _OF_PASSAGES.fullmatch(metric.name)]
+    if of_passages and any(question.gold_ids for question in questions):
         notes.append(f"{name} reads no passages: {', '.join(of_passages)} will be 0.")
     return notes
+
+
+def _seen_note(program: "dspy.Module", questions: "Sequence[Question]") -> str | None:
+    """Return a note if questions are among the demonstrations of a compiled program."""
+    demos = [demo for predictor in program.predictors() for demo in predictor.demos]
+    shown = {_words(demo["question"]) for demo in demos if isinstance(demo.get("question"), str)}
+    seen = sum(_words(question.question) in shown for question in questions)
+    if not seen:
+        return None
+    return (
+        f"{seen} of {len(questions)} questions are in the demonstrations of the compiled program: their scores are too "
+        "good. Evaluate on questions that it was not compiled on."
+    )
+
+
+def overlap_note(training: "Sequence[Question]", validation: "Sequence[Question]") -> str | None:
+    """Return a note if validation questions are training questions, too."""
+    known = {_words(question.question) for question in training}
+    seen = sum(_words(question.question) in known for question in validation)
+    if not seen:
+        return None
+    return (
+        f"{seen} of {len(validation)} validation questions are training questions, too: their scores may be too good. "
+        "Name other questions, or a split of each."
+    )
+
+
+def _words(text: str) -> str:
+    return " ".join(text.casefold().split())

@@ -147,8 +147,14 @@ def open_metrics(names: str, oracle_id: str | None = None) -> "tuple[list[Metric
 
 
 def open_retriever(config: ProgramConfig) -> "Retriever | None":
-    """Return the retriever of the program's index folder; None if it has none."""
+    """Return the retriever of the program's index folder; None if it has none.
+
+    Raises:
+        UserError: A retriever is named, but no index; or the index cannot be opened.
+    """
     if config.index is None:
+        if config.retriever is not None:
+            raise UserError(f"The retriever {config.retriever} needs an index: name its folder (index), too.")
         return None
     from corpora.index.open import open_index
 
@@ -193,8 +199,8 @@ def open_program(
         contexts: Its questions have fixed contexts, so that it needs no retriever.
 
     Raises:
-        UserError: Neither or both of program and artifact are named, a name or value is not allowed, or a program that
-            retrieves has no index.
+        UserError: Neither or both of program and artifact are named, a name or value is not allowed, a compiled program
+            is given a preset, or a program that retrieves has no index.
     """
     from programs.artifact import load
     from programs.catalog import PROGRAMS, build
@@ -205,6 +211,11 @@ def open_program(
     if config.program is not None:
         program = build(config.program, retrieve, preset=config.preset, **config.knobs)
     else:
+        if config.preset != ProgramConfig.preset:
+            raise UserError(
+                f"A compiled program has the knobs it was compiled with: omit the preset {config.preset!r}, or set "
+                "single knobs."
+            )
         program = load(config.artifact, retrieve, connection=connection)  # type: ignore[arg-type]
         program = with_knobs(program, **config.knobs) if config.knobs else program
     if not contexts:

@@ -106,9 +106,10 @@ def test_a_compilation_without_demonstrations_says_so_and_why(verihop, world, fo
     asked = ("compile", foreign, "--program", "rag", "--index", world / "index", *SIMULATED, "--val", foreign)
     code, _, err = verihop(*asked, "--out", made)
     assert code == 0
-    training, validation, empty = notes(err)
+    training, validation, overlap, empty = notes(err)
     assert training.startswith("Note: Training questions: 4 of 4 questions have gold passages that the index lacks")
     assert validation.startswith("Note: Validation questions: 4 of 4")
+    assert overlap.startswith("Note: 4 of 4 validation questions are training questions, too")
     assert "has no demonstrations: it is the uncompiled program with its knobs stored, and answers the same" in empty
     assert "no answer to the 4 training questions reached em >= 1" in empty
     assert "--accept 0.5" in empty
@@ -117,6 +118,7 @@ def test_a_compilation_without_demonstrations_says_so_and_why(verihop, world, fo
     assert [note.split(":")[0] for note in json.loads(out)["notes"]] == [
         "Training questions",
         "Validation questions",
+        "4 of 4 validation questions are training questions, too",
         "The compiled program has no demonstrations",
     ]
 
@@ -161,3 +163,33 @@ def test_quiet_judgements_show_no_progress(quiet, verihop, world, scripted_lm, t
 def test_commands_without_progress_have_no_quiet(verihop, tmp_path):
     for command in ("world", "subset"):
         assert "--quiet" not in verihop("data", command, "--help")[1]
+
+
+def test_questions_that_were_demonstrations_are_a_note(verihop, world, tmp_path):
+    questions, made = (world / "questions.jsonl", "--split", "train", "--limit", 12), tmp_path / "made"
+    index = ("--index", world / "index")
+    asked = ("compile", *questions, "--program", "genground", *index, *SIMULATED, "--out", made)
+    _, _, err = verihop(*asked, "--val", world / "questions.jsonl", "--val-limit", 30)
+    (note,) = notes(err)
+    assert "12 of 30 validation questions are training questions, too" in note
+    examples = {demo.question for _, predictor in load(made).named_predictors() for demo in predictor.demos}
+    asked = ("eval", *questions, "--artifact", made, "--quiet", "--out", tmp_path / "seen")
+    (note,) = notes(verihop(*asked)[2])
+    assert f"{len(examples)} of 12 questions are in the demonstrations of the compiled program" in note
+    unseen = ("eval", questions[0], "--split", "dev", "--limit", 3, "--artifact", made, "--quiet")
+    assert notes(verihop(*unseen, "--out", tmp_path / "unseen")[2]) == []
+
+
+def test_a_seed_without_effect_is_a_note(verihop, world, tmp_path):
+    asked = ("eval", world / "questions.jsonl", "--limit", 2, "--program", "rag", *SIMULATED, "--seed", 3)
+    told = notes(verihop(*asked, "--index", world / "index", "--out", tmp_path / "run")[2])
+    assert told == ["Note: The seed chooses fixed contexts: without them it changes nothing."]
+    contexts = ("--references", "complete", "--passages", world / "passages.jsonl")
+    assert notes(verihop(*asked, *contexts, "--out", tmp_path / "given")[2]) == []
+
+
+def test_training_questions_without_answers_are_the_reason(verihop, world, tmp_path):
+    (tmp_path / "bare.jsonl").write_text('{"id": "1", "question": "Who?"}\n{"id": "2", "question": "Where?"}\n')
+    asked = ("compile", tmp_path / "bare.jsonl", "--program", "rag", "--index", world / "index", *SIMULATED)
+    (note,) = notes(verihop(*asked, "--out", tmp_path / "made")[2])
+    assert "Reason: 2 of 2 training questions have no gold answer" in note
