@@ -172,7 +172,7 @@ def test_questions_that_were_demonstrations_are_a_note(verihop, world, tmp_path)
     _, _, err = verihop(*asked, "--val", world / "questions.jsonl", "--val-limit", 30)
     (note,) = notes(err)
     assert "12 of 30 validation questions are training questions, too" in note
-    examples = {demo.question for _, predictor in load(made).named_predictors() for demo in predictor.demos}
+    examples = {demo["question"] for demo in load(made).deduction.demos}
     asked = ("eval", *questions, "--artifact", made, "--quiet", "--out", tmp_path / "seen")
     (note,) = notes(verihop(*asked)[2])
     assert f"{len(examples)} of 12 questions are in the demonstrations of the compiled program" in note
