@@ -104,7 +104,7 @@ def compile_(
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm.config(), limits.budget())
     student = setup.open_program(program_config, retrieve, connection)
-    notes = _notes_on_questions(student, trainset, valset)
+    notes = _notes_on_questions(student, trainset, valset, connection.id)
     with resumable():
         artifact = compile_program(
             student,
@@ -130,14 +130,16 @@ def compile_(
     next_step(*following)
 
 
-def _notes_on_questions(student: "dspy.Module", trainset: "list[Question]", valset: "list[Question]") -> list[str]:
-    """Print and return notes on gold passages that the index lacks, and on questions in both sets."""
-    from experiments.pipeline.corpus_notes import gold_note, overlap_note, retrieves
+def _notes_on_questions(
+    student: "dspy.Module", trainset: "list[Question]", valset: "list[Question]", lm_id: str
+) -> list[str]:
+    """Print and return notes on gold passages that the index lacks, on questions in both sets or unknown to the LM."""
+    from experiments.pipeline.corpus_notes import gold_note, overlap_note, retrieves, simulated_note
 
     retrieve = getattr(student, "retrieve", None) if retrieves(student) else None
     found = {"Training": gold_note(trainset, retrieve), "Validation": gold_note(valset, retrieve)}
     notes = [f"{what} questions: {text}" for what, text in found.items() if text]
-    notes += [text for text in [overlap_note(trainset, valset)] if text]
+    notes += [text for text in (overlap_note(trainset, valset), simulated_note(lm_id, trainset)) if text]
     for text in notes:
         note(f"Note: {text}")
     return notes

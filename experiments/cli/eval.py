@@ -135,7 +135,7 @@ def eval_(
         questions_path=questions,
     )
     opened = setup.open_program(program_config, retrieve, connection, contexts=fixed is not None)
-    notes = run_notes(opened, retrieve, asked, config)
+    notes = run_notes(opened, retrieve, asked, config, lm_id=connection.id)
     for text in notes:
         note(f"Note: {text}")
     with resumable():

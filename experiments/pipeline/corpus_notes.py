@@ -54,8 +54,25 @@ def gold_note(questions: "Sequence[Question]", retrieve: "Retriever | None") -> 
     )
 
 
+def simulated_note(lm_id: str, questions: "Sequence[Question]") -> str | None:
+    """Return a note if the LM is the simulated one and no question is about the world that it remembers."""
+    name, _, seed = lm_id.partition(":")
+    own = f"w{seed or 0}-"  # ids of a generated world start so
+    if name != "simulated" or not questions or any(question.id.startswith(own) for question in questions):
+        return None
+    return (
+        f"The simulated LM knows only the generated world of seed {seed or 0}, and no question is from it: its answers "
+        "say nothing about an LM. Name another LM, or questions of `verihop data world`."
+    )
+
+
 def run_notes(
-    program: "dspy.Module", retrieve: "Retriever | None", questions: "Sequence[Question]", config: "RunConfig"
+    program: "dspy.Module",
+    retrieve: "Retriever | None",
+    questions: "Sequence[Question]",
+    config: "RunConfig",
+    *,
+    lm_id: str = "",
 ) -> list[str]:
     """Return the notes on a run: missing gold passages, options without effect, questions seen while compiling.
 
@@ -64,8 +81,9 @@ def run_notes(
         retrieve: Its retriever, if an index was named.
         questions: Its questions.
         config: Metrics, fixed contexts and seed of the run.
+        lm_id: Id of its LM.
     """
-    found: list[str | None] = [_seen_note(program, questions)]
+    found: list[str | None] = [simulated_note(lm_id, questions), _seen_note(program, questions)]
     if retrieves(program):
         found.append(None if config.contexts else gold_note(questions, retrieve))
     else:

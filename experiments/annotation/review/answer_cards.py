@@ -179,8 +179,11 @@ def review_answers(
     # Ids are seeded hashes, so sorting by id shuffles.
     cards = sorted((card for card in candidates if card), key=lambda card: card.id)
     failed = len(everything) - len(_shared_questions(rows, None, seed))
+    wanted = [name for question in gold.values() if question.id in chosen for name in question.gold_ids]
     left_out = {
         "questions not answered by all runs": failed,
+        "questions of the runs not in the file of questions": sum(name not in gold for name in chosen) if gold else 0,
+        "gold passages not in the corpus": sum(name not in available for name in wanted),
         _EMPTY[scale.unit]: len(candidates) - len(cards),
     }
     return start_review(

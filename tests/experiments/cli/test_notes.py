@@ -16,7 +16,7 @@ def foreign(tmp_path):
     """Return four questions whose gold passages belong to another corpus."""
     rows = [
         {
-            "id": f"h{n}",
+            "id": f"w0-h{n}",
             "question": f"Who is {n}?",
             "answers": ["x"],
             "gold_ids": [f"alû-{n}", "gate"],
@@ -189,7 +189,17 @@ def test_a_seed_without_effect_is_a_note(verihop, world, tmp_path):
 
 
 def test_training_questions_without_answers_are_the_reason(verihop, world, tmp_path):
-    (tmp_path / "bare.jsonl").write_text('{"id": "1", "question": "Who?"}\n{"id": "2", "question": "Where?"}\n')
+    (tmp_path / "bare.jsonl").write_text('{"id": "w0-1", "question": "Who?"}\n{"id": "w0-2", "question": "Where?"}\n')
     asked = ("compile", tmp_path / "bare.jsonl", "--program", "rag", "--index", world / "index", *SIMULATED)
     (note,) = notes(verihop(*asked, "--out", tmp_path / "made")[2])
     assert "Reason: 2 of 2 training questions have no gold answer" in note
+
+
+def test_the_simulated_lm_on_questions_of_another_world_is_a_note(verihop, world, tmp_path):
+    questions = world / "questions.jsonl"
+    asked = (questions, "--limit", 2, "--program", "cot", "--metrics", "em", "--quiet", "--lm")
+    (note,) = notes(verihop("eval", *asked, "simulated:7", "--out", tmp_path / "other")[2])
+    assert "knows only the generated world of seed 7, and no question is from it" in note
+    assert notes(verihop("eval", *asked, "simulated:0", "--out", tmp_path / "own")[2]) == []
+    compiled = ("compile", *asked[:5], "--quiet", "--lm", "simulated:7", "--out", tmp_path / "made")
+    assert any("knows only the generated world of seed 7" in note for note in notes(verihop(*compiled)[2]))

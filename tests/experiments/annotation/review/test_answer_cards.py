@@ -120,3 +120,13 @@ def test_steps_number_the_references_as_the_answer_does(details, second, make_ru
     run = make_run("one", row)
     assert [step.answer for step in rate([run], "stepwise").cards[0].steps] == ["Pell [1].", second]
     assert [dict(item.details)["Answer"] for item in rate([run], "hops").cards[0].items] == ["Pell [1].", second]
+
+
+def test_gold_that_cannot_be_shown_is_counted(make_run, make_row, rate, questions):
+    run = make_run("one", make_row("q1", "Vadley.", 1.0), make_row("q9", "Vadley.", 1.0))
+    assert rate([run], "stepwise", questions=questions).description.left_out == {
+        "questions of the runs not in the file of questions": 1,
+        "gold passages not in the corpus": 2,
+    }
+    given = {"questions": questions, "passages": questions.parent / "passages.jsonl"}
+    assert rate([make_run("two", make_row("q1", "Vadley.", 1.0))], "hops", **given).description.left_out == {}
