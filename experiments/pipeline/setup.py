@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
     from signatures.types import Retriever
 
-_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.register`)
+_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.prefix_of`)
 
 
 @dataclass(frozen=True)
