@@ -74,6 +74,7 @@ class ChatEngine:
         self.thinks_in_text = False  # whether a reply had its thinking in its content, where a schema would prevent it
         self.max_tokens_field = self.dialect.max_tokens
         self._dialect_name = dialect
+        self.transport = transport
         self._client = ServerClient(api_base, key, transport)
         self._slots = slots if slots is not None and slots < transport.connections else None
         self._free = threading.BoundedSemaphore(self._slots or transport.connections)
@@ -176,12 +177,14 @@ class ChatEngine:
         choice = reply["choices"][0]
         message = choice["message"]
         thinking, answer, in_text = split_message(message)
+        if not answer and isinstance(message.get("refusal"), str):
+            answer = message["refusal"]
         self.thinks_in_text = self.thinks_in_text or in_text
         finish = _FINISHED.get(choice.get("finish_reason") or "", "stop")
         usage = _usage(reply.get("usage") or {}, thinking, answer)
         if not answer and not thinking and (finish == "length" and usage.reasoning_tokens):
             thinking = NOT_SHOWN
-        if message.get("content") is None and not thinking and finish == "stop":
+        if message.get("content") is None and not (thinking or answer) and finish == "stop":
             raise ValueError("its content is null")
         parts: list[Any] = [ThinkingPart(thinking)] if thinking else []
         if answer or not thinking:

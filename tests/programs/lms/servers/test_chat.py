@@ -162,6 +162,11 @@ def test_an_empty_reply_is_a_reply(engine) -> None:
     assert ask(lm).message.text == ""
 
 
+def test_a_refusal_is_a_reply(engine) -> None:
+    _, lm = engine(sent({"choices": [{"message": {"content": None, "refusal": "No."}, "finish_reason": "stop"}]}))
+    assert ask(lm).message.text == "No."
+
+
 def test_a_reply_that_hidden_thinking_took_has_no_answer(engine) -> None:
     usage = {"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 9}}
     _, lm = engine(sent({"choices": [{"message": {"content": ""}, "finish_reason": "length"}], "usage": usage}))

@@ -118,6 +118,7 @@ def test_a_model_that_cannot_stop_thinking_says_so(joined, inputs) -> None:
     assert connection.probability_mode == "samples"
     with connection.use(), metered() as meter:
         assert dspy.Predict(Answer)(**inputs).answer
+        assert probability(dspy.Predict(IsRelevant), **inputs) is not None
     assert meter.parse_failures == 0
 
 
@@ -174,6 +175,27 @@ def test_thinking_gets_half_of_a_small_context(joined) -> None:
 def test_a_setting_that_does_not_exist_says_what_does(traits, message) -> None:
     with pytest.raises(UserError, match=message):
         ModelTraits(**traits)
+
+
+def test_a_mode_that_is_given_leaves_room_for_thinking_that_cannot_be_turned_off(joined, inputs) -> None:
+    server, connection = joined(dataclasses.replace(OLLAMA, thinks="always"), probability_mode="samples")
+    assert server.seen == []
+    with connection.use(), metered() as meter:
+        assert probability(dspy.Predict(IsRelevant), **inputs) is not None
+    assert meter.thinking_only == 0
+    assert {body["reasoning_effort"] for body in server.seen} == {"none"}
+
+
+def test_a_model_that_does_not_think_about_an_easy_question_may_do_so_later(joined, inputs) -> None:
+    like = dataclasses.replace(OLLAMA, thinks="never")  # though /api/show says that it can
+    _, connection = joined(like)
+    assert connection.server.thinks is True
+    assert connection.lm.kwargs["max_tokens"] == 256 + 4096
+
+
+def test_replies_that_leave_no_room_for_a_prompt_are_refused(joined) -> None:
+    with pytest.raises(UserError, match=r"5256 tokens \(5000 for thinking\).*context of 5000.*lower max_tokens"):
+        joined(OLLAMA, context_size=5000, thinking_tokens=5000)
 
 
 def test_a_named_server_is_believed(joined) -> None:
