@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from signatures.common.errors import UserError
-from signatures.common.files import atomic_write, exclusive_lock
+from signatures.common.files import atomic_write, exclusive_lock, remove_temporaries
 
 SCHEMA = 1
 RUN, ROWS, SUMMARY = "run.json", "rows.jsonl", "summary.json"
@@ -165,6 +165,8 @@ def read_rows(folder: Path, *, complete: bool = False) -> list[Row]:
 def run_lock(folder: Path) -> Iterator[None]:
     """Lock a run's folder against other processes; it is created if missing, and removed at the end if it is empty.
 
+    Temporary files of a killed process are removed.
+
     Raises:
         UserError: Another process has the lock, or the folder is not writable.
     """
@@ -173,6 +175,7 @@ def run_lock(folder: Path) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             with writing(folder):
                 stack.enter_context(exclusive_lock(folder / _LOCK, busy))
+                remove_temporaries(folder)
             yield
     finally:
         with contextlib.suppress(OSError):  # not empty: a run, or another process's lock

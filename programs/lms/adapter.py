@@ -19,11 +19,12 @@ from dspy.adapters.utils import apply_output_field_defaults
 from dspy.utils.exceptions import AdapterParseError
 from pydantic.fields import FieldInfo
 
+from programs.lms.calls.reply_cache import Unparsed, cached_if_parsed
 from programs.lms.rendering import escape, is_passages, render
 from programs.lms.servers.thinking_budget import ThinkingBudget, is_thinking_only, record_replies
 from programs.lms.tolerant import coerce
-from programs.parts.meter import record
-from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs
+from programs.parts.meter import record, record_unreadable
+from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs, yes_share
 
 Messages = list[dict[str, Any]]
 Inputs = dict[str, Any]
@@ -38,12 +39,29 @@ def rough_tokens(text: str) -> int:
 
 
 @contextmanager
-def _counting_failures() -> Iterator[None]:
+def _counting_failures() -> Iterator[Unparsed]:
+    """Count the reply of the block; one that cannot be parsed is counted, shown and not cached."""
     try:
-        yield
-    except AdapterParseError:
-        record(parse_failures=1)
+        with cached_if_parsed() as replies:
+            yield replies
+    except AdapterParseError as error:
+        record(replies=1, parse_failures=1)
+        record_unreadable(_text_of(error.lm_response))
         raise
+    record(replies=1)
+
+
+def _check_logprobs(lm_kwargs: Inputs, signature: Any, values: list[Inputs], replies: Unparsed) -> None:
+    """Leave a reply uncached that has no P(yes) although log-probabilities were requested."""
+    if lm_kwargs.get("logprobs") and asks_yes_no(signature):
+        given = [value.get("logprobs") for value in values]
+        if any(not logprobs or yes_share(logprobs.get("content") or ()) is None for logprobs in given):
+            replies.drop()
+
+
+def _text_of(reply: Any) -> str:
+    """Return the text of an unparseable reply as DSPy gives it: text, "None", or a dict."""
+    return "" if str(reply) == "None" or str(reply).startswith(("{'text': None", "{'text': ''")) else str(reply)
 
 
 class _Form:
@@ -80,16 +98,20 @@ class _Form:
     def __call__(self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs) -> list[Inputs]:
         """Call the LM once; count a reply that cannot be parsed, and raise AdapterParseError."""
         self._limit(lm_kwargs, signature)
-        with _counting_failures():
-            return super().__call__(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+        with _counting_failures() as replies:
+            values = super().__call__(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+            _check_logprobs(lm_kwargs, signature, values, replies)
+            return values
 
     async def acall(
         self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs
     ) -> list[Inputs]:
         """Do the same asynchronously."""
         self._limit(lm_kwargs, signature)
-        with _counting_failures():
-            return await super().acall(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+        with _counting_failures() as replies:
+            values = await super().acall(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+            _check_logprobs(lm_kwargs, signature, values, replies)
+            return values
 
     def _limit(self, lm_kwargs: Inputs, signature: Any) -> None:
         if not self.short_replies:

@@ -1,8 +1,39 @@
 """How calls are sent over a connection."""
 
+import sys
+import warnings
 from dataclasses import dataclass
 
-from signatures.common.errors import UserError
+from programs.parts.fanout import WIDTH
+from signatures.common.errors import UserError, UserNotice
+
+OTHER_FILES = 64  # open files left for the index, the run, the reply cache and Python
+
+
+def connections_for(threads: int) -> int:
+    """Return the connections for questions processed in parallel, as many as the limit of open files allows.
+
+    A question makes up to `programs.parts.fanout.WIDTH` calls at a time. A notice is issued if the limit allows fewer
+    connections than there are threads.
+    """
+    needed, limit = threads * WIDTH, _open_files()
+    if limit is None:
+        return needed
+    most = max(1, limit - OTHER_FILES)
+    if most < threads:
+        message = f"Only {most} of {threads} threads can call a server at a time: this process may open {limit} files."
+        warnings.warn(UserNotice(f"{message} Raise the limit (ulimit -n {threads + OTHER_FILES})."), stacklevel=2)
+    return min(needed, most)
+
+
+def _open_files() -> int | None:
+    """Return how many files this process may have open; None if the system states no limit."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 @dataclass(frozen=True)
@@ -10,10 +41,13 @@ class Transport:
     """Retries, time limit and width of the calls of a connection.
 
     Args:
-        retries: How often a call is repeated after a transient failure (no connection, 429, 5xx).
+        retries: How often a call is repeated after a transient failure (5xx, a reply that cannot be read, no reply in
+            time, no connection to a server that has never answered).
         timeout: Seconds that one call to a server may take.
         connections: Calls in flight at a time, at least as many as there are threads; a server with fewer slots gets
             fewer.
+        patience: Seconds for which a call is repeated, without counting as `retries`, while the server limits the rate
+            (429, 503) or cannot be reached although it has answered before.
 
     Raises:
         UserError: A number is out of range.
@@ -22,6 +56,7 @@ class Transport:
     retries: int = 3
     timeout: float = 120.0
     connections: int = 100
+    patience: float = 600.0
 
     def __post_init__(self) -> None:
         if self.retries < 0:
@@ -30,3 +65,5 @@ class Transport:
             raise UserError(f"timeout must be a positive number of seconds, got {self.timeout:g}.")
         if self.connections < 1:
             raise UserError(f"connections must be at least 1, got {self.connections}.")
+        if not self.patience >= 0:
+            raise UserError(f"patience must be at least 0 seconds, got {self.patience:g}.")
