@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 from dspy.utils.exceptions import LMConfigurationError
 
 from programs.lms.calls.metered import MeteredLM, metered_lm
+from programs.lms.calls.transport import Transport
 from programs.lms.servers import server
 from programs.lms.servers.chat import ChatEngine
 from programs.lms.servers.completions import CompletionsEngine
@@ -14,6 +15,7 @@ from programs.lms.servers.detect import ServerDescription, describe, loaded_cont
 from programs.lms.servers.dialects import Reasoning
 from programs.lms.servers.probe import try_question
 from programs.lms.servers.thinking_budget import THINKING_TOKENS
+from programs.parts.fanout import WIDTH
 from programs.parts.probability import ProbabilityMode
 from signatures.common.errors import UserError, UserNotice
 
@@ -94,8 +96,9 @@ def join(
         lm = metered_lm(f"{prefix}/{name}", engine=text, **{**settings, "model_type": "chat"})
         return Joined(lm, wanted.context_size, mode)
     found = describe(api_base, name, key, wanted.server)
-    engine = ChatEngine(api_base, name, key, dialect=found.dialect, transport=transport, slots=found.slots)
-    settings["engine"] = engine
+    transport = within_slots(transport, found.slots)
+    engine = ChatEngine(api_base, name, key, dialect=found.dialect, transport=transport)
+    settings.update(engine=engine, transport=transport)
     lm, reasons = remote(f"{prefix}/{name}", auto, **settings)
     if reasons:  # by its name, as gpt-5 behind a gateway: it takes no limit, no temperature and no probe
         engine.max_tokens_field = "max_completion_tokens"
@@ -124,6 +127,19 @@ def _tried(model: str, engine: ChatEngine, found: ServerDescription, wanted: Wan
     if found.no_logprobs:
         warnings.warn(UserNotice(f"P(yes) is computed from samples: {found.no_logprobs}."), stacklevel=4)
     return found
+
+
+def within_slots(transport: Transport, slots: int | None) -> Transport:
+    """Return the transport with no more calls at a time than the server has slots; further ones wait before they start.
+
+    A notice is issued if there are more threads than slots (a thread makes up to `programs.parts.fanout.WIDTH` calls).
+    """
+    if slots is None or slots >= transport.connections:
+        return transport
+    if slots < transport.connections // WIDTH:
+        message = f"The server answers {slots} calls at a time, so more threads than that only wait"
+        warnings.warn(UserNotice(f"{message}: start it with more slots, or use fewer threads."), stacklevel=4)
+    return replace(transport, connections=slots)
 
 
 def thinking_tokens(given: int | None, size: int | None) -> int:
