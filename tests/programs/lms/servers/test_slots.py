@@ -16,7 +16,8 @@ SLOTS = 4
 
 
 @pytest.fixture
-def llamacpp():
+def llamacpp(monkeypatch):
+    monkeypatch.setattr("programs.lms.calls.width._widths", {})  # no width of an earlier server at this port
     server = quirks.standin.StandIn(quirks.SERVERS["llama.cpp"][1])
     yield server
     server.close()
