@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from signatures.types import Retriever
 
 HALLUCINATION = "hallucination[halluqa]"
-_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.register`)
+_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.prefix_of`)
 
 
 @dataclass(frozen=True)
