@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.runs.files import differing_field, read_json, read_rows, write_json
+from programs.lms.calls.control import controlled
 from programs.parts.meter import Meter, metered
 from signatures.common.errors import UserError
 from signatures.common.files import exclusive_lock, sha256_file, sha256_text
@@ -36,7 +37,7 @@ def compile_checkpoint(
 
     folder = out.parent / f".{out.name}.compiling"
     busy = f"Another process is compiling into {out}: wait for it or choose another folder."
-    with exclusive_lock(out.parent / f".{out.name}.compiling.lock", busy), metered() as meter:
+    with exclusive_lock(out.parent / f".{out.name}.compiling.lock", busy), metered() as meter, controlled() as control:
         recover(out)
         if resume and _finished(out, folder, request):
             shutil.rmtree(folder, ignore_errors=True)
@@ -47,7 +48,7 @@ def compile_checkpoint(
             yield Checkpoint(folder, meter)
         except BaseException:
             # Without a reply or a row there is nothing to resume, and another request may start.
-            if not (meter.cached_calls or meter.completion_tokens or read_rows(folder / "val")):
+            if not (meter.cached_calls or control.any_answers or read_rows(folder / "val")):
                 shutil.rmtree(folder)
             raise
         shutil.rmtree(folder)
