@@ -226,7 +226,7 @@ def _collect(
         control.stop()
         with contextlib.suppress(KeyboardInterrupt):
             if in_progress:
-                say(f"Stopping: {in_progress} questions in progress have {GRACE:g} s; press Ctrl-C again to drop them.")
+                say(f"Stopping: {in_progress} questions in progress have {GRACE:g} s to finish; the rest is dropped.")
             for outcome in pool.within(GRACE):
                 if outcome.result is not None:
                     collector.add(outcome)

@@ -29,7 +29,7 @@ def added(costs: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Return the sums of what is counted."""
     total: Counter[str] = Counter()
     for cost in costs:
-        total.update({name: cost.get(name) or 0 for name in COUNTED})  # type: ignore[misc]
+        total.update({name: cost.get(name) or 0 for name in COUNTED})
     return {name: total[name] for name in COUNTED}
 
 

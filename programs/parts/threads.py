@@ -23,7 +23,7 @@ class Ended(Generic[Result]):
         """Return the value, or raise the error."""
         if self.error is not None:
             raise self.error
-        return self.value  # type: ignore[no-any-return]
+        return self.value
 
 
 def caught(task: Callable[[], Result]) -> Ended[Result]:

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-GRACE = 2.0  # seconds that calls in flight have when the work is stopped
+GRACE = 1.5  # seconds that calls in flight have when the work is stopped
 NOTICE_SECONDS = 30.0  # between two notices; every thread that waits has one
 
 

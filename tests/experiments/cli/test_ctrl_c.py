@@ -127,6 +127,16 @@ def test_a_compilation_leaves_what_it_needs_to_be_resumed(hanging_after, world: 
     assert (tmp_path / ".artifact.compiling" / "request.json").exists()
 
 
+def test_a_compilation_is_resumed_at_its_validation(hanging_after, world: Path, tmp_path: Path) -> None:
+    err = interrupted_while(
+        hanging_after(50), "compile", world / "questions.jsonl", "--program", "rag", "--index", world / "index",
+        "--limit", 8, "--val", world / "questions.jsonl", "--out", tmp_path / "artifact", "--accept", 0.001,
+        "--max-demos", 1,
+    )  # fmt: skip
+    assert "Resume with the same command" in err
+    assert read_rows(tmp_path / ".artifact.compiling" / "val")
+
+
 def test_a_question_asked_alone_ends_in_one_line(hanging_after, world: Path) -> None:
     err = interrupted_while(
         hanging_after(3), "ask", "Who is it?", "--program", "retro_rag", "--index", world / "index",
@@ -152,6 +162,18 @@ def test_judgements_and_key_facts_are_kept(hanging_after, verihop, world: Path, 
     )  # fmt: skip
     assert "Resume with the same command" in err
     assert read_rows(tmp_path / "facts")
+
+
+def test_the_seconds_of_a_budget_end_a_run_at_a_hanging_server(
+    hanging_after, verihop, world: Path, tmp_path: Path
+) -> None:
+    server = hanging_after(1)  # for the probe, which is outside the budget
+    code, _, err = verihop(
+        "eval", world / "questions.jsonl", "--program", "rag", "--index", world / "index", "--out", tmp_path / "run",
+        "--budget-seconds", 0.5, "--lm", "m", "--api-base", server.base, "--threads", 4,
+    )  # fmt: skip
+    assert (code, "The budget of 0.5 seconds is used up" in err) == (3, True)
+    assert read_json(tmp_path / "run" / "summary.json")["spent"]["calls"] == 4
 
 
 EARLY = """
