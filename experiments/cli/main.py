@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, TextIO
+from typing import TextIO
 
 INTERRUPTED = 130  # as shells report a process that Ctrl-C ended
 
@@ -91,7 +91,7 @@ def main() -> None:
         restore(signal.SIG_DFL if interrupts else None)
 
 
-def _watch_interrupts() -> tuple[list[int], Callable[[Any], None]]:
+def _watch_interrupts() -> tuple[list[int], Callable[[signal.Handlers | None], None]]:
     """Return the list that receives each Ctrl-C from now on, and a function that restores the earlier handler."""
     interrupts: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -103,7 +103,7 @@ def _watch_interrupts() -> tuple[list[int], Callable[[Any], None]]:
 
     before = signal.signal(signal.SIGINT, interrupt)
 
-    def restore(handler: Any) -> None:
+    def restore(handler: signal.Handlers | None) -> None:
         signal.signal(signal.SIGINT, before if handler is None else handler)
 
     return interrupts, restore

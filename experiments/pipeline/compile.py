@@ -108,7 +108,7 @@ def compile_program(
         warm_up(student, connection)
         started = time.monotonic()
         compiled = _optimize(student, _task(trainset, valset, config), config.optimizer, connection, progress=progress)
-        cost = {**checkpoint.meter.counts(), "seconds": round(time.monotonic() - started, 1)}
+        cost = checkpoint.cost(round(time.monotonic() - started, 1))
         folder = checkpoint.folder / "val"
         scores = _score(compiled.program, valset, config, connection, folder, resume=resume, progress=progress)
         return _freeze(

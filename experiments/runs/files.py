@@ -1,4 +1,4 @@
-"""The files of a run: `run.json` (what was run), `rows.jsonl` (one line per question) and `summary.json`.
+"""The files of a run: `run.json` (what was run), `rows.jsonl` (a line per question), `costs.jsonl`, `summary.json`.
 
 A row contains:
 
@@ -11,7 +11,8 @@ A row contains:
 - `calls`, `cached_calls`, `prompt_tokens`, `completion_tokens`, `cached_tokens`, `rounds`, `parse_failures`,
   `truncated`, `usd` as `programs.parts.meter` counts them, and `seconds` (models are loaded before the first question);
 - `error`: the exception that stopped the program on this question, None if there was none;
-- `repeat`: number of the repeat, from 1, in runs that ask each question several times.
+- `repeat`: number of the repeat, from 1, in runs that ask each question several times;
+- `retries` and `waited`: repeated LM calls, and seconds spent waiting for the LM server.
 
 Rows are appended as questions finish. A process killed while it writes leaves at most one incomplete last line, which
 is removed when the run is resumed; that question is then asked again.
@@ -31,7 +32,7 @@ from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, exclusive_lock, remove_temporaries
 
 SCHEMA = 1
-RUN, ROWS, SUMMARY = "run.json", "rows.jsonl", "summary.json"
+RUN, ROWS, COSTS, SUMMARY = "run.json", "rows.jsonl", "costs.jsonl", "summary.json"
 _LOCK = "run.lock"
 # May differ between the sessions of one run: these describe the session, not the experiment.
 _SESSION = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths", "notes", "server"})
@@ -286,7 +287,7 @@ def discard_empty(folder: Path) -> None:
     """Remove the files of a run without rows, and its folder unless it contains other files."""
     if read_rows(folder):
         return
-    for name in (RUN, ROWS):
+    for name in (RUN, ROWS, COSTS):
         (folder / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # not empty
         folder.rmdir()
