@@ -19,7 +19,7 @@ from dspy.adapters.utils import apply_output_field_defaults
 from dspy.utils.exceptions import AdapterParseError
 from pydantic.fields import FieldInfo
 
-from programs.lms.rendering import escape, is_passages, render
+from programs.lms.rendering import escape_all, is_passages, render
 from programs.lms.tolerant import coerce
 from programs.parts.meter import record
 from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs
@@ -95,21 +95,33 @@ class _Form:
 
     def format(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
         """Return the messages; if they exceed the context, first demos are dropped, then the last-ranked passages."""
-        messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+        messages = self._messages(signature, demos, inputs)
         if self._fits(messages):
             return messages
         record(truncated=1)
         while demos and not self._fits(messages):
             demos = demos[:-1]
-            messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+            messages = self._messages(signature, demos, inputs)
         names = [name for name, field in signature.input_fields.items() if is_passages(field) and inputs.get(name)]
         while names and not self._fits(messages):
             longest = max(names, key=lambda name: len(inputs[name]))
             if not inputs[longest]:
                 break
             inputs = {**inputs, longest: inputs[longest][:-1]}
-            messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+            messages = self._messages(signature, demos, inputs)
         return messages
+
+    def _messages(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
+        """Return the messages, each with one text as its content.
+
+        DSPy's own `format` splits a text at the markers of message blocks (`dspy.Type`), which the signatures here
+        never use: with it a marker in a passage would become a block of the request.
+        """
+        return [
+            {"role": "system", "content": self.format_system_message(signature)},
+            *self.format_demos(signature, demos),  # type: ignore[attr-defined]
+            {"role": "user", "content": self.format_user_message_content(signature, inputs, main_request=True)},
+        ]
 
     def _fits(self, messages: Messages) -> bool:
         if self.context_size is None:
@@ -160,7 +172,7 @@ class _Form:
         if asks_yes_no(signature):
             (name,) = signature.output_fields
             return "yes" if outputs.get(name) else "no"
-        outputs = {name: escape(value) if isinstance(value, str) else value for name, value in outputs.items()}
+        outputs = {name: escape_all(value) for name, value in outputs.items()}
         return super().format_assistant_message_content(signature, outputs, missing_field_message)  # type: ignore[misc]
 
     def _call_postprocess(self, processed: Any, original: Any, outputs: list[Any], *rest: Any) -> list[Inputs]:
