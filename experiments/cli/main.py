@@ -22,6 +22,7 @@ from experiments.cli.keyfacts import keyfacts
 from experiments.cli.programs import programs
 from experiments.cli.review import review
 from signatures.common.errors import UserNotice, user_error_within
+from signatures.common.terminal import printable, printable_diagnostics
 
 _DISK = {
     errno.ENOSPC: "Free some space and run the same command again (with --resume if it has one).",
@@ -56,18 +57,23 @@ app.add_typer(review, name="review")
 
 def main() -> None:
     """Run the command line; a user error is one line and exit code 2, a spent budget 3, Ctrl-C 130."""
+    with printable_diagnostics():
+        _run()
+
+
+def _run() -> None:
     shown = warnings.showwarning
     warnings.showwarning = _show_warning
     try:
         app(prog_name="verihop")
     except Exception as error:
         if message := _user_error_message(error):
-            typer.echo(f"verihop: {message}", err=True)
+            typer.echo(printable(f"verihop: {message}"), err=True)
             sys.exit(2)
         raise
     except BaseException as error:
         if type(error).__name__ == "BudgetExceeded":  # by name: its import would load the LM stack
-            typer.echo(f"verihop: {error}", err=True)
+            typer.echo(printable(f"verihop: {error}"), err=True)
             sys.exit(3)
         raise
     finally:
@@ -87,7 +93,7 @@ def _show_warning(
         text = f"verihop: note: {message}"
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line).rstrip("\n")
-    typer.echo(text, file=file or sys.stderr)
+    typer.echo(printable(text), file=file or sys.stderr)
 
 
 def _user_error_message(error: Exception) -> str | None:

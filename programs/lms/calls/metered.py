@@ -8,11 +8,12 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import dspy
 from dspy.clients.call_result import CallResult
-from dspy.clients.execution import PreparedCall, _cached, execute, finalize, prepare
+from dspy.clients.execution import PreparedCall, _cached, _store, execute, finalize, prepare
 from dspy.lm15 import Request, Response
 from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import (
@@ -25,11 +26,13 @@ from dspy.utils.exceptions import (
 )
 
 from programs.lms.calls.budget import Budget, Reservation
+from programs.lms.calls.redaction import hide_keys_in, without_keys
 from programs.lms.calls.transport import Transport
 from programs.lms.requests import system_text
 from programs.lms.sampling import rollout_in_repeat
 from programs.parts.meter import record
 from signatures.common.errors import UserError
+from signatures.common.secrets import redact
 
 LONGEST_WAIT = 20.0  # seconds between attempts; a server may ask for an hour
 UNKNOWN_REPLY = 1024  # tokens reserved for a reply without a limit
@@ -116,10 +119,12 @@ class MeteredLM(dspy.LM):
             try:
                 with self._booked(call) as booking:
                     record(calls=call.n, rounds=1)  # counted even if it fails
-                    result = execute(self, call)
+                    result = without_keys(execute(self, replace(call, cache=False)))
                     _fill(booking, result, free=getattr(self.engine, "free", False))
+                _store(self, call, result, False)  # only now: the key a server sent back is not cached
                 return result
             except LMError as error:
+                hide_keys_in(error)
                 if attempt == self.transport.retries or not is_retryable_lm_error(error):
                     raise self._explained(error) from error
                 time.sleep(_wait(error, attempt))
@@ -144,7 +149,9 @@ class MeteredLM(dspy.LM):
             return error
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
-        return LMUnavailable(f"LM {where} does not answer: {reason}. Check its id, URL and key, then try again.")
+        return LMUnavailable(
+            redact(f"LM {where} does not answer: {reason}. Check its id, URL and key, then try again.")
+        )
 
 
 def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None, **kwargs: Any) -> MeteredLM:
