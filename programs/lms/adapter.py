@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, get_args, get_origin
 
-import json_repair
 from dspy.adapters import ChatAdapter, JSONAdapter
 from dspy.adapters.chat_adapter import field_header_pattern
 from dspy.adapters.utils import apply_output_field_defaults
@@ -20,7 +19,7 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic.fields import FieldInfo
 
 from programs.lms.rendering import escape_all, is_passages, render
-from programs.lms.tolerant import coerce
+from programs.lms.tolerant import LONGEST_REPLY, check_length, coerce, read_json
 from programs.parts.meter import record
 from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs
 
@@ -186,8 +185,12 @@ class _Form:
         Raises:
             AdapterParseError: A field is missing or cannot be parsed as its type.
         """
-        raw = {next(iter(signature.output_fields)): completion} if asks_yes_no(signature) else None
-        raw = raw or self._split_fields(signature, completion)
+        try:
+            check_length(completion)
+            raw = {next(iter(signature.output_fields)): completion} if asks_yes_no(signature) else None
+            raw = raw or self._split_fields(signature, completion)
+        except ValueError as error:
+            raise self._failure(signature, completion, {}, str(error)) from error
         fields: Inputs = {}
         for name, value in raw.items():
             try:
@@ -206,7 +209,7 @@ class _Form:
         return AdapterParseError(
             adapter_name=type(self).__name__,
             signature=signature,
-            lm_response=completion,
+            lm_response=completion[:LONGEST_REPLY],
             parsed_result=parsed,
             message=message,
         )
@@ -253,7 +256,7 @@ class JsonForm(_Form, JSONAdapter):
 
     def _split_fields(self, signature: Any, completion: str) -> Inputs:
         start = completion.find("{")
-        value = json_repair.loads(completion[start:]) if start >= 0 else None
+        value = read_json(completion[start:]) if start >= 0 else None
         if not isinstance(value, dict):
             raise self._failure(signature, completion, {}, "the reply contains no JSON object")
         return {name: value[name] for name in signature.output_fields if name in value}
