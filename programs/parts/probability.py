@@ -154,9 +154,10 @@ def yes_share(content: Any) -> float | None:
         word = parse_yes_no(token)
         if word is None:
             continue
-        if not _is_logprob(logprob):
+        share = _from_logprob(logprob)
+        if share is None:
             return None
-        mass[word] += math.exp(min(logprob, 0.0))
+        mass[word] += share
     total = mass[True] + mass[False]
     return mass[True] / total if total > 0 else None
 
@@ -166,9 +167,11 @@ def _tokens(value: Any) -> list[Mapping[str, Any]]:
     return [item for item in items if isinstance(item, Mapping) and isinstance(item.get("token"), str)]
 
 
-def _is_logprob(value: Any) -> bool:
-    """Return whether a value can be the logarithm of a probability; minus infinity can, and a rounded 0 as well."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and value <= _ROUNDED
+def _from_logprob(value: Any) -> float | None:
+    """Return the probability of a log-probability, which may be minus infinity; None if the value cannot be one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= _ROUNDED:  # as nan is not
+        return None
+    return math.exp(min(value, 0.0))
 
 
 def yes_no_by_logprobs(output: Any) -> Any:
