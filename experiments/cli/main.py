@@ -100,6 +100,8 @@ def _user_error_message(error: Exception) -> str | None:
     """Return the message of an error that the user can fix; None for any other error."""
     if user_error := user_error_within(error):
         return str(user_error)
+    if any(kind.__name__ == "LMError" for kind in type(error).__mro__):  # by name, as above
+        return f"The LM refused the request: {' '.join(str(error).split())}. Check its id, URL and settings."
     if isinstance(error, OSError) and error.errno in _DISK:
         return f"{error.strerror}: {error.filename or 'the output'}. {_DISK[error.errno]}"
     return None

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import dspy
 
-from programs.parts.meter import metered, record
+from programs.parts.meter import Meter, metered, record, record_thinking
 
 Result = TypeVar("Result")
 First = TypeVar("First")
@@ -26,21 +26,24 @@ def fanout(tasks: Sequence[Callable[[], Result]], *, width: int = 8) -> list[Res
     if len(tasks) <= 1:
         return [task() for task in tasks]
 
-    def run(task: Callable[[], Result]) -> tuple[Callable[[], Result], list[Any], dict[str, float]]:
+    def run(task: Callable[[], Result]) -> tuple[Callable[[], Result], list[Any], Meter]:
         with metered() as meter, dspy.context(trace=[]):
             result = _caught(task)
-            return result, list(dspy.settings.trace or []), meter.counts()
+            return result, list(dspy.settings.trace or []), meter
 
     with ThreadPoolExecutor(max_workers=min(width, len(tasks)), thread_name_prefix="fanout") as pool:
         futures = [pool.submit(contextvars.copy_context().run, run, task) for task in tasks]
     finished = [future.result() for future in futures]
 
     trace = dspy.settings.trace
-    rounds = max(counts.pop("rounds") for _, _, counts in finished)
-    for _, entries, counts in finished:
+    rounds = 0.0
+    for _, entries, meter in finished:
         if trace is not None:
             trace.extend(entries)
+        counts = meter.counts()
+        rounds = max(rounds, counts.pop("rounds"))
         record(**counts)
+        record_thinking(*meter.thinking())
     record(rounds=rounds)
     return [result() for result, _, _ in finished]
 

@@ -10,6 +10,7 @@ import pytest
 from tests.conftest import load_module
 
 hostile_server = load_module(Path(__file__).with_name("hostile_server.py")).hostile_server
+pytestmark = pytest.mark.filterwarnings("default")  # notices of the server are errors elsewhere
 ROOT = Path(__file__).parents[3]
 EVIL = "\x1b]0;pwned\x07\x1b[2J\x9b31m\u202ered\u200b [bold]x[/bold] [link=http://e]y[/link] [/nope] :smile:"
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]")
@@ -82,7 +83,7 @@ def test_every_command_shows_escapes_instead_of_sending_them(safe, corpus, tmp_p
     assert safe("data", "subset", questions, "--n", 2, "--out", tmp_path / "few")[0] in (0, 2)
 
 
-@pytest.mark.parametrize("status", [400, 401, 404, 500])
+@pytest.mark.parametrize("status", [400, 401, 404, 422, 500])
 def test_the_errors_of_a_server_are_shown_and_not_sent(status, safe, corpus, tmp_path):
     with hostile_server(hostile, status=status) as host:
         code, text = safe(

@@ -89,10 +89,19 @@ def test_odd_log_probabilities_leave_a_parse_failure(form, logprobs):
         form()._call_postprocess(Supported, Supported, outputs, None, {})
 
 
-@pytest.mark.parametrize("value", [1000, True])
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("value", [None, 1000, float("nan"), float("inf"), "x", True])
 def test_a_server_with_odd_log_probabilities_is_a_failure(server, value):
     connection = connect("m", api_base=server.base, traits=ModelTraits(probability_mode="logprobs"))
     server.top = {"Yes": value, "No": -1.0}
     with connection.use(), metered() as meter:
         assert probability(dspy.Predict(Supported), claim="c") is None
     assert meter.parse_failures == 1
+
+
+@pytest.mark.parametrize(("no", "share"), [(float("-inf"), 1.0), (-9999.0, 1.0), (-0.3, 0.5)])
+def test_a_server_that_rules_out_a_word_is_right(server, no, share):
+    connection = connect("m", api_base=server.base, traits=ModelTraits(probability_mode="logprobs"))
+    server.top = {"Yes": -0.3, "No": no, "Perhaps": None}
+    with connection.use():
+        assert probability(dspy.Predict(Supported), claim="c").value == pytest.approx(share)
