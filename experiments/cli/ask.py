@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.cli import options
-from experiments.cli.console import emit, say
+from experiments.cli.console import emit, note, say
 from experiments.cli.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -26,6 +26,7 @@ def ask(
 ) -> None:
     """Answer one question and show the evidence."""
     from experiments.pipeline import setup
+    from programs.lms.calls.control import controlled
     from programs.parts.meter import metered
 
     _check_question(question)
@@ -33,7 +34,7 @@ def ask(
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm_config, limits.budget())
     opened = setup.open_program(program_config, retrieve, connection)
-    with connection.use(), metered() as meter:
+    with connection.use(), metered() as meter, controlled(note):
         prediction = opened(question=question)
     if as_json:
         emit({"question": question, **_as_dict(prediction), "cost": meter.counts()})

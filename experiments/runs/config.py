@@ -36,6 +36,7 @@ class LMConfig:
         max_tokens: Longest reply, in tokens.
         context_size: Prompt and reply together, in tokens.
         retries: How often a call is repeated after a transient failure.
+        patience: Seconds for which a call is repeated while the server limits the rate or is down for a while.
         timeout: Seconds that one call to a server may take.
         cache: Whether replies are cached, and cached ones used.
         reasoning: How much the LM thinks before it answers: off, low, medium, high, or auto.
@@ -54,6 +55,7 @@ class LMConfig:
     max_tokens: int | None = None
     context_size: int | None = None
     retries: int = Transport.retries
+    patience: float = Transport.patience
     timeout: float = Transport.timeout
     cache: bool = True
     reasoning: str = "auto"
@@ -73,10 +75,10 @@ class LMConfig:
         from programs.lms.connect import ModelTraits
 
         of_model = ("context_size", "reasoning", "thinking_tokens", "server")
-        grouped = ("id", "retries", "timeout", *of_model)
+        grouped = ("id", "retries", "patience", "timeout", *of_model)
         direct = {name: value for name, value in asdict(self).items() if name not in grouped and value is not None}
         traits = ModelTraits(**{name: getattr(self, name) for name in of_model})
-        return {**direct, "traits": traits, "transport": Transport(self.retries, self.timeout)}
+        return {**direct, "traits": traits, "transport": Transport(self.retries, self.timeout, patience=self.patience)}
 
 
 class Connected(Protocol):

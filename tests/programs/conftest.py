@@ -97,9 +97,8 @@ def echo() -> type[EchoEngine]:
 
 
 @pytest.fixture(autouse=True)
-def memory_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+def memory_cache(monkeypatch: pytest.MonkeyPatch, no_waiting: None, tmp_path: Any) -> None:
     """Keep replies in memory for one test only, and never wait between attempts."""
     cache = Cache(enable_disk_cache=False, enable_memory_cache=True, disk_cache_dir=str(tmp_path))
     monkeypatch.setattr(dspy, "cache", cache)
     monkeypatch.setattr("programs.lms.connect.use_reply_cache", lambda: None)
-    monkeypatch.setattr("programs.lms.calls.metered._wait", lambda error, attempt: 0.0)

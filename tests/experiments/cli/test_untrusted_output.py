@@ -72,7 +72,12 @@ def test_every_command_shows_escapes_instead_of_sending_them(safe, corpus, tmp_p
             assert safe("judge", *runs, *lm, "--out", tmp_path / f"judged{len(form)}", *form)[0] in (0, 2)
         built = ("keyfacts", "build", questions, "--passages", corpus / "passages.jsonl", "--oracle", "lexical")
         assert safe(*built, *lm, "--out", tmp_path / "facts")[0] == 0
-    for form in ((), ("--json",), ("--by", "type"), ("--question", json.loads(questions.open().readline())["id"])):
+    for form in (
+        (),
+        ("--json",),
+        ("--by", "type"),
+        ("--question", json.loads(questions.read_text(encoding="utf-8").splitlines()[0])["id"]),
+    ):
         code, text = safe("compare", *runs, *form)
         assert code == 0
         if "--question" in form or "--by" in form:
