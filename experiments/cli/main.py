@@ -22,6 +22,7 @@ try:
     from experiments.cli.compile import compile_
     from experiments.cli.data import data
     from experiments.cli.demo import demo
+    from experiments.cli.doctor import doctor
     from experiments.cli.eval import eval_
     from experiments.cli.index import index
     from experiments.cli.judge import judge
@@ -63,6 +64,7 @@ app.command("judge")(judge)
 app.add_typer(keyfacts, name="keyfacts")
 app.command("programs")(programs)
 app.add_typer(review, name="review")
+app.command("doctor")(doctor)
 
 
 def main() -> None:
