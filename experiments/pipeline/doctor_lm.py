@@ -94,7 +94,7 @@ def _errors() -> tuple[type[Exception], ...]:
 def _cure(config: LMConfig) -> str:
     if config.api_base is not None:
         return "Check model, URL and key (lm, api_base, api_key_env), and the log of the server."
-    if "/" in (config.id or ""):
+    if "/" in (config.id or "") and not (config.id or "").startswith("gguf:"):
         return "Check the id, and that the provider's key is set (e.g. OPENAI_API_KEY)."
     return "Choose another LM, or repair the installation as the lines above say."
 

@@ -23,12 +23,14 @@ def _reply(request: dict[str, Any], text: str) -> str:
 
 
 @contextlib.contextmanager
-def hostile_server(text: Text, *, status: int = 200) -> Iterator[str]:
+def hostile_server(text: Text, *, status: int = 200, models: int | None = None, schema: bool = True) -> Iterator[str]:
     """Run the server; yield its host and port.
 
     Args:
         text: Goes into every field of a reply, or into the error.
-        status: Other than 200, the calls are refused with the text as the message, reason header included.
+        status: Other than 200, the calls are refused with the text as the message.
+        models: Status of the list of models, which is then none; None gives the list.
+        schema: Whether a reply follows the schema.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -39,14 +41,18 @@ def hostile_server(text: Text, *, status: int = 200) -> Iterator[str]:
                 self._send(status, {"error": {"message": written, "type": written, "code": written}})
                 return
             choice = {"index": 0, "finish_reason": "stop"}
-            choice["message"] = {"role": "assistant", "content": _reply(request, written), "note": written}
+            choice["message"] = {
+                "role": "assistant",
+                "content": _reply(request, written) if schema else written,
+                "note": written,
+            }
             usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
             self._send(
                 200, {"id": written, "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
             )
 
         def do_GET(self) -> None:
-            self._send(200, {"data": [{"id": "m", "max_model_len": 8192}]})
+            self._send(models or 200, {"data": [{"id": "m", "max_model_len": 8192}]} if models is None else {})
 
         def _send(self, code: int, body: dict[str, Any]) -> None:
             content = json.dumps(body).encode()
