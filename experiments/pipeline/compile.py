@@ -20,6 +20,7 @@ from experiments.runs.config import RunConfig, describe_lm, describe_program
 from experiments.runs.files import git_revision, read_rows
 from programs.lms.calls.control import controlled
 from signatures.common.errors import UserError
+from signatures.common.terminal import open_console
 
 if TYPE_CHECKING:
     import dspy
@@ -174,7 +175,6 @@ def _optimize(
 ) -> "Compiled":
     from dataclasses import replace
 
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -186,7 +186,7 @@ def _optimize(
 
     from optimizers.teleprompters import compile
 
-    console = Console(stderr=True, quiet=not progress)
+    console = open_console(stderr=True, quiet=not progress)
     if optimizer != "labeled":
         console.print(str(estimate(len(task.trainset), student.max_calls(), threads=task.threads)), highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

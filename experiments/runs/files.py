@@ -30,6 +30,7 @@ from typing import IO, Any
 
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, exclusive_lock, remove_temporaries
+from signatures.common.secrets import redacted
 
 SCHEMA = 1
 RUN, ROWS, COSTS, SUMMARY = "run.json", "rows.jsonl", "costs.jsonl", "summary.json"
@@ -85,13 +86,13 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as indented JSON, atomically.
+    """Write `value` as indented JSON, atomically, with keys hidden.
 
     Raises:
         UserError: The disk is full or the folder cannot be written.
     """
     with writing(path), atomic_write(path) as file:
-        json.dump(value, file, ensure_ascii=False, indent=2)
+        json.dump(redacted(value), file, ensure_ascii=False, indent=2)
         file.write("\n")
 
 
@@ -203,7 +204,7 @@ class RowLog:
         return self
 
     def append(self, row: Row) -> None:
-        """Write one row and wait until it is on disk.
+        """Write one row, with keys hidden, and wait until it is on disk.
 
         Raises:
             UserError: The disk is full; earlier rows are intact.
@@ -211,7 +212,7 @@ class RowLog:
         if self._file is None:
             raise RuntimeError("RowLog is used outside its `with` block.")
         # LMs can write lone surrogates, which UTF-8 cannot encode.
-        line = json.dumps(row, ensure_ascii=False).encode(errors="replace") + b"\n"
+        line = json.dumps(redacted(row), ensure_ascii=False).encode(errors="replace") + b"\n"
         with writing(self._path):
             if self._file.write(line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -258,7 +259,7 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
     Raises:
         UserError: The folder contains rows and `resume` is False, or another run.
     """
-    rows = read_rows(folder)
+    rows, description = read_rows(folder), redacted(description)  # as in the file, to be compared with it
     if not (folder / RUN).exists():
         if rows:
             raise UserError(f"{folder} contains {ROWS} but no {RUN}. Choose another folder, or delete this one.")

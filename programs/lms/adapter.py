@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, get_args, get_origin
 
-import json_repair
 from dspy.adapters import ChatAdapter, JSONAdapter
 from dspy.adapters.chat_adapter import field_header_pattern
 from dspy.adapters.utils import apply_output_field_defaults
@@ -20,9 +19,9 @@ from dspy.utils.exceptions import AdapterParseError
 from pydantic.fields import FieldInfo
 
 from programs.lms.calls.reply_cache import Unparsed, cached_if_parsed
-from programs.lms.rendering import escape, is_passages, render
+from programs.lms.rendering import escape_all, is_passages, render
 from programs.lms.servers.thinking_budget import ThinkingBudget, is_thinking_only, record_replies
-from programs.lms.tolerant import coerce
+from programs.lms.tolerant import LONGEST_REPLY, check_length, coerce, read_json
 from programs.parts.meter import record, record_unreadable
 from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs, yes_share
 
@@ -122,21 +121,33 @@ class _Form:
 
     def format(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
         """Return the messages; if they exceed the context, first demos are dropped, then the last-ranked passages."""
-        messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+        messages = self._messages(signature, demos, inputs)
         if self._fits(messages):
             return messages
         record(truncated=1)
         while demos and not self._fits(messages):
             demos = demos[:-1]
-            messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+            messages = self._messages(signature, demos, inputs)
         names = [name for name, field in signature.input_fields.items() if is_passages(field) and inputs.get(name)]
         while names and not self._fits(messages):
             longest = max(names, key=lambda name: len(inputs[name]))
             if not inputs[longest]:
                 break
             inputs = {**inputs, longest: inputs[longest][:-1]}
-            messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+            messages = self._messages(signature, demos, inputs)
         return messages
+
+    def _messages(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
+        """Return the messages, each with one text as its content.
+
+        DSPy's own `format` splits a text at the markers of message blocks (`dspy.Type`), which the signatures here
+        never use: with it a marker in a passage would become a block of the request.
+        """
+        return [
+            {"role": "system", "content": self.format_system_message(signature)},
+            *self.format_demos(signature, demos),  # type: ignore[attr-defined]
+            {"role": "user", "content": self.format_user_message_content(signature, inputs, main_request=True)},
+        ]
 
     def _fits(self, messages: Messages) -> bool:
         if self.context_size is None:
@@ -187,7 +198,7 @@ class _Form:
         if asks_yes_no(signature):
             (name,) = signature.output_fields
             return "yes" if outputs.get(name) else "no"
-        outputs = {name: escape(value) if isinstance(value, str) else value for name, value in outputs.items()}
+        outputs = {name: escape_all(value) for name, value in outputs.items()}
         return super().format_assistant_message_content(signature, outputs, missing_field_message)  # type: ignore[misc]
 
     def _call_postprocess(self, processed: Any, original: Any, outputs: list[Any], *rest: Any) -> list[Inputs]:
@@ -204,8 +215,12 @@ class _Form:
         Raises:
             AdapterParseError: A field is missing or cannot be parsed as its type.
         """
-        raw = {next(iter(signature.output_fields)): completion} if asks_yes_no(signature) else None
-        raw = raw or self._split_fields(signature, completion)
+        try:
+            check_length(completion)
+            raw = {next(iter(signature.output_fields)): completion} if asks_yes_no(signature) else None
+            raw = raw or self._split_fields(signature, completion)
+        except ValueError as error:
+            raise self._failure(signature, completion, {}, str(error)) from error
         fields: Inputs = {}
         for name, value in raw.items():
             try:
@@ -224,7 +239,7 @@ class _Form:
         return AdapterParseError(
             adapter_name=type(self).__name__,
             signature=signature,
-            lm_response=completion,
+            lm_response=completion[:LONGEST_REPLY],
             parsed_result=parsed,
             message=message,
         )
@@ -271,7 +286,7 @@ class JsonForm(_Form, JSONAdapter):
 
     def _split_fields(self, signature: Any, completion: str) -> Inputs:
         start = completion.find("{")
-        value = json_repair.loads(completion[start:]) if start >= 0 else None
+        value = read_json(completion[start:]) if start >= 0 else None
         if not isinstance(value, dict):
             raise self._failure(signature, completion, {}, "the reply contains no JSON object")
         return {name: value[name] for name in signature.output_fields if name in value}

@@ -16,6 +16,7 @@ from experiments.runs.files import RUN, Json, Row, read_json, read_rows, writing
 from optimizers.metrics.cost import COSTS
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write
+from signatures.common.terminal import printable
 
 TEMPLATE = "run.html.j2"
 _HERE = Path(__file__).parent
@@ -144,7 +145,12 @@ def write_report(
     if not folders:
         raise UserError("A report needs at least one run. Name its folder.")
     environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,  # not what a macro has escaped
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["score"] = _score_text
     page = environment.get_template(TEMPLATE).render(_page([Path(folder) for folder in folders], title, groups))
