@@ -1,6 +1,6 @@
 """Open the index in a folder, in milliseconds: files are memory-mapped."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from corpora.index.manifest import PARTS, EmbedderInfo, IndexInfo, Request, has_vectors, read_info
@@ -50,12 +50,31 @@ def open_index(
         raise UserError(f"{folder} is a {info.retriever} index and cannot serve {name}: rebuild it as a {name} index.")
     if fixed := sorted(set(settings) & {"k1", "b", "title_repeats", "dense_kind"}):
         raise UserError(f"{', '.join(fixed)} is fixed when an index is built: rebuild with another value.")
-    embedder_info = info.embedder if has_vectors(name) else None
-    changed = {**info.settings.model_dump(), **settings}
-    info = info.model_copy(update={"retriever": name, "embedder": embedder_info, "settings": make_settings(**changed)})
+    info = _as_retriever(info, name, settings)
     model = _embedder_of(info.embedder, embedder) if info.embedder else Embedder()
-    request = Request(**{field: getattr(info, field) for field in Request.model_fields})
-    return IndexRetriever(_ENGINES[name](folder, info, model), PassageStore(folder), request.fingerprint())
+    return IndexRetriever(_ENGINES[name](folder, info, model), PassageStore(folder), _fingerprint(info))
+
+
+def fingerprints(folder: Path) -> set[str]:
+    """Return the fingerprints that the index in `folder` can have: one for each retriever it serves.
+
+    Raises:
+        UserError: No complete index, or changed files.
+    """
+    info = read_info(folder)
+    served = [name for name, parts in PARTS.items() if parts <= PARTS[info.retriever]]
+    return {_fingerprint(_as_retriever(info, name, {})) for name in served}
+
+
+def _as_retriever(info: IndexInfo, name: str, settings: Mapping[str, float]) -> IndexInfo:
+    """Return what describes the index if it is opened as retriever `name` with some settings replaced."""
+    embedder = info.embedder if has_vectors(name) else None
+    changed = make_settings(**{**info.settings.model_dump(), **settings})
+    return info.model_copy(update={"retriever": name, "embedder": embedder, "settings": changed})
+
+
+def _fingerprint(info: IndexInfo) -> str:
+    return Request(**{field: getattr(info, field) for field in Request.model_fields}).fingerprint()
 
 
 def _embedder_of(info: EmbedderInfo, embedder: Embedder | None) -> Embedder:

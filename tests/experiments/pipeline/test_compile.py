@@ -13,7 +13,7 @@ from experiments.pipeline.compile import CompileConfig, compile_program
 from experiments.pipeline.setup import ProgramConfig, with_artifact_defaults
 from experiments.runs.config import LMConfig
 from optimizers.metrics.catalog import get_metric
-from programs.artifact import read_artifact
+from programs.artifact import digest_of, read_artifact
 from programs.lms.adapter import ChatForm
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.metered import metered_lm
@@ -177,7 +177,7 @@ def test_an_artifact_of_an_lm_on_a_server_asks_for_the_address(make, tmp_path):
         "Qwen/m", api_base="http://127.0.0.1:9/v1", traits=ModelTraits(probability_mode="samples", context_size=99)
     )
     record["lm"] = {"id": server.id, "model": server.lm.model, "adapter": "ChatForm", "probability_mode": "samples"}
-    path.write_text(json.dumps(record))
+    path.write_text(json.dumps({**record, "digest": digest_of(record)}))
     assert read_artifact(tmp_path / "a").lm
     with pytest.raises(UserError, match=r"'Qwen/m' on a server: name its URL \(api_base\)"):
         defaults(tmp_path / "a")
