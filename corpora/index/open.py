@@ -5,7 +5,7 @@ from pathlib import Path
 
 from corpora.index.manifest import PARTS, EmbedderInfo, IndexInfo, Request, has_vectors, read_info
 from corpora.passages import corpus_hash
-from corpora.retrievers.bm25 import Bm25Engine
+from corpora.retrievers.bm25 import Bm25Engine, damaged
 from corpora.retrievers.bm25s_reference import Bm25sEngine
 from corpora.retrievers.dense import DenseEngine
 from corpora.retrievers.embedder import Embedder
@@ -52,7 +52,10 @@ def open_index(
         raise UserError(f"{', '.join(fixed)} is fixed when an index is built: rebuild with another value.")
     info = _as_retriever(info, name, settings)
     model = _embedder_of(info.embedder, embedder) if info.embedder else Embedder()
-    return IndexRetriever(_ENGINES[name](folder, info, model), PassageStore(folder), _fingerprint(info))
+    store = PassageStore(folder)
+    if len(store) != info.passages:
+        raise damaged(folder, f"it has {len(store)} passages instead of {info.passages}")
+    return IndexRetriever(_ENGINES[name](folder, info, model), store, _fingerprint(info))
 
 
 def fingerprints(folder: Path) -> set[str]:
@@ -85,22 +88,25 @@ def _embedder_of(info: EmbedderInfo, embedder: Embedder | None) -> Embedder:
 
 
 def _bm25(folder: Path, info: IndexInfo, embedder: Embedder) -> Bm25Engine:
-    return Bm25Engine(folder / "bm25", title_boost=info.settings.title_boost)
+    return Bm25Engine(folder / "bm25", passages=info.passages, title_boost=info.settings.title_boost)
 
 
 def _bm25s(folder: Path, info: IndexInfo, embedder: Embedder) -> Bm25sEngine:
-    return Bm25sEngine(folder / "bm25s")
+    return Bm25sEngine(folder / "bm25s", passages=info.passages)
 
 
 def _dense(folder: Path, info: IndexInfo, embedder: Embedder) -> DenseEngine:
     settings = info.settings
-    return DenseEngine(
+    engine = DenseEngine(
         folder / "dense",
         embedder,
         kind=info.dense_kind or "flat",
         refine_factor=settings.refine_factor,
         probed_share=settings.probed_share,
     )
+    if len(engine) != info.passages:
+        raise damaged(folder / "dense", f"it has {len(engine)} vectors instead of {info.passages}")
+    return engine
 
 
 def _hybrid(folder: Path, info: IndexInfo, embedder: Embedder) -> HybridEngine:
