@@ -10,6 +10,9 @@ and pairs of neighbours. On HalluQA the recall is higher than with the words of 
 import contextlib
 import functools
 import re
+import shutil
+import tempfile
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -122,6 +125,21 @@ def tantivy_errors(folder: Path) -> Iterator[None]:
         raise damaged(folder, str(error)) from error
 
 
+def _linked(folder: Path) -> Path:
+    """Return a new temporary folder of links to the files of `folder`.
+
+    tantivy writes a lock file beside the files that it opens, but an index may be read-only, or another user's.
+    """
+    links = Path(tempfile.mkdtemp(prefix="verihop-bm25-"))
+    for file in folder.resolve().iterdir():
+        if file.is_file() and not file.name.startswith(".tantivy-"):
+            try:
+                (links / file.name).symlink_to(file)
+            except OSError:  # Windows without the right to make links
+                shutil.copyfile(file, links / file.name)
+    return links
+
+
 class Bm25Engine:
     """Ranks by BM25; passages that share no word with the query are omitted.
 
@@ -136,7 +154,9 @@ class Bm25Engine:
 
     def __init__(self, folder: Path, *, passages: int, title_boost: float = 0.5):
         with tantivy_errors(folder):
-            index = Index.open(str(folder))
+            links = _linked(folder)
+            weakref.finalize(self, shutil.rmtree, links, ignore_errors=True)
+            index = Index.open(str(links))
             index.config_reader(reload_policy="Manual")  # an index never changes once built: no file watcher is needed
             index.reload()
             self.schema, self.searcher = index.schema, index.searcher()
