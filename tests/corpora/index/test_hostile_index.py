@@ -175,7 +175,6 @@ CHANGES = {
     "'passages'": lambda content: content.update(passages=-1),
     "there is no retriever 'own'": lambda content: content.update(retriever="own"),
     "schema version [1]": lambda content: content.update(schema_version=[1]),
-    "'files": lambda content: content.update(files={"passages.txt": {"bytes": "1", "digest": "x"}}),
 }
 
 
