@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.analysis.repeats import by_question, question_values
 from experiments.analysis.statistics import Mean, Paired, mean_of, paired
 from experiments.analysis.summary import derived, faults, interval, number, percent, score_mean
-from experiments.runs.files import RUN, Json, Row, read_json, read_rows
+from experiments.runs.files import Json, Row, read_rows, read_run
 from optimizers.metrics.cost import COSTS
 from optimizers.metrics.groundedness import oracles_of
 from signatures.common.errors import UserError
@@ -197,7 +197,7 @@ def labels_of(folders: Sequence[Path]) -> list[str]:
 def _load(folders: Sequence[Path]) -> list[Run]:
     """Read the runs and keep the rows of questions, by id and wording, that all of them answered."""
     asked = [by_question(read_rows(folder, complete=True)) for folder in folders]
-    descriptions = [read_json(folder / RUN) for folder in folders]
+    descriptions = [read_run(folder) for folder in folders]
     for folder, own in zip(folders, asked, strict=True):
         if not own:
             raise UserError(f"{folder} has no answered question yet. Run it first.")

@@ -133,7 +133,17 @@ def judge_runs(
         threads=threads,
         resume=resume,
     )
+    _check_judged(judged, labels, out)
     return summarise_judgements(labels, judged, left_out)
+
+
+def _check_judged(rows: Sequence[Row], labels: Sequence[str], out: Path) -> None:
+    """Raise UserError for a row, read again from `out`, that lacks a criterion or a run."""
+    from optimizers.metrics.judges.dimensions import CRITERIA
+
+    for row in rows:
+        if any(label not in row["scores"].get(criterion, {}) for criterion in CRITERIA for label in labels):
+            raise UserError(f"The row of question {row['id']!r} in {out} lacks scores. Delete that line and resume.")
 
 
 def _check_corpus(shared: SharedRows, corpus: "Mapping[str, Passage]") -> None:
