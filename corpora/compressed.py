@@ -6,6 +6,7 @@ the compressed file if that is more, is read. The variable VERIHOP_DECOMPRESS_LI
 
 import bz2
 import contextlib
+import errno
 import gzip
 import os
 import tarfile
@@ -50,6 +51,10 @@ def reading(path: Path) -> Iterator[None]:
         raise UserError(f"{str(path)!r} is a folder. Name a file inside it.") from error
     except PermissionError as error:
         raise UserError(f"{str(path)!r} may not be read. Check its permissions.") from error
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UserError(f"{str(path)!r} is a symbolic link to itself. Fetch or write the file again.") from error
 
 
 def read_lines(path: Path | str) -> Iterator[bytes]:

@@ -75,6 +75,12 @@ def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(tmp_path, m
         list(read_lines(tmp_path / "p.jsonl"))
 
 
+def test_a_link_to_itself_is_refused(tmp_path):
+    (tmp_path / "p.jsonl").symlink_to(tmp_path / "p.jsonl")
+    with pytest.raises(UserError, match="link to itself"):
+        list(read_lines(tmp_path / "p.jsonl"))
+
+
 @pytest.mark.parametrize("suffix", PACK)
 def test_a_bomb_is_refused_in_little_memory(suffix, tmp_path):
     path = tmp_path / f"p.jsonl{suffix}"
