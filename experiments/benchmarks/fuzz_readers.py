@@ -92,8 +92,11 @@ def write_seeds(folder: Path, count: int) -> None:
             INPUTS[kind].make(root / kind)
         files = [path for path in root.rglob("*") if path.is_file() and path.stat().st_size]
         for number, path in enumerate(files):
+            content = path.read_bytes()[: _LONGEST - 1]
+            if path.suffix == ".jsonl":
+                content = content[: content.rfind(b"\n") + 1]  # whole lines
             for reader in range(count):
-                (folder / f"{number}-{reader}").write_bytes(bytes([reader]) + path.read_bytes()[:_LONGEST])
+                (folder / f"{number}-{reader}").write_bytes(bytes([reader]) + content)
 
 
 def main() -> None:

@@ -22,7 +22,9 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
@@ -37,40 +39,50 @@ _SECONDS = 60  # for one input; the first of a process includes loading
 
 
 class Reader:
-    """A worker process, started again when it ends."""
+    """A worker process, started again when it ends.
 
-    def __init__(self, root: Path):
-        self._root, self._process, self._pipe = root, None, None
+    Args:
+        root: Has the folders `originals` and `scratch`.
+        work: What the process does, with a pipe and both folders.
+    """
+
+    def __init__(self, root: Path, work: Callable[..., object] = serve):
+        self._root, self._work = root, work
+        self._running: tuple[BaseProcess, Connection] | None = None
 
     def read(self, case: tuple[str, int, bool]) -> dict[str, Any]:
         """Return the outcome of one case."""
         name, seed, sealed = case
-        if self._process is None:
-            self._start()
-        self._pipe.send(case)  # type: ignore[union-attr]
+        self._running = self._running or self._start()
+        pipe = self._running[1]
         outcome = "hang"
         try:
-            if self._pipe.poll(_SECONDS):  # type: ignore[union-attr]
-                return self._pipe.recv()  # type: ignore[union-attr]
-        except EOFError:
+            pipe.send(case)
+            if pipe.poll(_SECONDS):
+                answer: dict[str, Any] = pipe.recv()
+                return answer
+        except (EOFError, OSError):
             outcome = "crash"
         self.stop()
         return {"input": name, "seed": seed, "sealed": sealed, "outcome": outcome}
 
-    def _start(self) -> None:
+    def _start(self) -> "tuple[BaseProcess, Connection]":
         context = multiprocessing.get_context("spawn")
-        self._pipe, far = context.Pipe()  # type: ignore[assignment]
+        pipe, far = context.Pipe()
         arguments = far, str(self._root / "originals"), str(self._root / "scratch")
-        self._process = context.Process(target=serve, args=arguments, daemon=True)  # type: ignore[assignment]
-        self._process.start()  # type: ignore[attr-defined]
+        process = context.Process(target=self._work, args=arguments, daemon=True)
+        process.start()
         far.close()
+        return process, pipe
 
     def stop(self) -> None:
         """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-            self._process = None
+        if self._running is not None:
+            process, pipe = self._running
+            process.kill()
+            process.join()
+            pipe.close()
+            self._running = None
 
 
 def cases(count: int, seed: int, only: str | None = None) -> Iterator[tuple[str, int, bool]]:

@@ -266,7 +266,7 @@ def _use_questions(folder: Path) -> Any:
 
 def _key_facts(folder: Path, *, resume: bool) -> Any:
     connection, _ = _connection()
-    corpus = {passage.id: passage for passage in read_passages(folder / "passages.jsonl")}
+    corpus: dict[str, Passage] = {passage.id: passage for passage in read_passages(folder / "passages.jsonl")}
     asked = read_questions(folder / "questions.jsonl")
     oracle = open_oracle("lexical")
     built = build_key_facts(asked, corpus, connection=connection, oracle=oracle, out=folder / "out", resume=resume)

@@ -37,7 +37,7 @@ class Writes:
 
     def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
         for path in _written(event, arguments):
-            name = Path(os.fsdecode(path)).absolute()
+            name = Path(path).absolute()
             if not f"{name.parent.resolve()}/{name.name}".startswith(self.allowed):
                 self.seen.append(f"{event} {name}")
 
@@ -46,13 +46,13 @@ def _written(event: str, arguments: tuple[Any, ...]) -> list[str]:
     """Return the paths that an audited event writes."""
     if event == "open":
         path, mode, flags = (*arguments, 0, 0)[:3]
-        writes = bool(flags & _WRITING) if isinstance(flags, int) else any(letter in str(mode) for letter in "wax+")
+        writes = (isinstance(flags, int) and flags & _WRITING) or any(letter in str(mode or "") for letter in "wax+")
         paths = [path] if writes else []
     elif event in _REMOVALS and arguments[-1] != -1:
         return []  # relative to an open folder: of `shutil.rmtree`, whose own event is heard
     else:
         paths = [arguments[place] for place in _PLACES.get(event, ())]
-    return [path for path in paths if isinstance(path, str | bytes | os.PathLike)]
+    return [os.fsdecode(path) for path in paths if isinstance(path, str | bytes | os.PathLike)]
 
 
 def serve(pipe: Connection, root: str, scratch: str) -> None:
