@@ -9,7 +9,7 @@ from experiments.analysis.repeats import Spread, by_question, question_values, s
 from experiments.analysis.statistics import Mean, f1_of_means, mean_of, too_small
 from experiments.analysis.unreadable import Unreadable, mostly_unreadable
 from experiments.runs.costs import judging_spent, spent
-from experiments.runs.files import RUN, SUMMARY, Json, Row, read_json, read_rows, write_json
+from experiments.runs.files import SUMMARY, Json, Row, read_rows, read_run, write_json
 from optimizers.metrics.cost import COSTS
 from optimizers.metrics.groundedness import oracles_of
 
@@ -194,7 +194,7 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
     Raises:
         UserError: `folder` contains no run.
     """
-    description = read_json(folder / RUN)
+    description = read_run(folder)
     rows = read_rows(folder)
     repeats = description.get("repeats", 1)
     # Sorted, because threads finish in any order and the same answers must give the same interval.

@@ -12,7 +12,7 @@ from experiments.analysis.by_group import Groups
 from experiments.analysis.compare import Comparison, Line, compare_runs, p_text
 from experiments.analysis.statistics import Paired
 from experiments.analysis.summary import FAULTS, RunSummary, interval, number, percent, summarise
-from experiments.runs.files import RUN, Json, Row, read_json, read_rows, writing
+from experiments.runs.files import Json, Row, read_rows, read_run, writing
 from optimizers.metrics.cost import COSTS
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write
@@ -95,7 +95,7 @@ def _groups(groups: Groups | None) -> Json | None:
 
 
 def _page(folders: Sequence[Path], title: str | None, groups: Groups | None) -> Json:
-    descriptions = [read_json(folder / RUN) for folder in folders]
+    descriptions = [read_run(folder) for folder in folders]
     rows = [read_rows(folder) for folder in folders]
     if len(folders) == 1:
         labels = [folders[0].resolve().name]
