@@ -10,16 +10,15 @@ its documented fallback (`programs.parts.predict`).
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from dspy.adapters import ChatAdapter, JSONAdapter
 from dspy.adapters.chat_adapter import field_header_pattern
 from dspy.adapters.utils import apply_output_field_defaults
 from dspy.utils.exceptions import AdapterParseError
-from pydantic.fields import FieldInfo
 
 from programs.lms.calls.reply_cache import Unparsed, cached_if_parsed
-from programs.lms.rendering import escape_all, is_passages, render
+from programs.lms.rendering import describe_field, escape_all, is_passages, render
 from programs.lms.servers.thinking_budget import ThinkingBudget, is_thinking_only, record_replies
 from programs.lms.tolerant import LONGEST_REPLY, check_length, coerce, read_json
 from programs.parts.meter import record, record_unreadable
@@ -159,12 +158,12 @@ class _Form:
 
     def format_system_message(self, signature: Any) -> str:
         """Return the instruction, the input fields and the output fields."""
-        inputs = "\n".join(_describe(name, field) for name, field in signature.input_fields.items())
+        inputs = "\n".join(describe_field(name, field) for name, field in signature.input_fields.items())
         parts = [signature.instructions.strip(), f"Given:\n{inputs}"]
         if asks_yes_no(signature):
             parts.append(_ONE_WORD)
         else:
-            outputs = "\n".join(_describe(name, field) for name, field in signature.output_fields.items())
+            outputs = "\n".join(describe_field(name, field) for name, field in signature.output_fields.items())
             parts.append(f"{self._reply_heading}\n{outputs}")
         return "\n\n".join(parts)
 
@@ -290,17 +289,3 @@ class JsonForm(_Form, JSONAdapter):
         if not isinstance(value, dict):
             raise self._failure(signature, completion, {}, "the reply contains no JSON object")
         return {name: value[name] for name in signature.output_fields if name in value}
-
-
-def _describe(name: str, field: FieldInfo) -> str:
-    """Return one line of the system message: a field's name, its type in words, and its description."""
-    note = field.json_schema_extra.get("desc", "")  # type: ignore[union-attr]
-    kind = _plain_type(field.annotation)
-    note = "" if note == f"${{{name}}}" else f": {note}"
-    return f"- {name}{f' ({kind})' if kind else ''}{note}"
-
-
-def _plain_type(annotation: Any) -> str:
-    if get_origin(annotation) is Literal:
-        return "one of " + ", ".join(map(str, get_args(annotation)))
-    return {bool: "true or false", int: "whole number", float: "number", list[str]: "list of texts"}.get(annotation, "")
