@@ -90,7 +90,8 @@ def _outcome(
     kind, rng = INPUTS[name], random.Random(f"{name} {seed} {sealed}")
     writes.allowed, allowed = ("/",), writes.allowed
     copied(originals / name, folder)
-    files = sorted(path for path in folder.glob(kind.files) if path.is_file())
+    # By suffix first: tantivy chooses the rest of its names at random.
+    files = sorted((path for path in folder.glob(kind.files) if path.is_file()), key=lambda path: (path.suffix, path))
     done = mutate(files, rng)
     if sealed and kind.seal is not None:
         try:
