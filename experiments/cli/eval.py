@@ -177,6 +177,18 @@ def _abstention(run: Path, fixed: "FixedContexts | None") -> dict[str, Any] | No
     return abstention_scores(read_rows(run)) if fixed is not None and fixed.knowledge == "balanced" else None
 
 
+def check_thinking(run: Path) -> None:
+    """Raise UserError if no reply of the LM had an answer, because thinking took all its tokens."""
+    from experiments.runs.files import read_rows
+
+    rows = read_rows(run)
+    replies = sum(int(row.get("calls") or 0) for row in rows)
+    if replies and replies == sum(int(row.get("thinking_only") or 0) for row in rows):
+        from programs.lms.servers.thinking_budget import CURE
+
+        raise UserError(f"All {replies} replies of the LM were thinking without an answer: {CURE}.")
+
+
 def _exit_code(summary: "RunSummary", run: Path) -> None:
     """Exit with 3 if the run is incomplete, with 1 if no reply was parsed; raise UserError if every question failed."""
     if summary.errors == summary.answered > 0:
@@ -184,6 +196,7 @@ def _exit_code(summary: "RunSummary", run: Path) -> None:
 
         first = read_rows(run)[0]["error"]
         raise UserError(f"All {summary.errors} questions ended in an error; the first: {' '.join(first.split())[:300]}")
+    check_thinking(run)
     if summary.stopped:
         note("Resume with the same command, --resume and a larger budget.")
         raise typer.Exit(3)

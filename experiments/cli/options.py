@@ -85,7 +85,10 @@ class LM:
     ] = None
     api_base: Annotated[
         str | None,
-        typer.Option(help="Base URL of an OpenAI-compatible server (vLLM, Ollama, llama.cpp).", show_default=False),
+        typer.Option(
+            help="Base URL of an OpenAI-compatible server; --server lists them.",
+            show_default=False,
+        ),
     ] = None
     api_key_env: Annotated[
         str | None, typer.Option(help="Environment variable that contains the server's API key.", show_default=False)
@@ -110,6 +113,30 @@ class LM:
         ),
     ] = None
 
+    reasoning: Annotated[
+        str,
+        typer.Option(
+            help="How much the LM thinks before it answers: off, low, medium, high, or auto (the LM's own default; "
+            "yes/no questions without thinking where the server can turn it off)."
+        ),
+    ] = "auto"
+    thinking_tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Tokens for thinking in each reply of an LM that thinks, added to --max-tokens; by default 4096, or "
+            "half of a smaller context.",
+            show_default=False,
+        ),
+    ] = None
+    server: Annotated[
+        str | None,
+        typer.Option(
+            help="What runs at --api-base: vllm, sglang, llamacpp, ollama, lmstudio, ovms or openai (any other); by "
+            "default the server is asked.",
+            show_default=False,
+        ),
+    ] = None
     retries: Annotated[int, typer.Option(min=0, help="How often a call is repeated after a transient failure.")] = 3
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one call to a server may take.")] = 120.0
     no_cache: Annotated[

@@ -34,7 +34,7 @@ SCHEMA = 1
 RUN, ROWS, SUMMARY = "run.json", "rows.jsonl", "summary.json"
 _LOCK = "run.lock"
 # May differ between the sessions of one run: these describe the session, not the experiment.
-_SESSION = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths"})
+_SESSION = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths", "server"})
 
 # Required to summarise and compare a row.
 _NEEDED = (

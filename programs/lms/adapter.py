@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 
 from programs.lms.calls.reply_cache import Unparsed, cached_if_parsed
 from programs.lms.rendering import escape, is_passages, render
+from programs.lms.servers.thinking_budget import ThinkingBudget, is_thinking_only, record_replies
 from programs.lms.tolerant import coerce
 from programs.parts.meter import record, record_unreadable
 from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs, yes_share
@@ -71,7 +72,8 @@ class _Form:
         reply_tokens: Tokens of the context reserved for the reply.
         count_tokens: Returns the number of tokens in a text; None uses a high estimate.
         probability_mode: How `programs.parts.probability` gets P(yes) from this LM.
-        short_replies: Whether a call may limit its reply to a few tokens; False for a reasoning model.
+        short_replies: Whether a call may limit its reply to a few tokens; False for a reasoning model of a provider.
+        thinking: Tokens that a thinking model gets before its answer, and how it is asked yes/no questions.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class _Form:
         count_tokens: Callable[[str], int] | None = None,
         probability_mode: ProbabilityMode = "samples",
         short_replies: bool = True,
+        thinking: ThinkingBudget = ThinkingBudget(),
     ):
         super().__init__(use_native_function_calling=False)  # type: ignore[call-arg]
         self.use_json_adapter_fallback = False
@@ -90,6 +93,7 @@ class _Form:
         self.count_tokens = count_tokens or rough_tokens
         self.probability_mode = probability_mode
         self.short_replies = short_replies
+        self.thinking = thinking
 
     def __call__(self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs) -> list[Inputs]:
         """Call the LM once; count a reply that cannot be parsed, and raise AdapterParseError."""
@@ -114,6 +118,7 @@ class _Form:
             lm_kwargs.pop("max_tokens", None)
         elif asks_yes_no(signature):
             lm_kwargs.setdefault("max_tokens", _ONE_WORD_TOKENS)
+            self.thinking.limit_yes_no(lm_kwargs, _ONE_WORD_TOKENS)
 
     def format(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
         """Return the messages; if they exceed the context, first demos are dropped, then the last-ranked passages."""
@@ -186,6 +191,9 @@ class _Form:
         return super().format_assistant_message_content(signature, outputs, missing_field_message)  # type: ignore[misc]
 
     def _call_postprocess(self, processed: Any, original: Any, outputs: list[Any], *rest: Any) -> list[Inputs]:
+        record_replies(outputs)
+        if any(map(is_thinking_only, outputs)):
+            raise self._failure(original, "", {}, self.thinking.no_answer())
         if asks_yes_no(processed):
             outputs = [yes_no_by_logprobs(output) for output in outputs]
         return super()._call_postprocess(processed, original, outputs, *rest)  # type: ignore[misc]

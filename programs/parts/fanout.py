@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import dspy
 
-from programs.parts.meter import Meter, metered, record, record_unreadable
+from programs.parts.meter import Meter, metered, record, record_thinking, record_unreadable
 
 WIDTH = 8  # calls of one question at a time
 
@@ -38,12 +38,16 @@ def fanout(tasks: Sequence[Callable[[], Result]], *, width: int = WIDTH) -> list
     finished = [future.result() for future in futures]
 
     trace = dspy.settings.trace
+    rounds = 0.0
     for _, entries, meter in finished:
         if trace is not None:
             trace.extend(entries)
-        record(**{**meter.counts(), "rounds": 0})
+        counts = meter.counts()
+        rounds = max(rounds, counts.pop("rounds"))
+        record(**counts)
+        record_thinking(*meter.thinking())
         record_unreadable(meter.unreadable)
-    record(rounds=max(meter.rounds for _, _, meter in finished))
+    record(rounds=rounds)
     return [result() for result, _, _ in finished]
 
 

@@ -7,8 +7,27 @@ variable, so that programs need not pass it along and threads do not mix their c
 import contextlib
 import contextvars
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
+from itertools import islice
+from typing import Any
+
+MOST_THOUGHTS = 50
+LONGEST_THOUGHT = 4000  # characters
+
+
+@dataclass(frozen=True)
+class Thought:
+    """What the LM thought before one reply.
+
+    Args:
+        predictor: The predictor that asked; None if it is not known.
+        text: At most `LONGEST_THOUGHT` characters.
+    """
+
+    predictor: Any
+    text: str
+
 
 _SHOWN = 200  # characters kept of a reply that could not be parsed
 
@@ -27,6 +46,8 @@ class Meter:
         replies: Replies of the LM that were parsed or could not be, cached or not.
         parse_failures: Unparseable replies.
         truncated: Prompts cut to fit the context.
+        reasoning_tokens: Those of `completion_tokens` that are thinking; estimated if the LM does not report them.
+        thinking_only: Replies that are all thinking, without an answer; they count as parse failures as well.
         usd: Price of the calls in US dollars, if the LM reports one.
     """
 
@@ -39,8 +60,11 @@ class Meter:
     replies: int = 0
     parse_failures: int = 0
     truncated: int = 0
+    reasoning_tokens: int = 0
+    thinking_only: int = 0
     usd: float = 0.0
     _unreadable: str | None = field(default=None, repr=False, compare=False)
+    _thinking: list[Thought] = field(default_factory=list, repr=False, compare=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add(self, **counts: float) -> None:
@@ -59,6 +83,16 @@ class Meter:
         with self._lock:
             if self._unreadable is None:
                 self._unreadable = " ".join(reply[: 4 * _SHOWN].split())[:_SHOWN]
+
+    def add_thinking(self, thoughts: Iterable[Thought]) -> None:
+        """Keep what the LM thought, of each question the first `MOST_THOUGHTS`; safe under threads."""
+        with self._lock:
+            self._thinking.extend(islice(thoughts, max(0, MOST_THOUGHTS - len(self._thinking))))
+
+    def thinking(self) -> list[Thought]:
+        """Return what the LM thought, oldest first."""
+        with self._lock:
+            return list(self._thinking)
 
     def counts(self) -> dict[str, float]:
         """Return all counts by name."""
@@ -91,3 +125,10 @@ def record(**counts: float) -> None:
     meter = _current.get()
     if meter is not None:
         meter.add(**counts)
+
+
+def record_thinking(*thoughts: Thought) -> None:
+    """Add to the thoughts of the meter of the running context, if there is one."""
+    meter = _current.get()
+    if meter is not None:
+        meter.add_thinking(Thought(thought.predictor, thought.text[:LONGEST_THOUGHT]) for thought in thoughts)

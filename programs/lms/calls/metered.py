@@ -167,7 +167,8 @@ def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None
 def _fill(booking: Reservation, result: CallResult, *, free: bool) -> None:
     usage = result.usage
     sent, written = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
-    record(prompt_tokens=sent, completion_tokens=written, usd=result.cost or 0.0)
+    thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
+    record(prompt_tokens=sent, completion_tokens=written, reasoning_tokens=thought, usd=result.cost or 0.0)
     booking.tokens = sent + written
     booking.usd = 0.0 if free else result.cost
 

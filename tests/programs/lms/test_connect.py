@@ -185,7 +185,7 @@ def test_only_the_named_key_is_sent_and_never_saved(server, monkeypatch) -> None
     connection = connect("openai/m", api_base=server.base, api_key_env="LAB_KEY")
     connection.lm("hello")
     assert server.seen[-1][1]["Authorization"] == "Bearer lab-secret"
-    assert "lab-secret" not in str(connection.lm.dump_state())
+    assert "lab-secret" not in str(connection.lm.engine.dump_state())
 
 
 def test_a_key_that_is_not_set_is_named(server, monkeypatch) -> None:
