@@ -6,15 +6,15 @@ cache then answers DSPy's own run of the same prompts. The demonstrations are th
 """
 
 import contextlib
-import contextvars
 import logging
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import dspy
 
 from programs.parts.meter import metered
+from programs.parts.threads import run_all
 from signatures.common.errors import UserError
 
 _MAX_FAILURES = 8  # consecutive
@@ -71,10 +71,8 @@ class ParallelBootstrap(dspy.BootstrapFewShot):
             with dspy.context(trace=[], **self.teacher_settings):
                 self.teacher(**example.inputs())
 
-        with ThreadPoolExecutor(max_workers=self.width, thread_name_prefix="bootstrap") as pool:
-            futures = [pool.submit(contextvars.copy_context().run, run, example) for example in block]
-        for future in futures:
-            error = future.exception()
+        for end in run_all([partial(run, example) for example in block], width=self.width, name="bootstrap"):
+            error = end.error
             # The LM cannot be reached, or the budget is spent: every further example would fail, too.
             if isinstance(error, UserError) or (error is not None and not isinstance(error, Exception)):
                 raise error

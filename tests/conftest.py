@@ -3,6 +3,8 @@
 import importlib.util
 import json
 import sys
+import threading
+import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +89,19 @@ def scripted():
     yield start
     for context in reversed(contexts):
         context.__exit__(None, None, None)
+
+
+@pytest.fixture
+def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the time of LM calls jump over every wait."""
+    jumped = [0.0]
+
+    def wait(clock: object, event: threading.Event, seconds: float) -> None:
+        if not event.wait(0.0005):
+            jumped[0] += seconds
+
+    monkeypatch.setattr("programs.lms.calls.waiting.Clock.now", lambda clock: time.monotonic() + jumped[0])
+    monkeypatch.setattr("programs.lms.calls.waiting.Clock.wait", wait)
 
 
 class ListRetriever:

@@ -28,6 +28,7 @@ def ask(
     """Answer one question and show the evidence."""
     from experiments.analysis.unreadable import unreadable
     from experiments.pipeline import setup
+    from programs.lms.calls.control import controlled
     from programs.parts.meter import metered
 
     _check_question(question)
@@ -35,7 +36,7 @@ def ask(
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm_config, limits.budget())
     opened = setup.open_program(program_config, retrieve, connection)
-    with connection.use(), metered() as meter:
+    with connection.use(), metered() as meter, controlled(note):
         prediction = opened(question=question)
     if as_json:
         emit({"question": question, **_as_dict(prediction), "cost": meter.counts(), "unreadable": meter.unreadable})

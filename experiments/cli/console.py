@@ -39,13 +39,17 @@ def next_step(*commands: str) -> None:
 
 @contextlib.contextmanager
 def resumable() -> Iterator[None]:
-    """Print how to resume when Ctrl-C or a spent budget ends the block."""
+    """Print how to resume when Ctrl-C or a spent budget ends the block, and notices of its LM calls."""
     from programs.lms.calls.budget import BudgetExceeded
+    from programs.lms.calls.control import controlled
 
     try:
-        yield
-    except KeyboardInterrupt:
-        note("Interrupted. Resume with the same command and --resume.")
+        with controlled(note):
+            yield
+    except KeyboardInterrupt as interrupt:
+        text = "Interrupted. Resume with the same command and --resume."
+        note(text)
+        interrupt.add_note(text)  # said already
         raise
     except BudgetExceeded:
         note("Stopped. Resume with the same command, --resume and a larger budget.")

@@ -4,24 +4,34 @@ Only names and options are imported here; each command imports the rest when it 
 """
 
 import errno
+import signal
 import sys
+import threading
 import warnings
-from typing import TextIO
+from collections.abc import Callable
+from types import FrameType
+from typing import Any, TextIO
 
-import typer
+INTERRUPTED = 130  # as shells report a process that Ctrl-C ended
 
-from experiments.cli.ask import ask
-from experiments.cli.compare import compare
-from experiments.cli.compile import compile_
-from experiments.cli.data import data
-from experiments.cli.demo import demo
-from experiments.cli.eval import eval_
-from experiments.cli.index import index
-from experiments.cli.judge import judge
-from experiments.cli.keyfacts import keyfacts
-from experiments.cli.programs import programs
-from experiments.cli.review import review
-from signatures.common.errors import UserNotice, user_error_within
+try:
+    import typer
+
+    from experiments.cli.ask import ask
+    from experiments.cli.compare import compare
+    from experiments.cli.compile import compile_
+    from experiments.cli.data import data
+    from experiments.cli.demo import demo
+    from experiments.cli.eval import eval_
+    from experiments.cli.index import index
+    from experiments.cli.judge import judge
+    from experiments.cli.keyfacts import keyfacts
+    from experiments.cli.programs import programs
+    from experiments.cli.review import review
+    from signatures.common.errors import UserNotice, user_error_within
+except KeyboardInterrupt:
+    sys.stderr.write("verihop: Interrupted.\n")
+    sys.exit(INTERRUPTED)
 
 _DISK = {
     errno.ENOSPC: "Free some space and run the same command again (with --resume if it has one).",
@@ -58,20 +68,55 @@ def main() -> None:
     """Run the command line; a user error is one line and exit code 2, a spent budget 3, Ctrl-C 130."""
     shown = warnings.showwarning
     warnings.showwarning = _show_warning
+    interrupts, restore = _watch_interrupts()
     try:
         app(prog_name="verihop")
     except Exception as error:
+        if interrupts:  # some libraries turn Ctrl-C into an error of their own, e.g. while they are imported
+            _end_interrupted(None)
         if message := _user_error_message(error):
             typer.echo(f"verihop: {message}", err=True)
             sys.exit(2)
         raise
     except BaseException as error:
+        if isinstance(error, SystemExit) and error.code == INTERRUPTED:
+            _end_interrupted(error)
         if type(error).__name__ == "BudgetExceeded":  # by name: its import would load the LM stack
             typer.echo(f"verihop: {error}", err=True)
             sys.exit(3)
         raise
     finally:
         warnings.showwarning = shown
+        # From here on nothing is lost: another Ctrl-C ends the process without a traceback of its shutdown.
+        restore(signal.SIG_DFL if interrupts else None)
+
+
+def _watch_interrupts() -> tuple[list[int], Callable[[Any], None]]:
+    """Return the list that receives each Ctrl-C from now on, and a function that restores the earlier handler."""
+    interrupts: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        return interrupts, lambda handler: None
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+
+    def restore(handler: Any) -> None:
+        signal.signal(signal.SIGINT, before if handler is None else handler)
+
+    return interrupts, restore
+
+
+def _end_interrupted(ended: SystemExit | None) -> None:
+    """Exit after Ctrl-C, with a line that says so unless the command has printed one."""
+    error: BaseException | None = ended
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    if not getattr(error, "__notes__", None):
+        typer.echo("verihop: Interrupted.", err=True)
+    sys.exit(INTERRUPTED)
 
 
 def _show_warning(

@@ -138,6 +138,14 @@ class LM:
         ),
     ] = None
     retries: Annotated[int, typer.Option(min=0, help="How often a call is repeated after a transient failure.")] = 3
+    patience: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            help="Seconds for which a call is repeated while the server limits the rate (429, 503) or is down for a "
+            "while; not counted as --retries.",
+        ),
+    ] = 600.0
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one call to a server may take.")] = 120.0
     no_cache: Annotated[
         bool, typer.Option("--no-cache", help="Ask the LM again instead of using and keeping cached replies.")

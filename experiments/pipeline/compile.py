@@ -17,6 +17,7 @@ from experiments.pipeline.compile_checkpoint import compile_checkpoint, request_
 from experiments.pipeline.cost_estimate import estimate
 from experiments.runs.config import RunConfig, describe_lm, describe_program
 from experiments.runs.files import git_revision, read_rows
+from programs.lms.calls.control import controlled
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def _optimize(
         def report(tried: int, accepted: int) -> None:
             bar.update(line, completed=tried, description=f"Compile ({optimizer}), {accepted} accepted")
 
-        with connection.use():
+        with connection.use(), controlled(lambda text: console.print(text, markup=False, highlight=False)):
             return compile(student, replace(task, progress=report), optimizer=optimizer)
 
 
@@ -253,7 +254,7 @@ def _freeze(
             "accepted": compiled.accepted,
             "tried": compiled.tried,
             "failed": compiled.failed,
-            "budget": budget.limits if budget else None,
+            "budget": budget.limits if budget and budget.limited else None,
             **optimizer,
         },
         metric=metric,

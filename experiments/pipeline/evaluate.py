@@ -3,7 +3,9 @@
 `dspy.Evaluate` is not used: it loses all results on the tenth exception and on Ctrl-C, and reports no costs.
 """
 
-from collections.abc import Sequence
+import contextlib
+import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,6 +17,7 @@ from experiments.pipeline.thread_pool import Outcome, ThreadPool
 from experiments.runs.config import Connected, RunConfig, describe_run
 from experiments.runs.files import Row, RowLog, discard_empty, open_run, repeat_of, run_lock
 from optimizers.metrics.judges.answer_judge import judged_by
+from programs.lms.calls.control import GRACE, Control, controlled
 from signatures.common.errors import UserError, user_error_within
 
 if TYPE_CHECKING:
@@ -128,25 +131,33 @@ def _ask_all(
     def work(asked: _Asked) -> _Answered:
         return run_question(program, asked.example, config, connection=connection, repeat=asked.repeat)
 
-    with RowLog(folder) as log, bar:
-        collector = _Collector(log, bar, patience=2 * config.threads)
+    with RowLog(folder) as log, bar, controlled(bar.say) as control:
+        answers = functools.partial(control.answers, connection.lm.model)
+        collector = _Collector(log, bar, min(config.threads, len(waiting)), answers)
         pool = ThreadPool(work, waiting, threads=config.threads)
-        interrupted = _collect(pool, collector, bar)
+        interrupted = _collect(pool, collector, control, bar.say)
+        collector.write_held()
     return ("interrupted by Ctrl-C" if interrupted else collector.stopped), interrupted
 
 
 class _Collector:
-    """Writes the rows of a session; aborts at a user error before the first success, and after N consecutive ones.
+    """Writes the rows of a session, and aborts it if the LM does not answer.
+
+    Questions may fail with a user error (e.g. an unreachable server) as long as the LM answers other calls. The session
+    is aborted if as many as there are threads fail before the first answer; they then get no rows. Later it is aborted
+    after twice as many consecutive ones without any answer between.
 
     Args:
         log: Receives the rows.
         bar: Shows them.
-        patience: N: consecutive questions that may fail with a user error (e.g. an unreachable server).
+        threads: Questions in progress at a time.
+        answers: Returns how many calls the LM has answered in this session.
     """
 
-    def __init__(self, log: RowLog, bar: RunProgress, patience: int):
-        self._log, self._bar, self._patience = log, bar, patience
-        self._succeeded, self._consecutive = False, 0
+    def __init__(self, log: RowLog, bar: RunProgress, threads: int, answers: Callable[[], int]):
+        self._log, self._bar, self._threads, self._answers = log, bar, threads, answers
+        self._working, self._silent, self._answers_before = False, 0, 0
+        self._held: list[Row] = []  # failed before the first answer
         self.stopped: str | None = None
 
     def add(self, outcome: Outcome[_Asked, _Answered]) -> None:
@@ -164,16 +175,28 @@ class _Collector:
             self.stopped = f"{type(error).__name__}: {error}"
             return
         row, cause = outcome.result
+        answers = self._answers()
         user_error = user_error_within(cause)
-        self._consecutive = self._consecutive + 1 if user_error else 0
-        if user_error and (not self._succeeded or self._consecutive >= self._patience):
+        self._silent = (self._silent if answers == self._answers_before else 0) + 1 if user_error else 0
+        self._answers_before = answers
+        self._working = self._working or cause is None or answers > 0
+        if user_error and self._silent >= (2 if self._working else 1) * self._threads:
             raise user_error
-        self._succeeded = self._succeeded or cause is None
-        self._log.append(row)
-        self._bar.add(row)
+        self._held.append(row)
+        if self._working or not user_error:
+            self.write_held()
+
+    def write_held(self) -> None:
+        """Write the rows that were held back until the LM answers."""
+        for row in self._held:
+            self._log.append(row)
+            self._bar.add(row)
+        self._held = []
 
 
-def _collect(pool: ThreadPool[_Asked, _Answered], collector: _Collector, bar: RunProgress) -> bool:
+def _collect(
+    pool: ThreadPool[_Asked, _Answered], collector: _Collector, control: Control, say: Callable[[str], None]
+) -> bool:
     """Collect all outcomes; return whether Ctrl-C stopped the session."""
     try:
         for outcome in pool:
@@ -182,12 +205,13 @@ def _collect(pool: ThreadPool[_Asked, _Answered], collector: _Collector, bar: Ru
                 pool.stop()
     except KeyboardInterrupt:
         in_progress = pool.stop()
-        bar.say(f"Stopping: waiting for {in_progress} questions in progress; press Ctrl-C again to drop them.")
-        try:
-            for outcome in pool:
-                collector.add(outcome)
-        except KeyboardInterrupt:
-            pass
+        control.stop()
+        with contextlib.suppress(KeyboardInterrupt):
+            if in_progress:
+                say(f"Stopping: {in_progress} questions in progress have {GRACE:g} s; press Ctrl-C again to drop them.")
+            for outcome in pool.within(GRACE):
+                if outcome.result is not None:
+                    collector.add(outcome)
         return True
     except BaseException:
         pool.stop()

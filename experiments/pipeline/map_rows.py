@@ -4,9 +4,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from experiments.pipeline.thread_pool import ThreadPool
+from experiments.pipeline.thread_pool import Outcome, ThreadPool
 from experiments.runs.config import Connected
 from experiments.runs.files import Json, Row, RowLog, open_run, read_rows, run_lock
+from programs.lms.calls.control import GRACE, controlled
 
 Item = TypeVar("Item")
 
@@ -36,7 +37,8 @@ def map_rows(
 
     Raises:
         UserError: `out` contains something else, or rows although `resume` is False.
-        BaseException: What `work` raised, Ctrl-C or a spent budget; no further item is started, all rows are kept.
+        BaseException: What `work` raised, Ctrl-C or a spent budget; no further item is started, items in progress have
+            a moment to finish, and all rows are kept.
     """
     import dspy
 
@@ -45,14 +47,25 @@ def map_rows(
         waiting = [item for item in items if id_of(item) not in done]
         with (
             dspy.context(lm=connection.lm, adapter=connection.adapter, disable_history=True, trace=None),
+            controlled() as control,
             RowLog(out) as log,
         ):
             pool: ThreadPool[Any, Row] = ThreadPool(work, waiting, threads=threads)
             try:
                 for outcome in pool:
-                    if outcome.result is None:
-                        raise outcome.error or RuntimeError("An item ended with neither row nor error.")
-                    log.append(outcome.result)
-            finally:
+                    log.append(_row(outcome))
+            except BaseException as error:
                 pool.stop()
+                if isinstance(error, KeyboardInterrupt):
+                    control.stop()
+                for outcome in pool.within(GRACE):
+                    if outcome.result is not None:
+                        log.append(outcome.result)
+                raise
         return read_rows(out)
+
+
+def _row(outcome: Outcome[Any, Row]) -> Row:
+    if outcome.result is None:
+        raise outcome.error or RuntimeError("An item ended with neither row nor error.")
+    return outcome.result

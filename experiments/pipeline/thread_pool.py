@@ -2,8 +2,9 @@
 
 import contextvars
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, NamedTuple, TypeVar
 
 Item = TypeVar("Item")
@@ -73,14 +74,31 @@ class ThreadPool(Generic[Item, Result]):
             self._changed.notify_all()
             return self._started - self._yielded - len(self._outcomes)
 
+    def within(self, seconds: float) -> Iterator[Outcome[Item, Result]]:
+        """Yield the outcomes that are complete within `seconds`."""
+        until = time.monotonic() + seconds
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._may_yield, max(0.0, until - time.monotonic()))
+                if not self._outcomes:
+                    return
+                outcome = self._take()
+            yield outcome
+
+    def _may_yield(self) -> bool:
+        return bool(self._outcomes) or self._yielded == len(self._items)
+
+    def _take(self) -> Outcome[Item, Result]:
+        self._yielded += 1
+        self._changed.notify_all()
+        return self._outcomes.popleft()
+
     def __iter__(self) -> "ThreadPool[Item, Result]":
         return self
 
     def __next__(self) -> Outcome[Item, Result]:
         with self._changed:
-            self._changed.wait_for(lambda: bool(self._outcomes) or self._yielded == len(self._items))
+            self._changed.wait_for(self._may_yield)
             if not self._outcomes:
                 raise StopIteration
-            self._yielded += 1
-            self._changed.notify_all()
-            return self._outcomes.popleft()
+            return self._take()

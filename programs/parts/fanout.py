@@ -1,13 +1,13 @@
 """Independent LM calls of one step, made in parallel."""
 
-import contextvars
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 import dspy
 
 from programs.parts.meter import Meter, metered, record, record_thinking, record_unreadable
+from programs.parts.threads import Ended, caught, run_all
 
 WIDTH = 8  # calls of one question at a time
 
@@ -23,19 +23,16 @@ def fanout(tasks: Sequence[Callable[[], Result]], *, width: int = WIDTH) -> list
     order sees the same trace on every run. All tasks together count as many sequential rounds as the longest one.
 
     Raises:
-        Exception: The exception of the first failed task in submission order; after all tasks have ended.
+        BaseException: What the first failed task in submission order raised; after all tasks have ended.
     """
     if len(tasks) <= 1:
         return [task() for task in tasks]
 
-    def run(task: Callable[[], Result]) -> tuple[Callable[[], Result], list[Any], Meter]:
+    def run(task: Callable[[], Result]) -> tuple[Ended[Result], list[Any], Meter]:
         with metered() as meter, dspy.context(trace=[]):
-            result = _caught(task)
-            return result, list(dspy.settings.trace or []), meter
+            return caught(task), list(dspy.settings.trace or []), meter
 
-    with ThreadPoolExecutor(max_workers=min(width, len(tasks)), thread_name_prefix="fanout") as pool:
-        futures = [pool.submit(contextvars.copy_context().run, run, task) for task in tasks]
-    finished = [future.result() for future in futures]
+    finished = [end.result() for end in run_all([partial(run, task) for task in tasks], width=width, name="fanout")]
 
     trace = dspy.settings.trace
     rounds = 0.0
@@ -48,7 +45,7 @@ def fanout(tasks: Sequence[Callable[[], Result]], *, width: int = WIDTH) -> list
         record_thinking(*meter.thinking())
         record_unreadable(meter.unreadable)
     record(rounds=rounds)
-    return [result() for result, _, _ in finished]
+    return [end.result() for end, _, _ in finished]
 
 
 def in_parallel(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
@@ -56,17 +53,3 @@ def in_parallel(first: Callable[[], First], second: Callable[[], Second]) -> tup
     tasks: list[Callable[[], Any]] = [first, second]
     one, other = fanout(tasks)
     return one, other
-
-
-def _caught(task: Callable[[], Result]) -> Callable[[], Result]:
-    """Run a task and return a function that returns its result or raises its exception."""
-    try:
-        result = task()
-    except Exception as error:  # noqa: BLE001 - raised again by the caller, after all costs are counted
-        failure = error
-
-        def fail() -> Result:
-            raise failure
-
-        return fail
-    return lambda: result

@@ -99,11 +99,10 @@ def echo() -> type[EchoEngine]:
 
 
 @pytest.fixture(autouse=True)
-def own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> Iterator[None]:
+def own_cache(monkeypatch: pytest.MonkeyPatch, no_waiting: None, tmp_path: Any) -> Iterator[None]:
     """Keep replies for one test only, and never wait between attempts."""
     store = ReplyStore(tmp_path / "replies.sqlite", max_bytes=10_000_000)
     monkeypatch.setattr(dspy, "cache", ReplyCache(store))
     monkeypatch.setattr("programs.lms.connect.use_reply_cache", lambda: None)
-    monkeypatch.setattr("programs.lms.calls.metered._wait", lambda error, attempt: 0.0)
     yield
     store.close()

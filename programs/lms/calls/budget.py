@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from programs.lms.calls.control import current_control
 from signatures.common.errors import UserError
+
+SLICE = 0.2  # seconds between checks of the stop signal
 
 
 class BudgetExceeded(BaseException):  # not an Exception: optimizers catch those and continue
@@ -31,14 +34,16 @@ class Reservation:
 class Budget:
     """Limits on LM calls, shared by every copy of an LM; None is no limit.
 
-    Each call is reserved before it is sent, so that calls in flight count; replies from the cache are free.
+    Each call is reserved before it is sent, so that calls in flight count; a call that fits only if they cost less than
+    reserved waits for them. Replies from the cache are free.
 
     Args:
         calls: LM calls sent, including retries.
-        tokens: Prompt and completion tokens; the prompt is estimated high, then corrected by what the LM reports.
+        tokens: Prompt and completion tokens; both are estimated high before the call, then corrected by what the LM
+            reports. If it reports nothing, the prompt's estimate and that of the reply's length are booked.
         usd: Price. Calls are sequential until the first price is known; then each is reserved at the highest price
             so far, so that only a call more expensive than all before can exceed the limit.
-        seconds: No call starts later than this after the first one; a call in flight is completed.
+        seconds: No call starts later than this after the first one, and a call in flight is abandoned.
         clock: Seconds from any fixed point.
 
     Raises:
@@ -75,16 +80,31 @@ class Budget:
         with self._change:
             return {**self._spent, "seconds": self._seconds()}
 
+    @property
+    def limited(self) -> bool:
+        """Whether there is any limit."""
+        return any(limit is not None for limit in self.limits.values())
+
+    def check_seconds(self) -> None:
+        """Raise BudgetExceeded if the seconds are over."""
+        limit = self.limits["seconds"]
+        if limit is not None and self._seconds() > limit:
+            raise BudgetExceeded(f"The budget of {limit:g} seconds is used up ({self._spent_line()}).")
+
     @contextlib.contextmanager
     def reserve(self, tokens: int, calls: int = 1) -> Iterator[Reservation]:
         """Reserve `calls` calls of at most `tokens` tokens in total, then book the cost that the caller fills in.
 
         Raises:
-            BudgetExceeded: The reservation exceeds a limit.
+            BudgetExceeded: The reservation exceeds a limit, whatever the calls in flight cost.
+            Stopped: The work was stopped while it waited for them.
             UserError: A limit in usd is set, but the price of the LM is unknown.
         """
         with self._change:
-            self._change.wait_for(lambda: self._price_is_known() or self._in_flight == 0)
+            while self._in_flight and (not self._price_is_known() or self._must_wait(calls, tokens)):
+                current_control().check()
+                self.check_seconds()
+                self._change.wait(SLICE)
             usd = self._highest_price or 0.0
             self._check(calls, tokens, usd)
             self._start = self._clock() if self._start is None else self._start
@@ -116,18 +136,31 @@ class Budget:
     def _seconds(self) -> float:
         return 0.0 if self._start is None else self._clock() - self._start
 
-    def _check(self, calls: int, tokens: int, usd: float) -> None:
+    def _must_wait(self, calls: int, tokens: int) -> bool:
+        """Return whether a call exceeds the limits, but might fit once the calls in flight have reported their cost."""
+        usd = self._highest_price or 0.0
+        now = self._exceeded(calls, tokens + self._reserved["tokens"], usd + self._reserved["usd"])
+        return now is not None and self._exceeded(calls, tokens, usd) is None
+
+    def _exceeded(self, calls: int, tokens: float, usd: float) -> str | None:
+        """Return the first limit that the sums spent would exceed with these costs; None if none."""
         needed = {
             "calls": self._spent["calls"] + calls,
-            "tokens": self._spent["tokens"] + self._reserved["tokens"] + tokens,
-            "usd": self._spent["usd"] + self._reserved["usd"] + usd,
+            "tokens": self._spent["tokens"] + tokens,
+            "usd": self._spent["usd"] + usd,
             "seconds": self._seconds(),
         }
         for name, limit in self.limits.items():
             # The price of the next call may be 0, so a sum that has reached the limit must itself be refused.
             full = name == "usd" and limit is not None and 0 < limit <= self._spent["usd"]
             if limit is not None and (needed[name] > limit or full):
-                raise BudgetExceeded(f"The budget of {limit:g} {name} is used up ({self._spent_line()}).")
+                return name
+        return None
+
+    def _check(self, calls: int, tokens: int, usd: float) -> None:
+        name = self._exceeded(calls, tokens + self._reserved["tokens"], usd + self._reserved["usd"])
+        if name is not None:
+            raise BudgetExceeded(f"The budget of {self.limits[name]:g} {name} is used up ({self._spent_line()}).")
 
     def _spent_line(self) -> str:
         spent = {**self._spent, "seconds": self._seconds()}

@@ -5,10 +5,9 @@ engine without cost has `free = True`; for any other, a budget in usd needs a kn
 """
 
 import asyncio
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import math
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import dspy
@@ -20,21 +19,22 @@ from dspy.utils.exceptions import (
     ContextWindowExceededError,
     LMError,
     LMInvalidRequestError,
+    LMTimeoutError,
     LMUnexpectedError,
     LMUnsupportedModelError,
-    is_retryable_lm_error,
 )
 
 from programs.lms.calls import reply_cache
 from programs.lms.calls.budget import Budget, Reservation
+from programs.lms.calls.control import current_control
+from programs.lms.calls.estimates import prompt_tokens_at_most, reply_tokens_at_most, tokens_at_most
+from programs.lms.calls.retry import Attempts, check_readable
 from programs.lms.calls.transport import Transport
-from programs.lms.requests import system_text
+from programs.lms.calls.waiting import CLOCK, call_within
+from programs.lms.calls.width import Width, width_of
 from programs.lms.sampling import rollout_in_repeat
 from programs.parts.meter import record
 from signatures.common.errors import UserError
-
-LONGEST_WAIT = 20.0  # seconds between attempts; a server may ask for an hour
-UNKNOWN_REPLY = 1024  # tokens reserved for a reply without a limit
 
 
 class LMUnavailable(UserError):
@@ -66,13 +66,14 @@ class MeteredLM(dspy.LM):
     Args:
         model: As for `dspy.LM`. With an `engine` it should contain a hash of the weights, as part of the cache key.
         budget: Limits, shared by all LMs that use it.
-        transport: Retries, time limit and width of the calls.
+        transport: Retries, patience, time limit and width of the calls; all LMs on one server share its width.
         address: URL of the server, for error messages; None if the model string is enough.
         **kwargs: As for `dspy.LM`.
 
     Raises:
         BudgetExceeded: On a call that would exceed the budget.
         LMUnavailable: On a call that still fails after the retries.
+        Stopped: On a call while the work is to stop (`programs.lms.calls.control`).
     """
 
     def __init__(
@@ -85,9 +86,13 @@ class MeteredLM(dspy.LM):
         **kwargs: Any,
     ):
         super().__init__(model, num_retries=0, **kwargs)  # retries are ours: each one counts as a call
-        self.budget = budget
+        self.budget = budget or Budget()
         self.address = address
         self.transport = transport
+        self.clock = CLOCK
+        self.remote = address is not None or isinstance(self.engine, str)
+        server, most = address or model.partition("/")[0], transport.connections
+        self.width = width_of(server, most) if self.remote else Width(most)
 
     @with_callbacks
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
@@ -95,7 +100,7 @@ class MeteredLM(dspy.LM):
         call = prepare(self, prompt, messages, self._seeded(prompt, kwargs))
         result = reply_cache.look_up(self, call)
         if result is None:
-            result = self._send(replace(call, cache=False))  # whether to cache the reply is decided below
+            result = self._send(call)
             reply_cache.keep(self, call, result)
         else:
             _record_hit(call, result)
@@ -115,26 +120,38 @@ class MeteredLM(dspy.LM):
         return {**kwargs, "seed": rollout} if rollout is not None and merged.get("seed") is None else kwargs
 
     def _send(self, call: PreparedCall) -> CallResult:
-        for attempt in range(self.transport.retries + 1):
+        """Send a call until it is answered, or has failed too often."""
+        attempts = Attempts(
+            self.transport, self.width, clock=self.clock, remote=self.remote, check=self.budget.check_seconds
+        )
+        while True:
             try:
-                with self._booked(call) as booking:
+                with attempts.place(), self.budget.reserve(tokens=tokens_at_most(call), calls=call.n) as booking:
                     record(calls=call.n, rounds=1)  # counted even if it fails
-                    result = execute(self, call)
-                    _fill(booking, result, free=getattr(self.engine, "free", False))
+                    result = self._complete(call, booking)
+                    _book(booking, call, result, free=getattr(self.engine, "free", False))
+                current_control().answered(self.model)
                 return result
             except LMError as error:
-                if attempt == self.transport.retries or not is_retryable_lm_error(error):
+                if not attempts.wait_after(error):
                     raise self._explained(error) from error
-                time.sleep(_wait(error, attempt))
-        raise AssertionError("every attempt returns or raises")
 
-    @contextmanager
-    def _booked(self, call: PreparedCall) -> Iterator[Reservation]:
-        if self.budget is None:
-            yield Reservation(tokens=0)
-            return
-        with self.budget.reserve(tokens=_tokens_at_most(call), calls=call.n) as booking:
-            yield booking
+    def _complete(self, call: PreparedCall, booking: Reservation) -> CallResult:
+        """Call the engine once, within the time limit; the cache is `reply_cache`'s, not DSPy's."""
+        seconds = self.transport.timeout if self.remote else math.inf
+        try:
+            result = call_within(
+                partial(execute, self, replace(call, cache=False)), seconds, check=self.budget.check_seconds
+            )
+        except LMError:
+            raise
+        except BaseException as error:  # abandoned; the server may complete the call, and charge for it
+            booking.tokens = tokens_at_most(call)
+            if isinstance(error, TimeoutError):
+                raise LMTimeoutError(str(error), model=self.model) from error
+            raise
+        check_readable(result.responses)
+        return result
 
     def _explained(self, error: LMError) -> Exception:
         """Return the error to raise: one line for what the user can fix, else the original error."""
@@ -142,8 +159,8 @@ class MeteredLM(dspy.LM):
             return error.__cause__
         missing = isinstance(error, LMUnsupportedModelError) or getattr(error, "status", None) == 404
         refused = isinstance(error, LMInvalidRequestError) and not missing
-        remote = isinstance(self.engine, str) or not isinstance(error, LMUnexpectedError)
-        if isinstance(error, ContextWindowExceededError) or refused or not remote:
+        ours = not self.remote and isinstance(error, LMUnexpectedError)
+        if isinstance(error, ContextWindowExceededError) or refused or ours:
             return error
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
@@ -164,12 +181,15 @@ def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None
     return MeteredLM(model, engine=engine, budget=budget, **kwargs)
 
 
-def _fill(booking: Reservation, result: CallResult, *, free: bool) -> None:
+def _book(booking: Reservation, call: PreparedCall, result: CallResult, *, free: bool) -> None:
+    """Book what a call cost, and count what the LM reports; tokens that it does not report are booked by estimate."""
     usage = result.usage
-    sent, written = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+    sent, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
     thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
-    record(prompt_tokens=sent, completion_tokens=written, reasoning_tokens=thought, usd=result.cost or 0.0)
-    booking.tokens = sent + written
+    record(prompt_tokens=sent or 0, completion_tokens=written or 0, reasoning_tokens=thought, usd=result.cost or 0.0)
+    booking.tokens = (prompt_tokens_at_most(call) if sent is None else sent) + (
+        reply_tokens_at_most(result) if written is None else written
+    )
     booking.usd = 0.0 if free else result.cost
 
 
@@ -177,21 +197,3 @@ def _record_hit(call: PreparedCall, result: CallResult) -> None:
     usages = [response.usage for response in result.responses]
     saved = sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in usages)
     record(calls=call.n, cached_calls=call.n, rounds=1, cached_tokens=saved)
-
-
-def _tokens_at_most(call: PreparedCall) -> int:
-    """Return a high estimate: 3 bytes per token of the prompt (English has about 4), and the longest reply."""
-    if call.request is not None:
-        texts, limit = [message.text or "" for message in call.request.messages], call.request.config.max_tokens
-        texts.append(system_text(call.request))
-    else:
-        texts = [str(message.get("content") or "") for message in call.legacy["messages"]]
-        limit = call.legacy.get("max_tokens") or call.legacy.get("max_completion_tokens")
-    prompt = sum(len(text.encode()) // 3 + 12 for text in texts)
-    return call.n * (prompt + (limit or UNKNOWN_REPLY))
-
-
-def _wait(error: LMError, attempt: int) -> float:
-    """Return the seconds to wait before the next attempt."""
-    hint = getattr(error, "retry_after", None)
-    return min(float(hint) if hint is not None else 2.0**attempt, LONGEST_WAIT)

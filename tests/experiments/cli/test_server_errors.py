@@ -24,8 +24,7 @@ def test_a_server_that_is_down_leaves_no_compilation_in_the_way(verihop, world, 
 
 
 @pytest.mark.parametrize("status", [429, 500, "garbage", "closed"])
-def test_a_server_that_does_not_answer_well_is_one_line(status, verihop, world, tmp_path, monkeypatch):
-    monkeypatch.setattr("programs.lms.calls.metered._wait", lambda error, attempt: 0)
+def test_a_server_that_does_not_answer_well_is_one_line(status, verihop, world, tmp_path, no_waiting):
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):

@@ -1,13 +1,17 @@
 """Budgets are enforced for any limits and any number of threads."""
 
+import contextvars
 import copy
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from programs.lms.calls.budget import Budget, BudgetExceeded
+from programs.lms.calls.control import Stopped, controlled
 from signatures.common.errors import UserError
 
 
@@ -41,12 +45,56 @@ def test_a_call_that_is_refused_costs_nothing_and_the_finished_stay_booked() -> 
     assert budget.spent["tokens"] == 14
 
 
-def test_calls_in_flight_reserve_their_tokens_until_they_report() -> None:
-    budget = Budget(tokens=100)
-    with budget.reserve(tokens=60) as booking:
-        assert not spend(budget, at_most=60, actual=1)
-        booking.tokens = 30
-    assert spend(budget, at_most=60, actual=1)
+def in_thread(task) -> threading.Thread:
+    thread = threading.Thread(target=task, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_call_that_may_fit_waits_for_those_in_flight_and_is_then_decided() -> None:
+    for actual, fits in ((30, True), (50, False)):
+        budget, outcome = Budget(tokens=100), []
+        with budget.reserve(tokens=60) as booking:
+            waiting = in_thread(lambda b=budget, o=outcome: o.append(spend(b, at_most=60, actual=1)))
+            waiting.join(0.05)
+            assert waiting.is_alive()
+            assert outcome == []
+            booking.tokens = actual
+        waiting.join(30)
+        assert outcome == [fits]
+
+
+def test_a_call_that_cannot_fit_does_not_wait() -> None:
+    budget = Budget(tokens=100, calls=10)
+    with budget.reserve(tokens=60):
+        assert not spend(budget, at_most=101, actual=1)
+    one = Budget(calls=1)
+    with one.reserve(tokens=0):
+        assert not spend(one, at_most=1, actual=1)
+
+
+def test_a_wait_for_calls_in_flight_ends_with_the_work() -> None:
+    budget, ended = Budget(tokens=100), []
+
+    def wait() -> None:
+        try:
+            spend(budget, at_most=60, actual=1)
+        except Stopped:
+            ended.append("stopped")
+
+    with controlled() as control, budget.reserve(tokens=60):
+        waiting = in_thread(partial(contextvars.copy_context().run, wait))
+        control.stop()
+        waiting.join(30)
+    assert ended == ["stopped"]
+
+
+def test_almost_the_whole_budget_is_used_when_many_calls_reserve_more_than_they_cost() -> None:
+    budget = Budget(tokens=20_000)
+    with ThreadPoolExecutor(16) as pool:
+        done = list(pool.map(lambda _: spend(budget, at_most=600, actual=100), range(300)))
+    assert budget.spent["tokens"] > 20_000 - 600
+    assert sum(done) * 100 == budget.spent["tokens"]
 
 
 @settings(deadline=None, max_examples=20)

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import dspy
 import pytest
-from dspy.lm15 import RateLimitError, ServerError
+from dspy.lm15 import Message, RateLimitError, Response, ServerError, TextPart, Usage
 from dspy.utils.exceptions import AdapterParseError
 
 from programs.lms.adapter import ChatForm, JsonForm
@@ -158,3 +158,21 @@ def test_a_reasoning_model_is_not_limited_to_one_word(echo) -> None:
     with dspy.context(lm=lm, adapter=ChatForm(short_replies=False)):
         assert dspy.Predict("claim -> supported: bool")(claim="c").supported
     assert engine.requests[0].config.max_tokens is None
+
+
+class Silent:
+    """Reports no usage."""
+
+    def complete(self, request):
+        message = Message.assistant([TextPart("yes " * 30)])
+        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=Usage())
+
+
+def test_tokens_bind_when_the_lm_reports_none() -> None:
+    budget = Budget(tokens=1000)
+    lm = metered_lm("silent/a", engine=Silent(), cache=False, budget=budget, max_tokens=60)
+    with pytest.raises(BudgetExceeded, match="1000 tokens"):
+        for number in range(100):
+            lm(f"{number} " + "word " * 30)
+    assert 800 < budget.spent["tokens"] <= 1000
+    assert budget.spent["calls"] < 20

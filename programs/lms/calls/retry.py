@@ -1,0 +1,185 @@
+"""When a failed call is repeated, and how long it waits before that.
+
+A server that limits the rate (429, 503), or that answered before and cannot be reached now, is waited for with
+patience. Other transient failures are repeated a few times; all others, such as a wrong key, never.
+"""
+
+import contextlib
+import random
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+from dspy.utils.exceptions import (
+    LMError,
+    LMProviderError,
+    LMRateLimitError,
+    LMServerError,
+    LMTransportError,
+    LMUnexpectedError,
+    is_retryable_lm_error,
+)
+
+from programs.lms.calls.control import current_control
+from programs.lms.calls.transport import Transport
+from programs.lms.calls.waiting import Clock, wait
+from programs.lms.calls.width import Outcome, Width
+from programs.parts.meter import record
+
+LONGEST_BACK_OFF = 60.0  # seconds
+_LONGEST_HINT = 20.0  # seconds, for a failure that is not waited for with patience
+
+_REPLIES = {"choices", "output", "content", "candidates"}  # under which providers put the reply
+
+Failure = Literal["refused", "outage", "transient", "permanent"]
+
+
+def failure_of(error: LMError, *, remote: bool, answered: bool) -> Failure:
+    """Return what kind of failure an error is.
+
+    Args:
+        error: As DSPy raises it.
+        remote: The LM is on a server, where an error that DSPy does not expect is a reply that cannot be read.
+        answered: The server has answered before; an address that never did is more likely wrong than down.
+    """
+    status = getattr(error, "status", None)
+    if isinstance(error, LMRateLimitError) or (isinstance(error, LMServerError) and status == 503):
+        return "refused"
+    if isinstance(error, LMTransportError) and answered and not _timed_out(error):
+        return "outage"
+    unreadable = remote and (isinstance(error, LMUnexpectedError) or (_is_provider_error(error) and status == 200))
+    return "transient" if is_retryable_lm_error(error) or unreadable else "permanent"
+
+
+def _is_provider_error(error: LMError) -> bool:
+    return type(error) is LMProviderError
+
+
+def _timed_out(error: BaseException | None) -> bool:
+    """Return whether a time limit is the cause: the same call would take as long again."""
+    while error is not None:
+        if "Timeout" in type(error).__name__:
+            return True
+        error = error.__cause__
+    return False
+
+
+def check_readable(responses: Any) -> None:
+    """Raise a transient error if a server's reply has no choices, or null in place of a text.
+
+    An empty text is a reply, and so is one that ended for a reason of its own (its length, a filter).
+    """
+    for response in responses:
+        body = response.provider_data
+        if isinstance(body, dict) and "choices" in body and not _has_content(body["choices"]):
+            raise LMServerError("the reply has no content")
+        if isinstance(body, dict) and not response.message.text and not _REPLIES & set(body):
+            raise LMServerError("the reply has no choices")
+
+
+def _has_content(choices: Any) -> bool:
+    first = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(first, dict):
+        return False
+    if first.get("finish_reason") in ("length", "content_filter"):
+        return True
+    message = first.get("message", {})
+    if not isinstance(message, dict):
+        return "text" in first
+    return any(message.get(name) for name in ("tool_calls", "reasoning_content", "reasoning", "refusal")) or isinstance(
+        message.get("content", first.get("text")), str | list
+    )
+
+
+def jitter() -> float:
+    """Return a random share of the longest back-off, so that callers refused together do not come back together."""
+    return random.random()
+
+
+def back_off(attempt: int) -> float:
+    """Return the seconds to wait before attempt number `attempt`, from 1: random, twice as long at most each time.
+
+    "Full jitter" of https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
+    """
+    return jitter() * min(2.0**attempt, LONGEST_BACK_OFF)
+
+
+class Attempts:
+    """The attempts of one call.
+
+    Args:
+        transport: Retries and patience.
+        width: The places of the server.
+        clock: Measures waits.
+        remote: The LM is on a server.
+        check: Called during waits; what it raises (a spent budget) ends them.
+    """
+
+    def __init__(self, transport: Transport, width: Width, *, clock: Clock, remote: bool, check: Callable[[], None]):
+        self._transport, self._width, self._clock, self._remote, self._check = transport, width, clock, remote, check
+        self._made = self._failed = 0
+        self._patient_since: float | None = None
+
+    @contextlib.contextmanager
+    def place(self) -> Iterator[None]:
+        """Hold one of the server's places during an attempt."""
+        current_control().check()
+        started = self._width.take(self._wait)
+        outcome: Outcome = "failed"
+        hint = 0.0
+        try:
+            yield
+            outcome = "answered"
+        except LMError as error:
+            if self._kind(error) == "refused":
+                outcome = "refused"
+                hint = _hint(error)
+            raise
+        finally:
+            # A hint of hours ends the call; it must not keep all others waiting.
+            self._width.give_back(started, outcome, hint=hint if hint <= self._transport.patience else 0.0)
+
+    def wait_after(self, error: LMError) -> bool:
+        """Wait after a failed attempt, and return True; return False if there shall be no other attempt."""
+        kind = self._kind(error)
+        if kind == "permanent":
+            return False
+        self._made += 1
+        seconds = back_off(self._made)
+        if kind == "transient":
+            self._failed += 1
+            if self._failed > self._transport.retries:
+                return False
+            seconds = max(min(_hint(error), _LONGEST_HINT), seconds)
+        else:
+            seconds = max(_hint(error), seconds)
+            now = self._clock.now()
+            self._patient_since = now if self._patient_since is None else self._patient_since
+            if now + seconds - self._patient_since > self._transport.patience:
+                return False
+            self._tell(kind, seconds)
+        record(retries=1)
+        self._wait(threading.Event(), seconds)
+        return True
+
+    def _kind(self, error: LMError) -> Failure:
+        return failure_of(error, remote=self._remote, answered=self._width.answered)
+
+    def _tell(self, kind: Failure, seconds: float) -> None:
+        what = "The LM server limits the rate" if kind == "refused" else "The LM server cannot be reached"
+        calls = self._width.limit
+        current_control().notice(
+            f"{what}: waiting {max(seconds, 1):.0f} s, then {calls} {'call' if calls == 1 else 'calls'} at a time."
+        )
+
+    def _wait(self, event: threading.Event, seconds: float) -> None:
+        before = self._clock.now()
+        try:
+            wait(event, seconds, clock=self._clock, check=self._check)
+        finally:
+            record(waited=self._clock.now() - before)
+
+
+def _hint(error: LMError) -> float:
+    """Return the seconds for which the server asks not to be called; 0 if it does not say."""
+    return float(getattr(error, "retry_after", None) or 0.0)

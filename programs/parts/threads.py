@@ -1,0 +1,78 @@
+"""Daemon threads: the process can exit while they wait for a slow LM.
+
+`concurrent.futures` joins its threads when the interpreter exits, so that Ctrl-C would wait for every reply.
+"""
+
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+Result = TypeVar("Result")
+
+
+@dataclass
+class Ended(Generic[Result]):
+    """How a task ended: with a value, or with an error of any kind."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+    def result(self) -> Result:
+        """Return the value, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+def caught(task: Callable[[], Result]) -> Ended[Result]:
+    """Run a task and return how it ended."""
+    try:
+        return Ended(task())
+    except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits for it
+        return Ended(error=error)
+
+
+def start(task: Callable[[], Result], *, name: str) -> tuple[threading.Event, list[Ended[Result]]]:
+    """Run a task in a daemon thread, in a copy of the context; return an event set at its end, and how it ended."""
+    done, ended = threading.Event(), list[Ended[Result]]()
+    context = contextvars.copy_context()
+
+    def body() -> None:
+        ended.append(context.run(caught, task))
+        done.set()
+
+    threading.Thread(target=body, name=name, daemon=True).start()
+    return done, ended
+
+
+def run_all(tasks: Sequence[Callable[[], Result]], *, width: int, name: str) -> list[Ended[Result]]:
+    """Run tasks in daemon threads, at most `width` at a time, and return how they ended, in the order given.
+
+    Each task runs in a copy of the caller's context.
+    """
+    ended: list[Ended[Result] | None] = [None] * len(tasks)
+    contexts = [contextvars.copy_context() for _ in tasks]
+    numbers = iter(range(len(tasks)))
+    lock, last = threading.Lock(), threading.Event()
+    left = [len(tasks)]
+
+    def work() -> None:
+        while True:
+            with lock:
+                number = next(numbers, None)
+            if number is None:
+                return
+            end = contexts[number].run(caught, tasks[number])
+            with lock:
+                ended[number] = end
+                left[0] -= 1
+                if not left[0]:
+                    last.set()
+
+    for number in range(min(width, len(tasks))):
+        threading.Thread(target=work, name=f"{name}-{number}", daemon=True).start()
+    if tasks:
+        last.wait()
+    return [end for end in ended if end is not None]

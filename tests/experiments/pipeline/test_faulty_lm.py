@@ -1,0 +1,97 @@
+"""A run on an LM that fails often: it goes on as long as the LM answers anything."""
+
+import random
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import dspy
+import pytest
+from dspy.lm15 import ServerError
+
+from experiments.runs.files import read_rows
+from programs.lms.calls.metered import LMUnavailable, metered_lm
+from programs.lms.calls.transport import Transport
+from signatures.common.errors import UserError
+from signatures.types import Passage
+
+pytestmark = pytest.mark.usefixtures("no_waiting")
+
+
+class Chatty(dspy.Module):
+    """Asks five times, so that most questions fail when every third call does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read = dspy.Predict("question -> answer")
+
+    def forward(self, question: str) -> dspy.Prediction:
+        for number in range(5):
+            answer = self.read(question=f"{question} {number}").answer
+        return dspy.Prediction(answer=answer, response=answer, hops=[], passages=[Passage(id="p", title="", text="")])
+
+    def max_calls(self) -> int:
+        return 5
+
+
+def run(toy: ModuleType, folder: Path, before: Any, *, n: int = 40, threads: int = 16, retries: int = 0) -> Any:
+    engine = toy.Engine(before)
+    lm = metered_lm("faulty/m", engine=engine, cache=False, transport=Transport(retries=retries))
+    link = toy.Link(lm, dspy.ChatAdapter(use_json_adapter_fallback=False))
+    return toy.run(
+        Chatty(), toy.questions(n), connection=link, metrics=["em"], folder=folder, threads=threads, progress=False
+    )
+
+
+def failing(share: float, seed: int) -> Any:
+    chance, lock = random.Random(seed), threading.Lock()
+
+    def before(prompt: str) -> None:
+        with lock:
+            fails = chance.random() < share
+        if fails:
+            raise ServerError("500")
+
+    return before
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_faults_at_the_start_do_not_end_a_run_whose_lm_answers(toy: ModuleType, tmp_path: Path, seed: int) -> None:
+    summary = run(toy, tmp_path / "run", failing(0.3, seed))
+    assert summary.answered == 40
+    assert 0 < summary.errors <= 40
+    assert all(row["error"] is None or "does not answer" in row["error"] for row in read_rows(tmp_path / "run"))
+
+
+def test_a_question_that_fails_after_an_answered_call_is_a_row(toy: ModuleType, tmp_path: Path) -> None:
+    def before(prompt: str) -> None:
+        if "q0 1" in prompt or "q1 1" in prompt or "q2 1" in prompt:
+            raise ServerError("500")
+
+    summary = run(toy, tmp_path / "run", before, threads=1)
+    assert (summary.answered, summary.errors) == (40, 3)
+
+
+def test_retries_answer_what_fails_now_and_then(toy: ModuleType, tmp_path: Path) -> None:
+    summary = run(toy, tmp_path / "run", failing(0.3, 0), retries=12)
+    assert summary.errors == 0
+    assert sum(row["retries"] for row in read_rows(tmp_path / "run")) > 20
+
+
+def test_an_lm_that_never_answers_ends_the_run_at_the_first_question(toy: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(LMUnavailable):
+        run(toy, tmp_path / "run", failing(1.0, 0))
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_lm_that_answers_no_more_ends_the_run(toy: ModuleType, tmp_path: Path) -> None:
+    asked = iter(range(100_000))
+
+    def before(prompt: str) -> None:
+        if next(asked) >= 12:
+            raise ServerError("gone")
+
+    with pytest.raises(UserError, match="gone"):
+        run(toy, tmp_path / "run", before, threads=1)
+    assert len(read_rows(tmp_path / "run")) == 3

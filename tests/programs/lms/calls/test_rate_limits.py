@@ -1,0 +1,112 @@
+"""A server that takes 20 requests a second and 64 threads that ask it 300 questions, in virtual time."""
+
+import random
+from collections import deque
+from pathlib import Path
+
+import pytest
+from dspy.lm15 import RateLimitError
+
+from programs.lms.calls.metered import LMUnavailable, metered_lm
+from programs.lms.calls.transport import Transport
+from programs.lms.calls.width import Width
+from tests.conftest import load_module
+
+virtual_time = load_module(Path(__file__).with_name("virtual_time.py"))
+
+
+class Limited:
+    """Refuses what exceeds `rate` requests in any second; a reply takes `seconds`."""
+
+    def __init__(self, clock, rate: int = 20, seconds: float = 0.05, hint: float | None = None):
+        self.clock, self.rate, self.seconds, self.hint = clock, rate, seconds, hint
+        self.accepted: deque[float] = deque()
+        self.refused = self.in_flight = self.most = 0
+        self.starts: list[float] = []
+
+    def __call__(self, request) -> str:
+        now = self.clock.now()
+        self.starts.append(now)
+        while self.accepted and self.accepted[0] <= now - 1:
+            self.accepted.popleft()
+        if len(self.accepted) >= self.rate:
+            self.refused += 1
+            raise RateLimitError("429", status=429, retry_after=self.hint)
+        self.accepted.append(now)
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        self.clock.sleep(self.seconds)
+        self.in_flight -= 1
+        return "yes"
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    monkeypatch.setattr("programs.lms.calls.retry.jitter", random.Random(0).random)
+    return virtual_time.VirtualClock()
+
+
+def limited_lm(echo, server, clock, **transport):
+    lm = metered_lm("limited/m", engine=echo(server), cache=False, transport=Transport(**transport))
+    lm.clock, lm.width = clock, Width(64, clock=clock)
+    return lm
+
+
+def ask(lm, clock, questions: int, threads: int = 64) -> list[str]:
+    """Return the outcomes, as many threads asking the questions in turn."""
+    outcomes: list[str] = []
+
+    def work(numbers) -> None:
+        for number in numbers:
+            try:
+                outcomes.append(lm(f"question {number}")[0])
+            except LMUnavailable:
+                outcomes.append("lost")
+
+    clock.run(work, [range(start, questions, threads) for start in range(threads)])
+    return outcomes
+
+
+@pytest.mark.parametrize("hint", [None, 1.0])
+@pytest.mark.parametrize("seconds", [0.01, 0.05, 2.0])
+def test_nothing_is_lost_at_a_rate_limit_and_most_requests_are_accepted(echo, clock, hint, seconds) -> None:
+    server = Limited(clock, hint=hint, seconds=seconds)
+    lm = limited_lm(echo, server, clock)
+    assert ask(lm, clock, 300) == ["yes"] * 300
+    assert server.refused < 300
+    assert clock.now() < 90
+
+
+def test_the_width_falls_at_refusals_and_recovers(echo, clock) -> None:
+    server = Limited(clock, seconds=2.0)
+    lm = limited_lm(echo, server, clock)
+    ask(lm, clock, 300)
+    narrow = lm.width.limit
+    assert narrow < 64
+    server.rate = 10_000
+    ask(lm, clock, 4000)
+    assert lm.width.limit == 64
+
+
+def test_nobody_comes_back_before_the_hint_and_not_all_together(echo, clock) -> None:
+    server = Limited(clock, rate=1, hint=30.0)
+    lm = limited_lm(echo, server, clock)
+    ask(lm, clock, 8, threads=8)
+    later = [start for start in server.starts if start > 0]
+    assert min(later) >= 30
+    assert max(server.starts.count(start) for start in set(later)) <= 4
+
+
+def test_a_hint_beyond_the_patience_ends_the_call(echo, clock) -> None:
+    server = Limited(clock, rate=0, hint=3600.0)
+    lm = limited_lm(echo, server, clock)
+    assert ask(lm, clock, 1) == ["lost"]
+    assert (server.refused, clock.now()) == (1, 0)
+
+
+def test_patience_is_counted_in_seconds_and_apart_from_retries(echo, clock) -> None:
+    server = Limited(clock, rate=0)
+    lm = limited_lm(echo, server, clock, retries=0, patience=600.0)
+    assert ask(lm, clock, 1) == ["lost"]
+    assert server.refused > 10
+    assert 400 < clock.now() <= 600
