@@ -139,6 +139,14 @@ def faults(rows: Sequence[Row]) -> dict[str, int]:
     }
 
 
+def cache_note(rows: Sequence[Row]) -> list[str]:
+    """Return a note if the reply cache answered LM calls, which takes no time; empty if it answered none."""
+    calls, cached = (sum(int(row.get(name) or 0) for row in rows) for name in ("calls", "cached_calls"))
+    if not cached:
+        return []
+    return [f"{cached:,} of {calls:,} LM calls were answered by the reply cache: seconds leave out what they take."]
+
+
 def score_mean(questions: Iterable[Sequence[Row]], metric: str, *, missing: int = 0) -> Mean:
     """Return the mean of a metric over questions, with counts of undefined, unparseable and missing scores.
 
@@ -198,7 +206,15 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
         **faults(rows),
         stopped=stopped,
         notice=" ".join(
-            filter(None, [f"{left} of {asked * repeats} {what}." if left else "", too_small(len(questions))])
+            filter(
+                None,
+                [
+                    f"{left} of {asked * repeats} {what}." if left else "",
+                    *description.get("notes", []),
+                    *cache_note(rows),
+                    too_small(len(questions)),
+                ],
+            )
         )
         or None,
         repeats=repeats,

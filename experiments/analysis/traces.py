@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.compare import labels_of
+from experiments.analysis.paired_runs import labels_of
 from experiments.runs.files import RUN, Json, Row, read_json, read_rows, repeat_of
 from signatures.common.errors import UserError
 

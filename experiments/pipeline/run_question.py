@@ -132,8 +132,8 @@ def run_question(
         **_prediction_fields(prediction),
         **_scored(config.scored, example, prediction, failed=cause is not None),
         **meter.counts(),
-        **({} if meter.unreadable is None else {"unreadable": meter.unreadable}),
         **_thinking(program, meter),
+        **({} if meter.unreadable is None else {"unreadable": meter.unreadable}),
         "seconds": round(seconds, 4),
         "error": None if cause is None else f"{type(cause).__name__}: {cause}"[:_LONGEST_ERROR],
     }

@@ -1,11 +1,11 @@
 """Open what a run needs from its configuration: LM, retriever, metrics, questions, fixed contexts, program."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.runs.config import LMConfig
+from experiments.runs.config import Connected, LMConfig
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
     from signatures.types import Retriever
 
-_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.register`)
+HALLUCINATION = "hallucination[halluqa]"
+_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.prefix_of`)
 
 
 @dataclass(frozen=True)
@@ -77,17 +78,38 @@ def open_lm(config: LMConfig, budget: "Budget | None" = None) -> "Connection":
     return connect_any("embedded" if config.id is None else config.id, **config.settings(), budget=budget)
 
 
-def open_judge(config: LMConfig, task_lm: "Connection") -> "Connection | None":
+def refuse_simulated(connection: Connected, task: str) -> None:
+    """Raise UserError if the LM is the simulated one, which has no skill for a task and would reply nonsense.
+
+    Args:
+        connection: The LM.
+        task: What it would have to do.
+    """
+    from experiments.world.simulated import SimulatedEngine
+
+    if isinstance(getattr(connection.lm, "engine", None), SimulatedEngine):
+        raise UserError(f"The simulated LM cannot {task}: name another LM, e.g. embedded.")
+
+
+def open_judge(config: LMConfig, task_lm: "Connection", metrics: "Sequence[Metric]" = ()) -> "Connection | None":
     """Return the connection to the judge LM, None if no id is set; it shares the budget of `task_lm`.
 
+    Args:
+        config: The judge.
+        task_lm: The LM of the program.
+        metrics: What it will decide, if known.
+
     Raises:
-        UserError: See `open_lm`; or a URL is set, but no id.
+        UserError: See `open_lm`; a URL is set, but no id; or the simulated LM would have to judge hallucinations.
     """
     if config.id is None:
         if config.api_base or config.api_key_env:
             raise UserError("The judge's URL and key need a model: name the judge LM (judge_lm).")
         return None
-    return open_lm(config, task_lm.lm.budget)
+    judge = open_lm(config, task_lm.lm.budget)
+    if any(metric.name == HALLUCINATION for metric in metrics):
+        refuse_simulated(judge, f"decide {HALLUCINATION}")
+    return judge
 
 
 def open_metrics(names: str, oracle_id: str | None = None, *, cache: bool = True) -> "tuple[list[Metric], str | None]":
@@ -126,8 +148,14 @@ def open_metrics(names: str, oracle_id: str | None = None, *, cache: bool = True
 
 
 def open_retriever(config: ProgramConfig) -> "Retriever | None":
-    """Return the retriever of the program's index folder; None if it has none."""
+    """Return the retriever of the program's index folder; None if it has none.
+
+    Raises:
+        UserError: A retriever is named, but no index; or the index cannot be opened.
+    """
     if config.index is None:
+        if config.retriever is not None:
+            raise UserError(f"The retriever {config.retriever} needs an index: name its folder (index), too.")
         return None
     from corpora.index.open import open_index
 
@@ -172,8 +200,8 @@ def open_program(
         contexts: Its questions have fixed contexts, so that it needs no retriever.
 
     Raises:
-        UserError: Neither or both of program and artifact are named, a name or value is not allowed, or a program that
-            retrieves has no index.
+        UserError: Neither or both of program and artifact are named, a name or value is not allowed, a compiled program
+            is given a preset, or a program that retrieves has no index.
     """
     from programs.artifact import load
     from programs.catalog import PROGRAMS, build
@@ -184,6 +212,11 @@ def open_program(
     if config.program is not None:
         program = build(config.program, retrieve, preset=config.preset, **config.knobs)
     else:
+        if config.preset != ProgramConfig.preset:
+            raise UserError(
+                f"A compiled program has the knobs it was compiled with: omit the preset {config.preset!r}, or set "
+                "single knobs."
+            )
         program = load(config.artifact, retrieve, connection=connection)  # type: ignore[arg-type]
         program = with_knobs(program, **config.knobs) if config.knobs else program
     if not contexts:

@@ -9,7 +9,7 @@ A row contains:
 - `scores`: metric name -> score, None if undefined; `unparsed`: metric name -> number of unparseable texts or verdicts;
   `judging`: cost of the judge LM, which is separate from the program's;
 - `calls`, `cached_calls`, `prompt_tokens`, `completion_tokens`, `cached_tokens`, `rounds`, `parse_failures`,
-  `truncated`, `usd` as `programs.parts.meter` counts them, and `seconds`;
+  `truncated`, `usd` as `programs.parts.meter` counts them, and `seconds` (models are loaded before the first question);
 - `error`: the exception that stopped the program on this question, None if there was none;
 - `repeat`: number of the repeat, from 1, in runs that ask each question several times.
 
@@ -34,7 +34,7 @@ SCHEMA = 1
 RUN, ROWS, SUMMARY = "run.json", "rows.jsonl", "summary.json"
 _LOCK = "run.lock"
 # May differ between the sessions of one run: these describe the session, not the experiment.
-_SESSION = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths", "server"})
+_SESSION = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths", "notes", "server"})
 
 # Required to summarise and compare a row.
 _NEEDED = (

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import dspy
 
-from programs.parts.meter import Meter, metered, record, record_thinking, record_unreadable
+from programs.parts.meter import Meter, metered, record_parallel
 from programs.parts.threads import Ended, caught, run_all
 
 WIDTH = 8  # calls of one question at a time
@@ -35,16 +35,10 @@ def fanout(tasks: Sequence[Callable[[], Result]], *, width: int = WIDTH) -> list
     finished = [end.result() for end in run_all([partial(run, task) for task in tasks], width=width, name="fanout")]
 
     trace = dspy.settings.trace
-    rounds = 0.0
-    for _, entries, meter in finished:
+    for _, entries, _ in finished:
         if trace is not None:
             trace.extend(entries)
-        counts = meter.counts()
-        rounds = max(rounds, counts.pop("rounds"))
-        record(**counts)
-        record_thinking(*meter.thinking())
-        record_unreadable(meter.unreadable)
-    record(rounds=rounds)
+    record_parallel([meter for _, _, meter in finished])
     return [end.result() for end, _, _ in finished]
 
 

@@ -7,7 +7,7 @@ variable, so that programs need not pass it along and threads do not mix their c
 import contextlib
 import contextvars
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any
@@ -77,6 +77,16 @@ class Meter:
             for name, count in counts.items():
                 setattr(self, name, getattr(self, name) + count)
 
+    def add_thinking(self, thoughts: Iterable[Thought]) -> None:
+        """Keep what the LM thought, of each question the first `MOST_THOUGHTS`; safe under threads."""
+        with self._lock:
+            self._thinking.extend(islice(thoughts, max(0, MOST_THOUGHTS - len(self._thinking))))
+
+    def thinking(self) -> list[Thought]:
+        """Return what the LM thought, oldest first."""
+        with self._lock:
+            return list(self._thinking)
+
     @property
     def unreadable(self) -> str | None:
         """The start of the first reply that could not be parsed, as one line; None if all were."""
@@ -87,16 +97,6 @@ class Meter:
         with self._lock:
             if self._unreadable is None:
                 self._unreadable = " ".join(reply[: 4 * _SHOWN].split())[:_SHOWN]
-
-    def add_thinking(self, thoughts: Iterable[Thought]) -> None:
-        """Keep what the LM thought, of each question the first `MOST_THOUGHTS`; safe under threads."""
-        with self._lock:
-            self._thinking.extend(islice(thoughts, max(0, MOST_THOUGHTS - len(self._thinking))))
-
-    def thinking(self) -> list[Thought]:
-        """Return what the LM thought, oldest first."""
-        with self._lock:
-            return list(self._thinking)
 
     def counts(self) -> dict[str, float]:
         """Return all counts by name."""
@@ -136,3 +136,12 @@ def record_thinking(*thoughts: Thought) -> None:
     meter = _current.get()
     if meter is not None:
         meter.add_thinking(Thought(thought.predictor, thought.text[:LONGEST_THOUGHT]) for thought in thoughts)
+
+
+def record_parallel(meters: Sequence[Meter]) -> None:
+    """Add what was counted in parallel to the meter of the running context; rounds count once, those of the longest."""
+    for meter in meters:
+        record(**{**meter.counts(), "rounds": 0})
+        record_thinking(*meter.thinking())
+        record_unreadable(meter.unreadable)
+    record(rounds=max(meter.rounds for meter in meters))

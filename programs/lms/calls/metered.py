@@ -100,7 +100,7 @@ class MeteredLM(dspy.LM):
         call = prepare(self, prompt, messages, self._seeded(prompt, kwargs))
         result = reply_cache.look_up(self, call)
         if result is None:
-            result = self._send(call)
+            result = self._send(replace(call, cache=False))  # whether to cache the reply is decided when it is parsed
             reply_cache.keep(self, call, result)
         else:
             _record_hit(call, result)
@@ -137,12 +137,10 @@ class MeteredLM(dspy.LM):
                     raise self._explained(error) from error
 
     def _complete(self, call: PreparedCall, booking: Reservation) -> CallResult:
-        """Call the engine once, within the time limit; the cache is `reply_cache`'s, not DSPy's."""
+        """Call the engine once, within the time limit."""
         seconds = self.transport.timeout if self.remote else math.inf
         try:
-            result = call_within(
-                partial(execute, self, replace(call, cache=False)), seconds, check=self.budget.check_seconds
-            )
+            result = call_within(partial(execute, self, call), seconds, check=self.budget.check_seconds)
         except LMError:
             raise
         except BaseException as error:  # abandoned; the server may complete the call, and charge for it
