@@ -16,9 +16,8 @@ from corpora.datasets.fetch import verify
 from corpora.datasets.readers import Located, read_source
 from corpora.datasets.schema import Item, Schema
 from corpora.datasets.writer import open_writer
-from corpora.jsonl import first_problem
 from corpora.passages import PassageRecord, read_passages, write_passages
-from signatures.common.errors import UserError, unknown
+from signatures.common.errors import UserError, first_problem, unknown
 
 Progress = Callable[[int], None]
 PACKED = ("", "gz", "zst")

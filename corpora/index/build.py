@@ -36,6 +36,7 @@ from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
 from corpora.retrievers.settings import RetrievalSettings
 from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
 from signatures.common.errors import UserError, unknown
+from signatures.common.terminal import open_console
 from signatures.common.versions import RETRIEVAL, installed_versions
 
 SHARD = 1024  # passages embedded per file; a kill loses at most these
@@ -149,7 +150,6 @@ def progress_bar(what: str, total: int | None, shown: bool) -> Iterator[Advance]
     if not shown:
         yield lambda _: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
     from rich.text import Text
 
@@ -159,7 +159,7 @@ def progress_bar(what: str, total: int | None, shown: bool) -> Iterator[Advance]
             return Text("" if speed is None else f"{speed:,.0f} passages/s")
 
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), Speed(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=open_console(stderr=True)) as bar:
         task = bar.add_task(what, total=total)
         yield lambda count: bar.advance(task, count)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from experiments.analysis.repeats import by_question
-from experiments.runs.files import RUN, Json, Row, read_json, read_rows
+from experiments.runs.files import Json, Row, read_rows, read_run
 from signatures.common.errors import UserError
 
 
@@ -41,7 +41,7 @@ def load_runs(folders: Sequence[Path]) -> list[Run]:
         UserError: A folder contains no answered question, or the runs share none.
     """
     asked = [by_question(read_rows(folder, complete=True)) for folder in folders]
-    descriptions = [read_json(folder / RUN) for folder in folders]
+    descriptions = [read_run(folder) for folder in folders]
     for folder, own in zip(folders, asked, strict=True):
         if not own:
             raise UserError(f"{folder} has no answered question yet. Run it first.")

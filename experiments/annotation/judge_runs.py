@@ -142,6 +142,7 @@ def judge_runs(
         resume=resume,
         progress=progress,
     )
+    _check_judged(judged, labels, out)
     return replace(summarise_judgements(labels, judged, left_out), notices=notices)
 
 
@@ -166,6 +167,15 @@ def _not_judged(shared: SharedRows, corpus: "Mapping[str, Passage]") -> list[str
             f"The other criteria are judged on {golds} of {total} questions: the others have no gold answer."
         )
     return notices
+
+
+def _check_judged(rows: Sequence[Row], labels: Sequence[str], out: Path) -> None:
+    """Raise UserError for a row, read again from `out`, that lacks a criterion or a run."""
+    from optimizers.metrics.judges.dimensions import CRITERIA
+
+    for row in rows:
+        if any(label not in row["scores"].get(criterion, {}) for criterion in CRITERIA for label in labels):
+            raise UserError(f"The row of question {row['id']!r} in {out} lacks scores. Delete that line and resume.")
 
 
 def _check_corpus(shared: SharedRows, corpus: "Mapping[str, Passage]") -> None:

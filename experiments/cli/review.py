@@ -239,11 +239,10 @@ def _review(review: "Review", reviewing: Reviewing) -> None:
 
 
 def _in_terminal(session: "Session", reviewing: Reviewing) -> None:
-    from rich.console import Console
-
     from experiments.annotation.review.terminal import review_in_terminal
+    from signatures.common.terminal import open_console
 
-    console = Console(stderr=reviewing.as_json)  # with --json, standard output is for the JSON object only
+    console = open_console(stderr=reviewing.as_json)  # with --json, standard output is for the JSON object only
 
     def ask(prompt: str) -> str:
         console.print(prompt, end="", markup=False, highlight=False)

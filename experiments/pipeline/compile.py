@@ -20,6 +20,7 @@ from experiments.runs.config import RunConfig, describe_lm, describe_program
 from experiments.runs.files import git_revision, read_rows
 from programs.lms.calls.control import controlled
 from signatures.common.errors import UserError
+from signatures.common.terminal import open_console
 
 if TYPE_CHECKING:
     import dspy
@@ -108,7 +109,7 @@ def compile_program(
         warm_up(student, connection)
         started = time.monotonic()
         compiled = _optimize(student, _task(trainset, valset, config), config.optimizer, connection, progress=progress)
-        cost = {**checkpoint.meter.counts(), "seconds": round(time.monotonic() - started, 1)}
+        cost = checkpoint.cost(round(time.monotonic() - started, 1))
         folder = checkpoint.folder / "val"
         scores = _score(compiled.program, valset, config, connection, folder, resume=resume, progress=progress)
         return _freeze(
@@ -174,7 +175,6 @@ def _optimize(
 ) -> "Compiled":
     from dataclasses import replace
 
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -186,7 +186,7 @@ def _optimize(
 
     from optimizers.teleprompters import compile
 
-    console = Console(stderr=True, quiet=not progress)
+    console = open_console(stderr=True, quiet=not progress)
     if optimizer != "labeled":
         console.print(str(estimate(len(task.trainset), student.max_calls(), threads=task.threads)), highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

@@ -1,5 +1,6 @@
 """Open what a run needs from its configuration: LM, retriever, metrics, questions, fixed contexts, program."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -47,7 +48,8 @@ def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[Progra
     """Return both configurations with the artifact's index and LM in place of None; without an artifact, unchanged.
 
     Raises:
-        UserError: There is no such artifact, or its LM is on a server, whose URL artifacts do not store.
+        UserError: There is no such artifact, its LM is on a server, whose URL artifacts do not store, or the index it
+            names is not the one it was compiled on.
     """
     if program.artifact is None:
         return program, lm
@@ -55,8 +57,7 @@ def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[Progra
 
     artifact = read_artifact(program.artifact)
     if program.index is None and (stored := artifact.data.get("index")):
-        index = (program.artifact.resolve() / stored).resolve()
-        program = replace(program, index=index if (index / "index.json").exists() else None)
+        program = replace(program, index=_index_of(program.artifact, stored, artifact.corpus))
     if lm.id is None and artifact.lm:
         if lm.api_base is None and (artifact.lm.model or "").startswith(_SERVER_PREFIX):
             raise UserError(
@@ -65,6 +66,29 @@ def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[Progra
             )
         lm = replace(lm, id=artifact.lm.id)
     return program, lm
+
+
+def _index_of(artifact: Path, stored: object, corpus: str | None) -> Path | None:
+    """Return the index folder that an artifact names, relative to its own; None if there is no index.
+
+    A stranger's artifact could name any folder, so only the index that it was compiled on is opened unasked.
+    """
+    from corpora.index.open import fingerprints
+
+    index = Path(os.path.normpath(artifact.resolve() / stored)) if isinstance(stored, str) else None
+    try:
+        if index is not None and not (index / "index.json").is_file():
+            return None
+    except (OSError, ValueError):  # a name that is too long, or with a null byte
+        index = None
+    if index is None:
+        raise UserError(f"{artifact} names no folder as its index: name the folder of an index (index).")
+    if corpus not in fingerprints(index):
+        raise UserError(
+            f"{artifact} names the index {index}, which is not the one it was compiled on: name the index yourself, "
+            "if that is intended (index)."
+        )
+    return index
 
 
 def open_lm(config: LMConfig, budget: "Budget | None" = None) -> "Connection":

@@ -9,19 +9,17 @@ its documented fallback (`programs.parts.predict`).
 """
 
 from collections.abc import Callable
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
-import json_repair
 from dspy.adapters import ChatAdapter, JSONAdapter
 from dspy.adapters.chat_adapter import field_header_pattern
 from dspy.adapters.utils import apply_output_field_defaults
 from dspy.utils.exceptions import AdapterParseError
-from pydantic.fields import FieldInfo
 
 from programs.lms.parsing import counting_replies, drop_without_p_yes
-from programs.lms.rendering import escape, is_passages, render
+from programs.lms.rendering import describe_field, escape_all, is_passages, render
 from programs.lms.servers.thinking_budget import ThinkingBudget, is_thinking_only, record_replies
-from programs.lms.tolerant import coerce
+from programs.lms.tolerant import LONGEST_REPLY, check_length, coerce, read_json
 from programs.parts.meter import record
 from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs
 
@@ -95,21 +93,33 @@ class _Form:
 
     def format(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
         """Return the messages; if they exceed the context, first demos are dropped, then the last-ranked passages."""
-        messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+        messages = self._messages(signature, demos, inputs)
         if self._fits(messages):
             return messages
         record(truncated=1)
         while demos and not self._fits(messages):
             demos = demos[:-1]
-            messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+            messages = self._messages(signature, demos, inputs)
         names = [name for name, field in signature.input_fields.items() if is_passages(field) and inputs.get(name)]
         while names and not self._fits(messages):
             longest = max(names, key=lambda name: len(inputs[name]))
             if not inputs[longest]:
                 break
             inputs = {**inputs, longest: inputs[longest][:-1]}
-            messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+            messages = self._messages(signature, demos, inputs)
         return messages
+
+    def _messages(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
+        """Return the messages, each with one text as its content.
+
+        DSPy's own `format` splits a text at the markers of message blocks (`dspy.Type`), which the signatures here
+        never use: with it a marker in a passage would become a block of the request.
+        """
+        return [
+            {"role": "system", "content": self.format_system_message(signature)},
+            *self.format_demos(signature, demos),  # type: ignore[attr-defined]
+            {"role": "user", "content": self.format_user_message_content(signature, inputs, main_request=True)},
+        ]
 
     def _fits(self, messages: Messages) -> bool:
         if self.context_size is None:
@@ -121,12 +131,12 @@ class _Form:
 
     def format_system_message(self, signature: Any) -> str:
         """Return the instruction, the input fields and the output fields."""
-        inputs = "\n".join(_describe(name, field) for name, field in signature.input_fields.items())
+        inputs = "\n".join(describe_field(name, field) for name, field in signature.input_fields.items())
         parts = [signature.instructions.strip(), f"Given:\n{inputs}"]
         if asks_yes_no(signature):
             parts.append(_ONE_WORD)
         else:
-            outputs = "\n".join(_describe(name, field) for name, field in signature.output_fields.items())
+            outputs = "\n".join(describe_field(name, field) for name, field in signature.output_fields.items())
             parts.append(f"{self._reply_heading}\n{outputs}")
         return "\n\n".join(parts)
 
@@ -160,7 +170,7 @@ class _Form:
         if asks_yes_no(signature):
             (name,) = signature.output_fields
             return "yes" if outputs.get(name) else "no"
-        outputs = {name: escape(value) if isinstance(value, str) else value for name, value in outputs.items()}
+        outputs = {name: escape_all(value) for name, value in outputs.items()}
         return super().format_assistant_message_content(signature, outputs, missing_field_message)  # type: ignore[misc]
 
     def _call_postprocess(self, processed: Any, original: Any, outputs: list[Any], *rest: Any) -> list[Inputs]:
@@ -177,8 +187,12 @@ class _Form:
         Raises:
             AdapterParseError: A field is missing or cannot be parsed as its type.
         """
-        raw = {next(iter(signature.output_fields)): completion} if asks_yes_no(signature) else None
-        raw = raw or self._split_fields(signature, completion)
+        try:
+            check_length(completion)
+            raw = {next(iter(signature.output_fields)): completion} if asks_yes_no(signature) else None
+            raw = raw or self._split_fields(signature, completion)
+        except ValueError as error:
+            raise self._failure(signature, completion, {}, str(error)) from error
         fields: Inputs = {}
         for name, value in raw.items():
             try:
@@ -197,7 +211,7 @@ class _Form:
         return AdapterParseError(
             adapter_name=type(self).__name__,
             signature=signature,
-            lm_response=completion,
+            lm_response=completion[:LONGEST_REPLY],
             parsed_result=parsed,
             message=message,
         )
@@ -244,21 +258,7 @@ class JsonForm(_Form, JSONAdapter):
 
     def _split_fields(self, signature: Any, completion: str) -> Inputs:
         start = completion.find("{")
-        value = json_repair.loads(completion[start:]) if start >= 0 else None
+        value = read_json(completion[start:]) if start >= 0 else None
         if not isinstance(value, dict):
             raise self._failure(signature, completion, {}, "the reply contains no JSON object")
         return {name: value[name] for name in signature.output_fields if name in value}
-
-
-def _describe(name: str, field: FieldInfo) -> str:
-    """Return one line of the system message: a field's name, its type in words, and its description."""
-    note = field.json_schema_extra.get("desc", "")  # type: ignore[union-attr]
-    kind = _plain_type(field.annotation)
-    note = "" if note == f"${{{name}}}" else f": {note}"
-    return f"- {name}{f' ({kind})' if kind else ''}{note}"
-
-
-def _plain_type(annotation: Any) -> str:
-    if get_origin(annotation) is Literal:
-        return "one of " + ", ".join(map(str, get_args(annotation)))
-    return {bool: "true or false", int: "whole number", float: "number", list[str]: "list of texts"}.get(annotation, "")

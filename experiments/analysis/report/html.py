@@ -12,10 +12,11 @@ from experiments.analysis.by_group import Groups
 from experiments.analysis.compare import Comparison, Line, compare_runs, p_text
 from experiments.analysis.statistics import Paired
 from experiments.analysis.summary import FAULTS, RunSummary, interval, number, percent, summarise
-from experiments.runs.files import RUN, Json, Row, read_json, read_rows, writing
+from experiments.runs.files import Json, Row, read_rows, read_run, writing
 from optimizers.metrics.cost import COSTS
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write
+from signatures.common.terminal import printable
 
 TEMPLATE = "run.html.j2"
 _HERE = Path(__file__).parent
@@ -94,7 +95,7 @@ def _groups(groups: Groups | None) -> Json | None:
 
 
 def _page(folders: Sequence[Path], title: str | None, groups: Groups | None) -> Json:
-    descriptions = [read_json(folder / RUN) for folder in folders]
+    descriptions = [read_run(folder) for folder in folders]
     rows = [read_rows(folder) for folder in folders]
     if len(folders) == 1:
         labels = [folders[0].resolve().name]
@@ -144,7 +145,12 @@ def write_report(
     if not folders:
         raise UserError("A report needs at least one run. Name its folder.")
     environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,  # not what a macro has escaped
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["score"] = _score_text
     page = environment.get_template(TEMPLATE).render(_page([Path(folder) for folder in folders], title, groups))

@@ -9,7 +9,7 @@ from experiments.annotation.review.cards import Card, Item, Reference, Step, opa
 from experiments.annotation.review.keyfact_cards import gold_references, pick_passages
 from experiments.annotation.review.rating_scales import STEPWISE, Scale
 from experiments.annotation.review.review_folder import Review, Source, start_review
-from experiments.runs.files import RUN, Json, Row, check_contains_answers, read_rows
+from experiments.runs.files import RUN, Json, Row, read_rows, read_run
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
 from signatures.text import citation_numbers, renumber_citations, split_sentences
@@ -134,7 +134,7 @@ def _rows_with_answers(run: Path) -> list[Row]:
     if not rows:
         raise UserError(f"{run} contains no answers. Name the folder of a run.")
     if (run / RUN).exists():  # rows are enough
-        check_contains_answers(run)
+        read_run(run)
     return rows
 
 

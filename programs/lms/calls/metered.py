@@ -28,6 +28,7 @@ from programs.lms.calls import reply_cache
 from programs.lms.calls.budget import Budget, Reservation
 from programs.lms.calls.control import current_control
 from programs.lms.calls.estimates import prompt_tokens_at_most, reply_tokens_at_most, tokens_at_most
+from programs.lms.calls.redaction import hide_keys_in, without_keys
 from programs.lms.calls.retry import Attempts, check_readable
 from programs.lms.calls.transport import Transport
 from programs.lms.calls.waiting import CLOCK, call_within
@@ -35,6 +36,7 @@ from programs.lms.calls.width import Width, width_of
 from programs.lms.sampling import rollout_in_repeat
 from programs.parts.meter import record
 from signatures.common.errors import UserError
+from signatures.common.secrets import redact
 
 
 class LMUnavailable(UserError):
@@ -133,6 +135,7 @@ class MeteredLM(dspy.LM):
                 current_control().answered(self.model)
                 return result
             except LMError as error:
+                hide_keys_in(error)
                 if not attempts.wait_after(error):
                     raise self._explained(error) from error
 
@@ -148,6 +151,7 @@ class MeteredLM(dspy.LM):
             if isinstance(error, TimeoutError):
                 raise LMTimeoutError(str(error), model=self.model) from error
             raise
+        result = without_keys(result)  # before the cache: a server may send the key back
         check_readable(result.responses)
         return result
 
@@ -162,7 +166,9 @@ class MeteredLM(dspy.LM):
             return error
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
-        return LMUnavailable(f"LM {where} does not answer: {reason}. Check its id, URL and key, then try again.")
+        return LMUnavailable(
+            redact(f"LM {where} does not answer: {reason}. Check its id, URL and key, then try again.")
+        )
 
 
 def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None, **kwargs: Any) -> MeteredLM:

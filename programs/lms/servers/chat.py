@@ -1,6 +1,5 @@
 """Chat models on an OpenAI-compatible server, one POST per call, in the dialect of the server."""
 
-import math
 import re
 import threading
 import warnings
@@ -16,6 +15,7 @@ from programs.lms.requests import turns
 from programs.lms.servers.dialects import DIALECTS, FEW_LOGPROBS
 from programs.lms.servers.post import ServerClient
 from programs.lms.servers.thinking import NOT_SHOWN, answer_tokens, split_message
+from programs.parts.probability import parse_yes_no
 from signatures.common.errors import UserNotice
 
 # Fields that a server may not know; a refusal that names one is answered by the request without it.
@@ -233,17 +233,20 @@ def _usage(usage: Mapping[str, Any], thinking: str, answer: str) -> Usage:
 
 
 def _token(item: Mapping[str, Any]) -> TokenLogprob:
-    """Return a token with the alternatives whose log-probability is one: a number of at most 0, up to rounding."""
-    top = tuple(
-        TopLogprob(token=str(other["token"]), logprob=min(value, 0.0))
-        for other in item.get("top_logprobs") or ()
-        if (value := _logprob(other.get("logprob"))) is not None
-    )
+    """Return a token with the alternatives whose log-probability is one: a number of at most 0, up to rounding.
+
+    If a yes or no has none, the others say nothing about P(yes): the token is then as unlikely as can be, and alone.
+    """
+    text = str(item["token"])
+    found = {str(other["token"]): _logprob(other.get("logprob")) for other in item.get("top_logprobs") or ()}
     own = _logprob(item.get("logprob"))
-    return TokenLogprob(token=str(item["token"]), logprob=_UNLIKELY if own is None else min(own, 0.0), top=top)
+    if any(value is None and parse_yes_no(word) is not None for word, value in ({text: own} | found).items()):
+        return TokenLogprob(token=text, logprob=_UNLIKELY)
+    top = tuple(TopLogprob(token=word, logprob=value) for word, value in found.items() if value is not None)
+    return TokenLogprob(token=text, logprob=_UNLIKELY if own is None else own, top=top)
 
 
 def _logprob(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value > 0.01:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= 0.01:  # as nan is not
         return None
-    return float(value)
+    return min(max(float(value), _UNLIKELY), 0.0)

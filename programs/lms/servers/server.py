@@ -4,6 +4,7 @@ import hashlib
 import os
 from urllib.parse import urlsplit
 
+from signatures.common import secrets
 from signatures.common.errors import UserError
 
 # Prefixes of an LM id that name a kind of server; the model's name on the server follows.
@@ -29,7 +30,10 @@ def checked_base(api_base: str) -> str:
     """
     parts = urlsplit(api_base)
     if parts.scheme not in ("http", "https") or not parts.netloc:
-        raise UserError(f"api-base must be a URL such as http://localhost:8000/v1, got {api_base!r}.")
+        raise UserError(
+            f"api-base must be a URL such as http://localhost:8000/v1, got {secrets.without_userinfo(api_base)!r}."
+        )
+    secrets.register_address(api_base)
     return api_base.rstrip("/") + ("/v1" if parts.path in ("", "/") else "")
 
 
@@ -43,6 +47,7 @@ def checked_key(api_key_env: str | None) -> str | None:
         return None
     if not os.environ.get(api_key_env):
         raise UserError(f"The environment variable {api_key_env} contains no key. Set it, or name another one.")
+    secrets.register(os.environ[api_key_env])
     return os.environ[api_key_env]
 
 

@@ -266,10 +266,11 @@ def test_a_refused_field_is_sent_as_the_server_wants_it(engine, message, given, 
     assert server.seen[-1][0].get("max_completion_tokens" if given == "max_tokens" else "top_logprobs") == then
 
 
-def test_odd_log_probabilities_are_left_out(engine) -> None:
-    top = [{"token": "yes", "logprob": -0.1}, {"token": "no", "logprob": None}, {"token": "x", "logprob": 1000},
+@pytest.mark.parametrize(("no", "kept"), [(-3.0, ["yes", "no"]), (None, [])])
+def test_odd_log_probabilities_are_left_out_and_a_word_without_one_leaves_no_share(engine, no, kept) -> None:
+    top = [{"token": "yes", "logprob": -0.1}, {"token": "no", "logprob": no}, {"token": "x", "logprob": 1000},
            {"token": "y", "logprob": "-1"}, {"token": "z"}]  # fmt: skip
     tokens = [{"token": "yes", "logprob": None, "top_logprobs": top}]
     _, lm = engine(sent({"choices": [{"message": {"content": "yes"}, "logprobs": {"content": tokens}}]}))
     (token,) = ask(lm, logprobs=5).logprobs
-    assert [other.token for other in token.top] == ["yes"]
+    assert [other.token for other in token.top] == kept
