@@ -17,6 +17,7 @@ from signatures.common.files import atomic_write, exclusive_lock, sha256_text
 
 SCHEMA = 1
 INFO_FILE, STATE_FILE, LOCK_FILE = "index.json", "build.json", "build.lock"
+REBUILD = ".rebuild"  # subfolder of an index that is being replaced
 OWN = (INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, "bm25", "bm25s", "dense")
 _LARGE, _BLOCK, _BLOCKS = 4 << 20, 4096, 64  # bytes; of larger files, the size and number of the blocks hashed
 
@@ -191,7 +192,7 @@ def refuse_foreign(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: choose a folder for the index.")
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if names - {LOCK_FILE} and not names & {INFO_FILE, STATE_FILE}:
+    if names - {LOCK_FILE} and not names & {INFO_FILE, STATE_FILE, REBUILD}:
         raise UserError(f"{folder} is not empty and contains no index: choose an empty or new folder.")
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from corpora.index.manifest import PARTS, EmbedderInfo, IndexInfo, Request, has_vectors, read_info
+from corpora.index.replace import complete_index
 from corpora.passages import corpus_hash
 from corpora.retrievers.bm25 import Bm25Engine
 from corpora.retrievers.bm25s_reference import Bm25sEngine
@@ -37,7 +38,7 @@ def open_index(
     Raises:
         UserError: No complete index, changed files, another corpus, or another embedder than that of the index.
     """
-    folder = Path(folder)
+    folder = complete_index(Path(folder))
     info = read_info(folder)
     if corpus_path is not None and corpus_hash(Path(corpus_path)) != info.corpus_hash:
         raise UserError(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.repeats import Spread, by_question, question_values, spread, stability
 from experiments.analysis.statistics import Mean, f1_of_means, mean_of, too_small
+from experiments.analysis.unreadable import Unreadable, mostly_unreadable
 from experiments.runs.files import RUN, SUMMARY, Json, Row, read_json, read_rows, write_json
 from optimizers.metrics.cost import COSTS
 from optimizers.metrics.groundedness import oracles_of
@@ -40,6 +41,7 @@ class RunSummary:
         judging: Total cost of the judge LM, counted separately from the program's; empty without a judge.
         derived: Name -> value computed from means, such as the harmonic mean of key-facts precision and recall.
         oracles: Which metrics an entailment oracle decides, with its measured agreement with human judgements.
+        unreadable: The unparseable replies, if they are most of the replies or all; None if not.
     """
 
     folder: str
@@ -61,6 +63,7 @@ class RunSummary:
     judging: dict[str, float] = field(default_factory=dict)
     derived: dict[str, float] = field(default_factory=dict)
     oracles: list[str] = field(default_factory=list)
+    unreadable: Unreadable | None = None
 
     @property
     def complete(self) -> bool:
@@ -204,6 +207,7 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
         judging=_judging(rows),
         derived=derived(metrics),
         oracles=oracles_of(description["metrics"]),
+        unreadable=mostly_unreadable(rows),
     )
 
 

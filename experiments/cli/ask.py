@@ -13,6 +13,7 @@ from signatures.common.errors import UserError
 if TYPE_CHECKING:
     import dspy
 
+    from experiments.analysis.unreadable import Unreadable
     from signatures.types import Hop
 
 
@@ -25,6 +26,7 @@ def ask(
     as_json: options.Json = False,
 ) -> None:
     """Answer one question and show the evidence."""
+    from experiments.analysis.unreadable import unreadable
     from experiments.pipeline import setup
     from programs.lms.calls.control import controlled
     from programs.parts.meter import metered
@@ -37,9 +39,9 @@ def ask(
     with connection.use(), metered() as meter, controlled(note):
         prediction = opened(question=question)
     if as_json:
-        emit({"question": question, **_as_dict(prediction), "cost": meter.counts()})
+        emit({"question": question, **_as_dict(prediction), "cost": meter.counts(), "unreadable": meter.unreadable})
     else:
-        show_answer(prediction)
+        show_answer(prediction, unreadable({**meter.counts(), "unreadable": meter.unreadable}))
 
 
 def _check_question(question: str) -> None:
@@ -60,9 +62,11 @@ def _as_dict(prediction: "dspy.Prediction") -> dict[str, Any]:
     }
 
 
-def show_answer(prediction: "dspy.Prediction") -> None:
-    """Print the answer, each hop with its evidence, and the cited passages."""
-    say(f"Answer: {prediction.answer or '(none)'}")
+def show_answer(prediction: "dspy.Prediction", unread: "Unreadable | None" = None) -> None:
+    """Print the answer, each hop with its evidence, and the cited passages; without an answer, the unread replies."""
+    say(f"Answer: {prediction.answer or ('(the reply could not be read)' if unread else '(none)')}")
+    if unread and not prediction.answer:
+        note(str(unread))
     if prediction.response and prediction.response != prediction.answer:
         say(f"Response: {prediction.response}")
     for number, hop in enumerate(prediction.hops, start=1):

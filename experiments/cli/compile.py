@@ -88,7 +88,7 @@ def compile_(
     valset = validation.questions()
     program_config = program.config()
     retrieve = setup.open_retriever(program_config)
-    connection = setup.open_lm(lm.config(), limits.budget())
+    connection = setup.open_lm(lm.config(execution.threads), limits.budget())
     student = setup.open_program(program_config, retrieve, connection)
     with resumable():
         artifact = compile_program(

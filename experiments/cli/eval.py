@@ -48,11 +48,11 @@ class Scoring:
         int, typer.Option(min=1, help="Ask each question N times with fresh samples; needs --temperature above 0.")
     ] = 1
 
-    def judge(self) -> "LMConfig":
-        """Return the configuration of the judge LM; its id is None if there is no judge."""
+    def judge(self, task_lm: "LMConfig") -> "LMConfig":
+        """Return the configuration of the judge LM, called as the task LM is; its id is None without a judge."""
         from experiments.runs.config import LMConfig
 
-        return LMConfig(self.judge_lm, self.judge_api_base, self.judge_api_key_env)
+        return LMConfig(self.judge_lm, self.judge_api_base, self.judge_api_key_env, **task_lm.calling())
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ def eval_(
     from experiments.pipeline.evaluate import evaluate
     from experiments.runs.config import RunConfig
 
-    metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle)
-    program_config, lm_config = setup.with_artifact_defaults(program.config(), lm.config())
+    metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=not lm.no_cache)
+    program_config, lm_config = setup.with_artifact_defaults(program.config(), lm.config(execution.threads))
     selected = setup.open_questions(questions, split=selection.split, limit=selection.limit)
     asked, fixed = contexts.choose(selected, execution.seed)
     retrieve = setup.open_retriever(program_config)
@@ -126,7 +126,7 @@ def eval_(
         threads=execution.threads,
         seed=execution.seed,
         repeats=scoring.repeats,
-        judge=setup.open_judge(scoring.judge(), connection),
+        judge=setup.open_judge(scoring.judge(lm_config), connection),
         contexts=fixed,
         artifact=program_config.artifact,
         questions_path=questions,
@@ -148,6 +148,8 @@ def eval_(
 
 def _print(summary: "RunSummary", result: Result, oracle: str | None, abstention: dict[str, Any] | None) -> None:
     """Print the scores, and write the report if requested."""
+    if summary.unreadable:
+        note(str(summary.unreadable))
     if result.report:
         from experiments.analysis.report.html import write_report
 
@@ -163,7 +165,7 @@ def _print(summary: "RunSummary", result: Result, oracle: str | None, abstention
 
         say(abstention_text(abstention))
     say(f"Written: {result.out}")
-    if not summary.stopped:
+    if not summary.stopped and not (summary.unreadable and summary.unreadable.all):
         next_step(f"verihop compare {result.out} OTHER_RUN")
 
 
@@ -188,7 +190,7 @@ def check_thinking(run: Path) -> None:
 
 
 def _exit_code(summary: "RunSummary", run: Path) -> None:
-    """Exit with 3 if the run is incomplete; raise UserError if every question failed."""
+    """Exit with 3 if the run is incomplete, with 1 if no reply was parsed; raise UserError if every question failed."""
     if summary.errors == summary.answered > 0:
         from experiments.runs.files import read_rows
 
@@ -198,3 +200,5 @@ def _exit_code(summary: "RunSummary", run: Path) -> None:
     if summary.stopped:
         note("Resume with the same command, --resume and a larger budget.")
         raise typer.Exit(3)
+    if summary.unreadable and summary.unreadable.all:
+        raise typer.Exit(1)

@@ -42,7 +42,7 @@ def judge(
     from experiments.pipeline.setup import open_lm
 
     corpus = {passage.id: passage for passage in read_passages(passages)} if passages else {}
-    connection = open_lm(lm.config(), limits.budget())
+    connection = open_lm(lm.config(execution.threads), limits.budget())
     with resumable():
         judgement = judge_runs(
             runs,
@@ -55,11 +55,12 @@ def judge(
         )
     if result.as_json:
         emit(judgement.as_dict())
-        return
-    _print(judgement, result.out)
+    else:
+        _print(judgement, result.out)
     if judgement.all_unparsed:
         raise UserError(f"{connection.id} returned no verdict that could be parsed: name another LM with --lm.")
-    next_step(f"verihop compare {' '.join(map(str, runs))}")
+    if not result.as_json:
+        next_step(f"verihop compare {' '.join(map(str, runs))}")
 
 
 def _print(judgement: "Judgement", out: Path) -> None:

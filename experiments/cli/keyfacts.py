@@ -61,9 +61,9 @@ def build(
     from optimizers.metrics.entailment.catalog import open_oracle
     from optimizers.metrics.entailment.oracle import describe
 
-    oracle = open_oracle(checks.oracle)
+    oracle = open_oracle(checks.oracle, cache=not lm.no_cache)
     selected = setup.open_questions(questions, split=selection.split, limit=selection.limit)
-    connection = setup.open_lm(lm.config(), limits.budget())
+    connection = setup.open_lm(lm.config(execution.threads), limits.budget())
     with resumable():
         built = build_key_facts(
             selected,
@@ -77,11 +77,14 @@ def build(
         )
     if result.as_json:
         emit(built.as_dict())
-        return
-    _print(built, describe(oracle), result.out / QUESTIONS)
+    else:
+        _print(built, describe(oracle), result.out / QUESTIONS)
     if not built.facts:
         raise UserError(f"{connection.id} returned no key fact that could be parsed: name another LM with --lm.")
-    next_step(f"verihop review keyfacts {result.out / QUESTIONS} --passages {passages} --out REVIEW --reviewer NAME")
+    if not result.as_json:
+        next_step(
+            f"verihop review keyfacts {result.out / QUESTIONS} --passages {passages} --out REVIEW --reviewer NAME"
+        )
 
 
 def _print(built: "Built", oracle: str, path: Path) -> None:

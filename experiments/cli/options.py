@@ -151,12 +151,13 @@ class LM:
         bool, typer.Option("--no-cache", help="Ask the LM again instead of using and keeping cached replies.")
     ] = False
 
-    def config(self) -> "LMConfig":
-        """Return the options as a configuration."""
+    def config(self, threads: int = 1) -> "LMConfig":
+        """Return the options as a configuration, for a command that processes `threads` questions in parallel."""
         from experiments.runs.config import LMConfig
+        from programs.lms.calls.transport import connections_for
 
         same = {name: value for name, value in asdict(self).items() if name not in ("lm", "no_cache")}
-        return LMConfig(self.lm, **same, cache=not self.no_cache)
+        return LMConfig(self.lm, **same, connections=connections_for(threads), cache=not self.no_cache)
 
 
 @dataclass(frozen=True)

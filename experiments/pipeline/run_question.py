@@ -133,6 +133,7 @@ def run_question(
         **_scored(config.scored, example, prediction, failed=cause is not None),
         **meter.counts(),
         **_thinking(program, meter),
+        **({} if meter.unreadable is None else {"unreadable": meter.unreadable}),
         "seconds": round(seconds, 4),
         "error": None if cause is None else f"{type(cause).__name__}: {cause}"[:_LONGEST_ERROR],
     }

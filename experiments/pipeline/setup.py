@@ -90,12 +90,13 @@ def open_judge(config: LMConfig, task_lm: "Connection") -> "Connection | None":
     return open_lm(config, task_lm.lm.budget)
 
 
-def open_metrics(names: str, oracle_id: str | None = None) -> "tuple[list[Metric], str | None]":
+def open_metrics(names: str, oracle_id: str | None = None, *, cache: bool = True) -> "tuple[list[Metric], str | None]":
     """Return the metrics, and a description of the entailment oracle if any of them needs one.
 
     Args:
         names: Names of the catalog or of `ORACLE_METRICS`, separated by commas.
         oracle_id: Id of the oracle; the offline default if None.
+        cache: Whether the oracle's judgements are cached, and cached ones used.
 
     Raises:
         UserError: A name or the oracle is unknown, or an oracle is named that no metric needs.
@@ -118,7 +119,7 @@ def open_metrics(names: str, oracle_id: str | None = None) -> "tuple[list[Metric
     from optimizers.metrics.entailment.catalog import DEFAULT, open_oracle
     from optimizers.metrics.entailment.oracle import describe
 
-    oracle = open_oracle(oracle_id or DEFAULT)
+    oracle = open_oracle(oracle_id or DEFAULT, cache=cache)
     by_name = {metric.name: metric for metric in with_oracle(oracle, by_oracle)}
     metrics = [by_name.get(name) or METRICS[name] for name in metric_names]
     return metrics, f"{', '.join(by_oracle)} by {describe(oracle)}"

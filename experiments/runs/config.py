@@ -38,6 +38,7 @@ class LMConfig:
         retries: How often a call is repeated after a transient failure.
         patience: Seconds for which a call is repeated while the server limits the rate or is down for a while.
         timeout: Seconds that one call to a server may take.
+        connections: Calls in flight at a time; see `programs.lms.calls.transport.connections_for`.
         cache: Whether replies are cached, and cached ones used.
         reasoning: How much the LM thinks before it answers: off, low, medium, high, or auto.
         thinking_tokens: Tokens for thinking in each reply of an LM that thinks, added to `max_tokens`.
@@ -57,6 +58,7 @@ class LMConfig:
     retries: int = Transport.retries
     patience: float = Transport.patience
     timeout: float = Transport.timeout
+    connections: int = Transport.connections
     cache: bool = True
     reasoning: str = "auto"
     thinking_tokens: int | None = None
@@ -75,10 +77,15 @@ class LMConfig:
         from programs.lms.connect import ModelTraits
 
         of_model = ("context_size", "reasoning", "thinking_tokens", "server")
-        grouped = ("id", "retries", "patience", "timeout", *of_model)
+        grouped = ("id", "retries", "patience", "timeout", "connections", *of_model)
         direct = {name: value for name, value in asdict(self).items() if name not in grouped and value is not None}
         traits = ModelTraits(**{name: getattr(self, name) for name in of_model})
-        return {**direct, "traits": traits, "transport": Transport(self.retries, self.timeout, patience=self.patience)}
+        transport = Transport(self.retries, self.timeout, self.connections, self.patience)
+        return {**direct, "traits": traits, "transport": transport}
+
+    def calling(self) -> dict[str, Any]:
+        """Return the settings that do not depend on the model: retries, patience, time limit, width and cache."""
+        return {name: getattr(self, name) for name in ("retries", "patience", "timeout", "connections", "cache")}
 
 
 class Connected(Protocol):

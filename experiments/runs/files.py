@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from signatures.common.errors import UserError
-from signatures.common.files import atomic_write, exclusive_lock
+from signatures.common.files import atomic_write, exclusive_lock, remove_temporaries
 from signatures.common.secrets import redacted
 
 SCHEMA = 1
@@ -166,6 +166,8 @@ def read_rows(folder: Path, *, complete: bool = False) -> list[Row]:
 def run_lock(folder: Path) -> Iterator[None]:
     """Lock a run's folder against other processes; it is created if missing, and removed at the end if it is empty.
 
+    Temporary files of a killed process are removed.
+
     Raises:
         UserError: Another process has the lock, or the folder is not writable.
     """
@@ -174,6 +176,7 @@ def run_lock(folder: Path) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             with writing(folder):
                 stack.enter_context(exclusive_lock(folder / _LOCK, busy))
+                remove_temporaries(folder)
             yield
     finally:
         with contextlib.suppress(OSError):  # not empty: a run, or another process's lock

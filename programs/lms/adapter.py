@@ -8,21 +8,21 @@ There is no second call if a reply cannot be parsed: the failure is counted and 
 its documented fallback (`programs.parts.predict`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from dspy.adapters import ChatAdapter, JSONAdapter
 from dspy.adapters.chat_adapter import field_header_pattern
 from dspy.adapters.utils import apply_output_field_defaults
 from dspy.utils.exceptions import AdapterParseError
-from pydantic.fields import FieldInfo
 
-from programs.lms.rendering import escape_all, is_passages, render
+from programs.lms.calls.reply_cache import Unparsed, cached_if_parsed
+from programs.lms.rendering import describe, escape_all, is_passages, render
 from programs.lms.servers.thinking_budget import ThinkingBudget, is_thinking_only, record_replies
 from programs.lms.tolerant import LONGEST_REPLY, check_length, coerce, read_json
-from programs.parts.meter import record
-from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs
+from programs.parts.meter import record, record_unreadable
+from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs, yes_share
 
 Messages = list[dict[str, Any]]
 Inputs = dict[str, Any]
@@ -37,12 +37,29 @@ def rough_tokens(text: str) -> int:
 
 
 @contextmanager
-def _counting_failures() -> Iterator[None]:
+def _counting_failures() -> Iterator[Unparsed]:
+    """Count the reply of the block; one that cannot be parsed is counted, shown and not cached."""
     try:
-        yield
-    except AdapterParseError:
-        record(parse_failures=1)
+        with cached_if_parsed() as replies:
+            yield replies
+    except AdapterParseError as error:
+        record(replies=1, parse_failures=1)
+        record_unreadable(_text_of(error.lm_response))
         raise
+    record(replies=1)
+
+
+def _check_logprobs(lm_kwargs: Inputs, signature: Any, values: list[Inputs], replies: Unparsed) -> None:
+    """Leave a reply uncached that has no P(yes) although log-probabilities were requested."""
+    if lm_kwargs.get("logprobs") and asks_yes_no(signature):
+        given = [value.get("logprobs") for value in values]
+        if any(not isinstance(each, Mapping) or yes_share(each.get("content")) is None for each in given):
+            replies.drop()
+
+
+def _text_of(reply: Any) -> str:
+    """Return the text of an unparseable reply as DSPy gives it: text, "None", or a dict."""
+    return "" if str(reply) == "None" or str(reply).startswith(("{'text': None", "{'text': ''")) else str(reply)
 
 
 class _Form:
@@ -79,16 +96,20 @@ class _Form:
     def __call__(self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs) -> list[Inputs]:
         """Call the LM once; count a reply that cannot be parsed, and raise AdapterParseError."""
         self._limit(lm_kwargs, signature)
-        with _counting_failures():
-            return super().__call__(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+        with _counting_failures() as replies:
+            values = super().__call__(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+            _check_logprobs(lm_kwargs, signature, values, replies)
+            return values
 
     async def acall(
         self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs
     ) -> list[Inputs]:
         """Do the same asynchronously."""
         self._limit(lm_kwargs, signature)
-        with _counting_failures():
-            return await super().acall(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+        with _counting_failures() as replies:
+            values = await super().acall(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+            _check_logprobs(lm_kwargs, signature, values, replies)
+            return values
 
     def _limit(self, lm_kwargs: Inputs, signature: Any) -> None:
         if not self.short_replies:
@@ -137,12 +158,12 @@ class _Form:
 
     def format_system_message(self, signature: Any) -> str:
         """Return the instruction, the input fields and the output fields."""
-        inputs = "\n".join(_describe(name, field) for name, field in signature.input_fields.items())
+        inputs = "\n".join(describe(name, field) for name, field in signature.input_fields.items())
         parts = [signature.instructions.strip(), f"Given:\n{inputs}"]
         if asks_yes_no(signature):
             parts.append(_ONE_WORD)
         else:
-            outputs = "\n".join(_describe(name, field) for name, field in signature.output_fields.items())
+            outputs = "\n".join(describe(name, field) for name, field in signature.output_fields.items())
             parts.append(f"{self._reply_heading}\n{outputs}")
         return "\n\n".join(parts)
 
@@ -268,17 +289,3 @@ class JsonForm(_Form, JSONAdapter):
         if not isinstance(value, dict):
             raise self._failure(signature, completion, {}, "the reply contains no JSON object")
         return {name: value[name] for name in signature.output_fields if name in value}
-
-
-def _describe(name: str, field: FieldInfo) -> str:
-    """Return one line of the system message: a field's name, its type in words, and its description."""
-    note = field.json_schema_extra.get("desc", "")  # type: ignore[union-attr]
-    kind = _plain_type(field.annotation)
-    note = "" if note == f"${{{name}}}" else f": {note}"
-    return f"- {name}{f' ({kind})' if kind else ''}{note}"
-
-
-def _plain_type(annotation: Any) -> str:
-    if get_origin(annotation) is Literal:
-        return "one of " + ", ".join(map(str, get_args(annotation)))
-    return {bool: "true or false", int: "whole number", float: "number", list[str]: "list of texts"}.get(annotation, "")

@@ -9,7 +9,7 @@ sees an instruction in a passage.
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from dspy.adapters.utils import format_field_value, serialize_for_json
 from pydantic import TypeAdapter
@@ -106,3 +106,17 @@ def render(field: FieldInfo, value: Any) -> str:
     if field.annotation == list[str] and not isinstance(value, str):
         return render_texts(value)
     return escape(str(format_field_value(field_info=field, value=value)))
+
+
+def describe(name: str, field: FieldInfo) -> str:
+    """Return one line of the system message: a field's name, its type in words, and its description."""
+    note = field.json_schema_extra.get("desc", "")  # type: ignore[union-attr]
+    kind = _plain_type(field.annotation)
+    note = "" if note == f"${{{name}}}" else f": {note}"
+    return f"- {name}{f' ({kind})' if kind else ''}{note}"
+
+
+def _plain_type(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return "one of " + ", ".join(map(str, get_args(annotation)))
+    return {bool: "true or false", int: "whole number", float: "number", list[str]: "list of texts"}.get(annotation, "")

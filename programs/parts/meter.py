@@ -7,7 +7,7 @@ variable, so that programs need not pass it along and threads do not mix their c
 import contextlib
 import contextvars
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from itertools import islice
 from typing import Any
@@ -29,6 +29,9 @@ class Thought:
     text: str
 
 
+_SHOWN = 200  # characters kept of a reply that could not be parsed
+
+
 @dataclass
 class Meter:
     """Counts of one question.
@@ -40,6 +43,7 @@ class Meter:
         completion_tokens: Tokens generated, cache hits excluded.
         cached_tokens: Prompt and completion tokens that cache hits saved, if the LM reports them.
         rounds: Sequential LM rounds: calls made in parallel count once.
+        replies: Replies of the LM that were parsed or could not be, cached or not.
         parse_failures: Unparseable replies.
         truncated: Prompts cut to fit the context.
         reasoning_tokens: Those of `completion_tokens` that are thinking; estimated if the LM does not report them.
@@ -55,6 +59,7 @@ class Meter:
     completion_tokens: int = 0
     cached_tokens: int = 0
     rounds: int = 0
+    replies: int = 0
     parse_failures: int = 0
     truncated: int = 0
     reasoning_tokens: int = 0
@@ -62,6 +67,7 @@ class Meter:
     usd: float = 0.0
     retries: int = 0
     waited: float = 0.0
+    _unreadable: str | None = field(default=None, repr=False, compare=False)
     _thinking: list[Thought] = field(default_factory=list, repr=False, compare=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
@@ -80,6 +86,17 @@ class Meter:
         """Return what the LM thought, oldest first."""
         with self._lock:
             return list(self._thinking)
+
+    @property
+    def unreadable(self) -> str | None:
+        """The start of the first reply that could not be parsed, as one line; None if all were."""
+        return self._unreadable
+
+    def keep_unreadable(self, reply: str) -> None:
+        """Keep the start of a reply that could not be parsed, if it is the first."""
+        with self._lock:
+            if self._unreadable is None:
+                self._unreadable = " ".join(reply[: 4 * _SHOWN].split())[:_SHOWN]
 
     def counts(self) -> dict[str, float]:
         """Return all counts by name."""
@@ -100,6 +117,13 @@ def metered() -> Iterator[Meter]:
         _current.reset(token)
 
 
+def record_unreadable(reply: str | None) -> None:
+    """Keep a reply that could not be parsed in the meter of the running context, if it is the first and not None."""
+    meter = _current.get()
+    if meter is not None and reply is not None:
+        meter.keep_unreadable(reply)
+
+
 def record(**counts: float) -> None:
     """Add to the meter of the running context, if there is one."""
     meter = _current.get()
@@ -112,3 +136,12 @@ def record_thinking(*thoughts: Thought) -> None:
     meter = _current.get()
     if meter is not None:
         meter.add_thinking(Thought(thought.predictor, thought.text[:LONGEST_THOUGHT]) for thought in thoughts)
+
+
+def record_parallel(meters: Sequence[Meter]) -> None:
+    """Add what was counted in parallel to the meter of the running context; rounds count once, those of the longest."""
+    for meter in meters:
+        record(**{**meter.counts(), "rounds": 0})
+        record_thinking(*meter.thinking())
+        record_unreadable(meter.unreadable)
+    record(rounds=max(meter.rounds for meter in meters))

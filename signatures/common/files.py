@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+
+_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")  # as `tempfile` names them
 
 
 @contextlib.contextmanager
@@ -38,6 +41,13 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def remove_temporaries(folder: Path | str) -> None:
+    """Remove temporary files that killed calls of `atomic_write` left in a folder; the caller must have its lock."""
+    for path in Path(folder).glob(".*.tmp"):
+        if _TEMPORARY.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

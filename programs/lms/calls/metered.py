@@ -12,7 +12,7 @@ from typing import Any
 
 import dspy
 from dspy.clients.call_result import CallResult
-from dspy.clients.execution import PreparedCall, _cached, _store, execute, finalize, prepare
+from dspy.clients.execution import PreparedCall, execute, finalize, prepare
 from dspy.lm15 import Request, Response
 from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import (
@@ -24,6 +24,7 @@ from dspy.utils.exceptions import (
     LMUnsupportedModelError,
 )
 
+from programs.lms.calls import reply_cache
 from programs.lms.calls.budget import Budget, Reservation
 from programs.lms.calls.control import current_control
 from programs.lms.calls.estimates import prompt_tokens_at_most, reply_tokens_at_most, tokens_at_most
@@ -99,9 +100,10 @@ class MeteredLM(dspy.LM):
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Answer as `dspy.LM` does."""
         call = prepare(self, prompt, messages, self._seeded(prompt, kwargs))
-        result = _cached(self, call, False)
+        result = reply_cache.look_up(self, call)
         if result is None:
-            result = self._send(call)
+            result = self._send(replace(call, cache=False))  # whether to cache the reply is decided when it is parsed
+            reply_cache.keep(self, call, result)
         else:
             _record_hit(call, result)
         return finalize(self, call, result)
@@ -138,12 +140,10 @@ class MeteredLM(dspy.LM):
                     raise self._explained(error) from error
 
     def _complete(self, call: PreparedCall, booking: Reservation) -> CallResult:
-        """Call the engine once, within the time limit, and keep a readable reply in the cache."""
+        """Call the engine once, within the time limit."""
         seconds = self.transport.timeout if self.remote else math.inf
         try:
-            result = call_within(
-                partial(execute, self, replace(call, cache=False)), seconds, check=self.budget.check_seconds
-            )
+            result = call_within(partial(execute, self, call), seconds, check=self.budget.check_seconds)
         except LMError:
             raise
         except BaseException as error:  # abandoned; the server may complete the call, and charge for it
@@ -153,7 +153,6 @@ class MeteredLM(dspy.LM):
             raise
         result = without_keys(result)  # before the cache: a server may send the key back
         check_readable(result.responses)
-        _store(self, call, result, False)
         return result
 
     def _explained(self, error: LMError) -> Exception:
