@@ -1,6 +1,5 @@
 """The summary of a run: means with intervals, costs, and counts of everything that failed."""
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -9,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from experiments.analysis.repeats import Spread, by_question, question_values, spread, stability
 from experiments.analysis.statistics import Mean, f1_of_means, mean_of, too_small
 from experiments.analysis.unreadable import Unreadable, mostly_unreadable
-from experiments.runs.files import RUN, SUMMARY, Json, Row, read_json, read_rows, write_json
+from experiments.runs.costs import judging_spent, spent
+from experiments.runs.files import SUMMARY, Json, Row, read_rows, read_run, write_json
 from optimizers.metrics.cost import COSTS
 from optimizers.metrics.groundedness import oracles_of
 
@@ -39,6 +39,7 @@ class RunSummary:
         spreads: Metric name -> how its mean varies between repeats; empty without repeats.
         stability: Similarity of the trajectories of a question's repeats; empty without repeats.
         judging: Total cost of the judge LM, counted separately from the program's; empty without a judge.
+        spent: Total cost of the program in all sessions, with questions that failed or ended without a row.
         derived: Name -> value computed from means, such as the harmonic mean of key-facts precision and recall.
         oracles: Which metrics an entailment oracle decides, with its measured agreement with human judgements.
         unreadable: The unparseable replies, if they are most of the replies or all; None if not.
@@ -64,6 +65,7 @@ class RunSummary:
     derived: dict[str, float] = field(default_factory=dict)
     oracles: list[str] = field(default_factory=list)
     unreadable: Unreadable | None = None
+    spent: dict[str, float] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -100,9 +102,23 @@ class RunSummary:
             count = getattr(self, name)
             share = percent(count / self.answered) + " %" if name in PER_ROW and self.answered else ""
             table.add_row(name.replace("_", " "), str(count), share, str(self.answered))
+        for name, count in self._totals().items():
+            table.add_row(name, f"{count:,.2f}" if name.startswith("usd") else f"{count:,.0f}")
         for name, count in self.judging.items():
             table.add_row(f"judge {name.replace('_', ' ')}", f"{count:,.2f}" if name == "usd" else f"{count:,.0f}")
         return table
+
+    def _totals(self) -> dict[str, float]:
+        """Return what was paid for in total, and how much of it repeated failed calls."""
+        if not self.spent:
+            return {}
+        of = self.spent
+        shown = {
+            "paid calls in total": of["calls"] - of["cached_calls"],
+            "paid tokens in total": of["prompt_tokens"] + of["completion_tokens"],
+        }
+        optional = {"usd in total": "usd", "repeated calls": "retries", "seconds waited for the LM server": "waited"}
+        return {**shown, **{label: of[name] for label, name in optional.items() if of[name] >= 0.005}}
 
 
 def _spread_cells(spread: Spread) -> tuple[str, ...]:
@@ -139,6 +155,14 @@ def faults(rows: Sequence[Row]) -> dict[str, int]:
     }
 
 
+def cache_note(rows: Sequence[Row]) -> list[str]:
+    """Return a note if the reply cache answered LM calls, which takes no time; empty if it answered none."""
+    calls, cached = (sum(int(row.get(name) or 0) for row in rows) for name in ("calls", "cached_calls"))
+    if not cached:
+        return []
+    return [f"{cached:,} of {calls:,} LM calls were answered by the reply cache: seconds leave out what they take."]
+
+
 def score_mean(questions: Iterable[Sequence[Row]], metric: str, *, missing: int = 0) -> Mean:
     """Return the mean of a metric over questions, with counts of undefined, unparseable and missing scores.
 
@@ -164,20 +188,13 @@ def derived(metrics: Mapping[str, Mean]) -> dict[str, float]:
     return {} if f1 is None else {"keyfacts_f1[of means]": f1}
 
 
-def _judging(rows: Sequence[Row]) -> dict[str, float]:
-    totals: Counter[str] = Counter()
-    for row in rows:
-        totals.update(row.get("judging") or {})
-    return dict(totals)
-
-
 def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
     """Return the summary of a run, complete or not.
 
     Raises:
         UserError: `folder` contains no run.
     """
-    description = read_json(folder / RUN)
+    description = read_run(folder)
     rows = read_rows(folder)
     repeats = description.get("repeats", 1)
     # Sorted, because threads finish in any order and the same answers must give the same interval.
@@ -198,13 +215,22 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
         **faults(rows),
         stopped=stopped,
         notice=" ".join(
-            filter(None, [f"{left} of {asked * repeats} {what}." if left else "", too_small(len(questions))])
+            filter(
+                None,
+                [
+                    f"{left} of {asked * repeats} {what}." if left else "",
+                    *description.get("notes", []),
+                    *cache_note(rows),
+                    too_small(len(questions)),
+                ],
+            )
         )
         or None,
         repeats=repeats,
         spreads={name: _spread(rows, name, repeats) for name in description["metrics"]} if several else {},
         stability=stability(questions) if several else {},
-        judging=_judging(rows),
+        judging=judging_spent(folder),
+        spent=spent(folder),
         derived=derived(metrics),
         oracles=oracles_of(description["metrics"]),
         unreadable=mostly_unreadable(rows),

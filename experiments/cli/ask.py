@@ -1,6 +1,7 @@
 """`verihop ask`: answer one question and print the hops and the cited passages."""
 
 import textwrap
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,6 +29,7 @@ def ask(
     """Answer one question and show the evidence."""
     from experiments.analysis.unreadable import unreadable
     from experiments.pipeline import setup
+    from experiments.pipeline.warm_up import warm_up
     from programs.lms.calls.control import controlled
     from programs.parts.meter import metered
 
@@ -36,10 +38,14 @@ def ask(
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm_config, limits.budget())
     opened = setup.open_program(program_config, retrieve, connection)
+    warm_up(opened, connection)
     with connection.use(), metered() as meter, controlled(note):
+        started = time.perf_counter()
         prediction = opened(question=question)
+        seconds = time.perf_counter() - started
     if as_json:
-        emit({"question": question, **_as_dict(prediction), "cost": meter.counts(), "unreadable": meter.unreadable})
+        cost = {**meter.counts(), "seconds": round(seconds, 4)}
+        emit({"question": question, **_as_dict(prediction), "cost": cost, "unreadable": meter.unreadable})
     else:
         show_answer(prediction, unreadable({**meter.counts(), "unreadable": meter.unreadable}))
 

@@ -8,6 +8,7 @@ import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, note, resumable, say, show
+from experiments.cli.next_commands import command
 from experiments.cli.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -52,6 +53,7 @@ def judge(
             threads=execution.threads,
             resume=execution.resume,
             seed=execution.seed,
+            progress=not result.quiet,
         )
     if result.as_json:
         emit(judgement.as_dict())
@@ -60,13 +62,15 @@ def judge(
     if judgement.all_unparsed:
         raise UserError(f"{connection.id} returned no verdict that could be parsed: name another LM with --lm.")
     if not result.as_json:
-        next_step(f"verihop compare {' '.join(map(str, runs))}")
+        next_step(command("verihop", "compare", *runs))
 
 
 def _print(judgement: "Judgement", out: Path) -> None:
     show(_table(judgement))
     for run, mean in judgement.revisions.items():
         say(f"Revised questions of {run}: {_cell(mean)}")
+    for notice in judgement.notices:
+        note(f"Note: {notice}")
     if judgement.left_out:
         note(f"{judgement.left_out} questions are excluded: a run lacks them, or they ended in an error.")
     if judgement.unread or judgement.moved:

@@ -8,6 +8,7 @@ import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, note, resumable, say
+from experiments.cli.next_commands import command, new_path, reviewer
 from experiments.cli.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -74,6 +75,7 @@ def build(
             threads=execution.threads,
             resume=execution.resume,
             drop=checks.drop,
+            progress=not result.quiet,
         )
     if result.as_json:
         emit(built.as_dict())
@@ -82,9 +84,9 @@ def build(
     if not built.facts:
         raise UserError(f"{connection.id} returned no key fact that could be parsed: name another LM with --lm.")
     if not result.as_json:
-        next_step(
-            f"verihop review keyfacts {result.out / QUESTIONS} --passages {passages} --out REVIEW --reviewer NAME"
-        )
+        review = new_path(result.out.with_name(f"{result.out.name}-review"))
+        words = ("--passages", passages, "--out", review, "--reviewer", reviewer())
+        next_step(command("verihop", "review", "keyfacts", result.out / QUESTIONS, *words))
 
 
 def _print(built: "Built", oracle: str, path: Path) -> None:

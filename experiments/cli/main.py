@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, TextIO
+from typing import TextIO
 
 INTERRUPTED = 130  # as shells report a process that Ctrl-C ended
 
@@ -22,12 +22,11 @@ try:
     from experiments.cli.compile import compile_
     from experiments.cli.data import data
     from experiments.cli.demo import demo
-    from experiments.cli.doctor import doctor
     from experiments.cli.eval import eval_
     from experiments.cli.index import index
+    from experiments.cli.installed import doctor, programs
     from experiments.cli.judge import judge
     from experiments.cli.keyfacts import keyfacts
-    from experiments.cli.programs import programs
     from experiments.cli.review import review
     from signatures.common.errors import UserNotice, user_error_within
     from signatures.common.terminal import printable, printable_diagnostics
@@ -99,7 +98,7 @@ def _run() -> None:
         restore(signal.SIG_DFL if interrupts else None)
 
 
-def _watch_interrupts() -> tuple[list[int], Callable[[Any], None]]:
+def _watch_interrupts() -> tuple[list[int], Callable[[signal.Handlers | None], None]]:
     """Return the list that receives each Ctrl-C from now on, and a function that restores the earlier handler."""
     interrupts: list[int] = []
     if threading.current_thread() is not threading.main_thread():
@@ -111,7 +110,7 @@ def _watch_interrupts() -> tuple[list[int], Callable[[Any], None]]:
 
     before = signal.signal(signal.SIGINT, interrupt)
 
-    def restore(handler: Any) -> None:
+    def restore(handler: signal.Handlers | None) -> None:
         signal.signal(signal.SIGINT, before if handler is None else handler)
 
     return interrupts, restore

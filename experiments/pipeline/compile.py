@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.compile_checkpoint import compile_checkpoint, request_hash
 from experiments.pipeline.cost_estimate import estimate
+from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import RunConfig, describe_lm, describe_program
 from experiments.runs.files import git_revision, read_rows
 from programs.lms.calls.control import controlled
@@ -105,9 +106,10 @@ def compile_program(
     with compile_checkpoint(out, request, resume=resume, overwrite=overwrite) as checkpoint:
         if checkpoint is None:
             return read_artifact(out)
+        warm_up(student, connection)
         started = time.monotonic()
         compiled = _optimize(student, _task(trainset, valset, config), config.optimizer, connection, progress=progress)
-        cost = {**checkpoint.meter.counts(), "seconds": round(time.monotonic() - started, 1)}
+        cost = checkpoint.cost(round(time.monotonic() - started, 1))
         folder = checkpoint.folder / "val"
         scores = _score(compiled.program, valset, config, connection, folder, resume=resume, progress=progress)
         return _freeze(

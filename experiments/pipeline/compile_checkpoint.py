@@ -3,21 +3,31 @@
 import contextlib
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from experiments.runs.files import differing_field, read_json, read_rows, write_json
+from programs.lms.calls.control import controlled
 from programs.parts.meter import Meter, metered
 from signatures.common.errors import UserError
 from signatures.common.files import exclusive_lock, sha256_file, sha256_text
 
+_STOPPED_COSTS = "costs.json"
+
 
 class Checkpoint(NamedTuple):
-    """The folder of intermediate results, and the meter of the session's LM calls."""
+    """The folder of intermediate results, the meter of the session's LM calls, and the cost of earlier sessions."""
 
     folder: Path
     meter: Meter
+    earlier: dict[str, float]
+
+    def cost(self, seconds: float) -> dict[str, float]:
+        """Return the cost of all sessions, this one having taken `seconds`."""
+        now = {**self.meter.counts(), "seconds": seconds}
+        return {name: round(value + self.earlier.get(name, 0), 6) for name, value in now.items()}
 
 
 @contextlib.contextmanager
@@ -32,23 +42,28 @@ def compile_checkpoint(
     Raises:
         UserError: Another process compiles into `out`, or `out` or the checkpoint belongs to another request.
     """
-    from programs.artifact import recover
+    from programs.artifact_folder import recover
 
     folder = out.parent / f".{out.name}.compiling"
     busy = f"Another process is compiling into {out}: wait for it or choose another folder."
-    with exclusive_lock(out.parent / f".{out.name}.compiling.lock", busy), metered() as meter:
+    with exclusive_lock(out.parent / f".{out.name}.compiling.lock", busy), metered() as meter, controlled() as control:
         recover(out)
         if resume and _finished(out, folder, request):
             shutil.rmtree(folder, ignore_errors=True)
             yield None
             return
         _open_checkpoint(out, folder, request, resume=resume, overwrite=overwrite)
+        costs = folder / _STOPPED_COSTS
+        checkpoint = Checkpoint(folder, meter, read_json(costs) if costs.exists() else {})
+        started = time.monotonic()
         try:
-            yield Checkpoint(folder, meter)
+            yield checkpoint
         except BaseException:
             # Without a reply or a row there is nothing to resume, and another request may start.
-            if not (meter.cached_calls or meter.completion_tokens or read_rows(folder / "val")):
+            if not (meter.cached_calls or control.any_answers or read_rows(folder / "val")):
                 shutil.rmtree(folder)
+            else:
+                write_json(costs, checkpoint.cost(round(time.monotonic() - started, 1)))
             raise
         shutil.rmtree(folder)
 

@@ -14,16 +14,20 @@ from experiments.pipeline.cost_estimate import estimate
 from experiments.pipeline.progress import RunProgress
 from experiments.pipeline.run_question import run_question
 from experiments.pipeline.thread_pool import Outcome, ThreadPool
+from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import Connected, RunConfig, describe_run
+from experiments.runs.costs import log_unfinished
 from experiments.runs.files import Row, RowLog, discard_empty, open_run, repeat_of, run_lock
 from optimizers.metrics.judges.answer_judge import judged_by
 from programs.lms.calls.control import GRACE, Control, controlled
+from programs.parts.meter import Meter
 from signatures.common.errors import UserError, user_error_within
 
 if TYPE_CHECKING:
     import dspy
 
 _Answered = tuple[Row, Exception | None]
+_Key = tuple[str, int]  # id and repeat
 
 
 class _Asked(NamedTuple):
@@ -31,6 +35,11 @@ class _Asked(NamedTuple):
 
     example: Any
     repeat: int
+
+    @property
+    def key(self) -> _Key:
+        """What its row is identified by."""
+        return self.example.id, self.repeat
 
 
 def evaluate(
@@ -77,6 +86,8 @@ def evaluate(
         if waiting:
             bar.say(str(estimate(len(waiting), program.max_calls(), rows=done, threads=config.threads)))
         try:
+            if waiting:
+                warm_up(program, connection)
             stopped, interrupted = _ask_all(program, waiting, config, connection=connection, folder=folder, bar=bar)
         except BaseException:
             discard_empty(folder)
@@ -106,7 +117,7 @@ def _unanswered(questions: Sequence[Any], repeats: int, done: Sequence[Row]) -> 
     finished = {(row["id"], repeat_of(row)) for row in done}
     examples = to_examples(questions)
     asked = [_Asked(example, repeat) for repeat in range(1, repeats + 1) for example in examples]
-    return [item for item in asked if (item.example.id, item.repeat) not in finished], len(asked)
+    return [item for item in asked if item.key not in finished], len(asked)
 
 
 def _progress_of(
@@ -127,16 +138,28 @@ def _ask_all(
     bar: RunProgress,
 ) -> tuple[str | None, bool]:
     """Ask the questions in parallel; return why the run stopped early, if it did, and whether Ctrl-C stopped it."""
+    meters: dict[_Key, Meter] = {}
+    written: set[_Key] = set()
 
     def work(asked: _Asked) -> _Answered:
-        return run_question(program, asked.example, config, connection=connection, repeat=asked.repeat)
+        meter = meters[asked.key] = Meter()
+        return run_question(program, asked.example, config, connection=connection, repeat=asked.repeat, meter=meter)
 
     with RowLog(folder) as log, bar, controlled(bar.say) as control:
+
+        def write(row: Row) -> None:
+            log.append(row)
+            written.add((row["id"], repeat_of(row)))
+            bar.add(row)
+
         answers = functools.partial(control.answers, connection.lm.model)
-        collector = _Collector(log, bar, min(config.threads, len(waiting)), answers)
+        collector = _Collector(write, min(config.threads, len(waiting)), answers)
         pool = ThreadPool(work, waiting, threads=config.threads)
-        interrupted = _collect(pool, collector, control, bar.say)
-        collector.write_held()
+        try:
+            interrupted = _collect(pool, collector, control, bar.say)
+            collector.write_held()
+        finally:
+            log_unfinished(folder, [meter.counts() for key, meter in list(meters.items()) if key not in written])
     return ("interrupted by Ctrl-C" if interrupted else collector.stopped), interrupted
 
 
@@ -148,14 +171,13 @@ class _Collector:
     after twice as many consecutive ones without any answer between.
 
     Args:
-        log: Receives the rows.
-        bar: Shows them.
+        write: Receives the rows.
         threads: Questions in progress at a time.
         answers: Returns how many calls the LM has answered in this session.
     """
 
-    def __init__(self, log: RowLog, bar: RunProgress, threads: int, answers: Callable[[], int]):
-        self._log, self._bar, self._threads, self._answers = log, bar, threads, answers
+    def __init__(self, write: Callable[[Row], None], threads: int, answers: Callable[[], int]):
+        self._write, self._threads, self._answers = write, threads, answers
         self._working, self._silent, self._answers_before = False, 0, 0
         self._held: list[Row] = []  # failed before the first answer
         self.stopped: str | None = None
@@ -189,8 +211,7 @@ class _Collector:
     def write_held(self) -> None:
         """Write the rows that were held back until the LM answers."""
         for row in self._held:
-            self._log.append(row)
-            self._bar.add(row)
+            self._write(row)
         self._held = []
 
 
@@ -208,7 +229,7 @@ def _collect(
         control.stop()
         with contextlib.suppress(KeyboardInterrupt):
             if in_progress:
-                say(f"Stopping: {in_progress} questions in progress have {GRACE:g} s; press Ctrl-C again to drop them.")
+                say(f"Stopping: {in_progress} questions in progress have {GRACE:g} s to finish; the rest is dropped.")
             for outcome in pool.within(GRACE):
                 if outcome.result is not None:
                     collector.add(outcome)

@@ -1,6 +1,7 @@
 """Map a function over items in parallel, one row per item, for results other than runs (judgements, key facts)."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -10,6 +11,18 @@ from experiments.runs.files import Json, Row, RowLog, open_run, read_rows, run_l
 from programs.lms.calls.control import GRACE, controlled
 
 Item = TypeVar("Item")
+
+
+@contextlib.contextmanager
+def _bar(title: str, total: int, completed: int, *, shown: bool) -> Iterator[Callable[[], None]]:
+    """Show a progress bar on standard error; yield the function that advances it by one."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True, quiet=not shown), disable=not shown) as bar:
+        line = bar.add_task(title.capitalize(), total=total, completed=completed)
+        yield lambda: bar.update(line, advance=1)
 
 
 def map_rows(
@@ -22,6 +35,7 @@ def map_rows(
     out: Path,
     threads: int,
     resume: bool,
+    progress: bool = True,
 ) -> list[Row]:
     """Return the rows of all items; each is on disk as soon as it is complete, and items that have a row are skipped.
 
@@ -34,6 +48,7 @@ def map_rows(
         out: Folder for the rows.
         threads: Items in progress at a time.
         resume: Continue what `out` contains.
+        progress: Show a bar on stderr.
 
     Raises:
         UserError: `out` contains something else, or rows although `resume` is False.
@@ -49,11 +64,15 @@ def map_rows(
             dspy.context(lm=connection.lm, adapter=connection.adapter, disable_history=True, trace=None),
             controlled() as control,
             RowLog(out) as log,
+            _bar(
+                str(description.get("kind", "rows")), len(items), len(items) - len(waiting), shown=progress
+            ) as advance,
         ):
             pool: ThreadPool[Any, Row] = ThreadPool(work, waiting, threads=threads)
             try:
                 for outcome in pool:
                     log.append(_row(outcome))
+                    advance()
             except BaseException as error:
                 pool.stop()
                 if isinstance(error, KeyboardInterrupt):

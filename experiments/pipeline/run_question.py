@@ -89,7 +89,13 @@ def _other_fields(example: Any) -> Row:
 
 
 def run_question(
-    program: "dspy.Module", example: Any, config: RunConfig, *, connection: Connected, repeat: int = 1
+    program: "dspy.Module",
+    example: Any,
+    config: RunConfig,
+    *,
+    connection: Connected,
+    repeat: int = 1,
+    meter: Meter | None = None,
 ) -> tuple[Row, Exception | None]:
     """Ask one question and score the answer.
 
@@ -99,6 +105,7 @@ def run_question(
         config: Metrics, repeats and contexts of the run.
         connection: The LM and its adapter.
         repeat: Number of this repeat of the question, from 1.
+        meter: Counts the program's cost, also if the question ends without a row; by default a new one.
 
     Returns:
         The row, and the exception that stopped the program, if any.
@@ -111,7 +118,7 @@ def run_question(
     fixed = {"passages": list(config.contexts.of(example.id))} if config.contexts else {}
     prediction: Any = dspy.Prediction(answer="", passages=[], citations=[])
     cause: Exception | None = None
-    with metered() as meter:
+    with metered(meter) as meter:
         start = time.perf_counter()
         try:
             with (

@@ -131,6 +131,7 @@ class RunConfig:
         contexts: Passages fixed for each question, used in place of the first retrieval.
         artifact: Folder the program was loaded from.
         questions_path: File the questions were read from.
+        notes: What a reader of the results has to know; shown with every summary and comparison.
 
     Raises:
         UserError: A metric is unknown or lacks its judge, a judge has no metric, or a number is below 1.
@@ -144,6 +145,7 @@ class RunConfig:
     contexts: FixedContexts | None = None
     artifact: Path | None = None
     questions_path: Path | None = None
+    notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name, value in (("threads", self.threads), ("repeats", self.repeats)):
@@ -238,6 +240,7 @@ def describe_run(program: "dspy.Module", questions: Sequence[Any], config: RunCo
         "server": describe_server(connection),
         "repeats": config.repeats if config.repeats > 1 else None,
         "given": config.contexts.describe() if config.contexts else None,
+        "notes": list(config.notes) or None,
     }
     description = {
         "schema": SCHEMA,

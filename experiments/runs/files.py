@@ -1,4 +1,4 @@
-"""The files of a run: `run.json` (what was run), `rows.jsonl` (one line per question) and `summary.json`.
+"""The files of a run: `run.json` (what was run), `rows.jsonl` (a line per question), `costs.jsonl`, `summary.json`.
 
 A row contains:
 
@@ -9,9 +9,10 @@ A row contains:
 - `scores`: metric name -> score, None if undefined; `unparsed`: metric name -> number of unparseable texts or verdicts;
   `judging`: cost of the judge LM, which is separate from the program's;
 - `calls`, `cached_calls`, `prompt_tokens`, `completion_tokens`, `cached_tokens`, `rounds`, `parse_failures`,
-  `truncated`, `usd` as `programs.parts.meter` counts them, and `seconds`;
+  `truncated`, `usd` as `programs.parts.meter` counts them, and `seconds` (models are loaded before the first question);
 - `error`: the exception that stopped the program on this question, None if there was none;
-- `repeat`: number of the repeat, from 1, in runs that ask each question several times.
+- `repeat`: number of the repeat, from 1, in runs that ask each question several times;
+- `retries` and `waited`: repeated LM calls, and seconds spent waiting for the LM server.
 
 Rows are appended as questions finish. A process killed while it writes leaves at most one incomplete last line, which
 is removed when the run is resumed; that question is then asked again.
@@ -27,29 +28,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, check_description, parse_row
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, exclusive_lock, remove_temporaries
 from signatures.common.secrets import redacted
+from signatures.common.strict_json import read_strict_json
 
 SCHEMA = 1
-RUN, ROWS, SUMMARY = "run.json", "rows.jsonl", "summary.json"
+RUN, ROWS, COSTS, SUMMARY = "run.json", "rows.jsonl", "costs.jsonl", "summary.json"
 _LOCK = "run.lock"
 # May differ between the sessions of one run: these describe the session, not the experiment.
-_SESSION = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths", "server"})
-
-# Required to summarise and compare a row.
-_NEEDED = (
-    "id",
-    "question",
-    "answers",
-    "scores",
-    "calls",
-    "rounds",
-    "abstained",
-    "parse_failures",
-    "truncated",
-    "error",
-)
+_SESSION = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths", "notes", "server"})
 
 Row = dict[str, Any]
 Json = dict[str, Any]
@@ -102,21 +91,43 @@ def read_json(path: Path) -> Json:
         UserError: The file is missing or is not a JSON object.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = read_strict_json(path)
     except FileNotFoundError:
         raise UserError(f"{path.parent} is not the folder of a run: it has no {path.name}.") from None
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise UserError(f"{path} cannot be read ({error}). Delete the folder and run again.") from error
     if not isinstance(value, dict):
         raise UserError(f"{path} is not a JSON object. Delete the folder and run again.")
     return value
 
 
+def read_run(folder: Path) -> Json:
+    """Return the checked `run.json` of a run with answers.
+
+    Raises:
+        UserError: The folder contains no such run, or the file is damaged.
+    """
+    description = read_json(folder / RUN)
+    kind = description.get("kind")
+    if kind is not None:
+        kind = str(kind)[:40]
+        raise UserError(f"{folder} contains {kind}, not the answers of a run: name the folder of an evaluation.")
+    try:
+        check_description(description)
+    except ValueError as error:
+        raise UserError(f"{folder / RUN} is damaged ({error}). Delete the folder and run again.") from None
+    return description
+
+
 def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield `(number from 1, line)` of every non-empty line that ends in a newline; nothing if there is no file."""
     if not path.exists():
         return
-    lines = path.read_bytes().split(b"\n")  # not splitlines: it also cuts at characters that JSON leaves unescaped
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}). Restore it, or delete the folder.") from None
+    lines = content.split(b"\n")  # not splitlines: it also cuts at characters that JSON leaves unescaped
     for number, line in enumerate(lines[:-1], start=1):  # the rest is incomplete, even if it parses
         if line:
             yield number, line
@@ -125,17 +136,6 @@ def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def repeat_of(row: Row) -> int:
     """Return the number of a row's repeat, from 1."""
     return int(row.get("repeat", 1))
-
-
-def check_contains_answers(folder: Path) -> None:
-    """Check that a folder contains a run with answers.
-
-    Raises:
-        UserError: It has no `run.json`, or one of other results with rows, such as judgements.
-    """
-    kind = read_json(folder / RUN).get("kind")
-    if kind is not None:
-        raise UserError(f"{folder} contains {kind}, not the answers of a run: name the folder of an evaluation.")
 
 
 def read_rows(folder: Path, *, complete: bool = False) -> list[Row]:
@@ -149,17 +149,22 @@ def read_rows(folder: Path, *, complete: bool = False) -> list[Row]:
     """
     path = folder / ROWS
     if complete:
-        check_contains_answers(folder)
+        read_run(folder)
+    kind = _kind_of(folder) if not complete else AnswerRow
     rows: dict[tuple[str, int], Row] = {}
     for number, line in complete_lines(path):
         try:
-            row = json.loads(line)
-            rows[row["id"], repeat_of(row)] = row
-            if complete and not all(name in row for name in _NEEDED):
-                raise KeyError(row["id"])
-        except (ValueError, KeyError, TypeError):
-            raise UserError(f"{path}:{number} is not a row of a run. Delete that line and resume.") from None
+            row = parse_row(line, kind)
+        except ValueError as error:
+            raise UserError(f"{path}:{number} is not a row of a run ({error}). Delete that line and resume.") from None
+        rows[row["id"], repeat_of(row)] = row
     return list(rows.values())
+
+
+def _kind_of(folder: Path) -> type[AnyRow]:
+    """Return what the rows in a folder are; without a `run.json`, anything."""
+    kind = read_json(folder / RUN).get("kind") if (folder / RUN).exists() else "unknown"
+    return ROWS_OF.get(kind, AnyRow) if kind is None or isinstance(kind, str) else AnyRow
 
 
 @contextlib.contextmanager
@@ -278,6 +283,8 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
             f"{folder} contains another run: {field} was {_value(old, field)} and is now {_value(description, field)}. "
             "Resume it with the settings it was started with, or choose another folder."
         )
+    if not isinstance(old.get("resumed", []), list):
+        raise UserError(f"{folder / RUN} is damaged ('resumed' is no list). Delete the folder and run again.")
     session = {key: description[key] for key in ("started", "git_revision", "versions") if key in description}
     write_json(folder / RUN, {**old, "resumed": [*old.get("resumed", []), session]})
     return rows
@@ -287,7 +294,7 @@ def discard_empty(folder: Path) -> None:
     """Remove the files of a run without rows, and its folder unless it contains other files."""
     if read_rows(folder):
         return
-    for name in (RUN, ROWS):
+    for name in (RUN, ROWS, COSTS):
         (folder / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # not empty
         folder.rmdir()

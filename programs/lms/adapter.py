@@ -18,7 +18,7 @@ from dspy.adapters.utils import apply_output_field_defaults
 from dspy.utils.exceptions import AdapterParseError
 
 from programs.lms.calls.reply_cache import Unparsed, cached_if_parsed
-from programs.lms.rendering import describe, escape_all, is_passages, render
+from programs.lms.rendering import describe_field, escape_all, is_passages, render
 from programs.lms.servers.thinking_budget import ThinkingBudget, is_thinking_only, record_replies
 from programs.lms.tolerant import LONGEST_REPLY, check_length, coerce, read_json
 from programs.parts.meter import record, record_unreadable
@@ -158,12 +158,12 @@ class _Form:
 
     def format_system_message(self, signature: Any) -> str:
         """Return the instruction, the input fields and the output fields."""
-        inputs = "\n".join(describe(name, field) for name, field in signature.input_fields.items())
+        inputs = "\n".join(describe_field(name, field) for name, field in signature.input_fields.items())
         parts = [signature.instructions.strip(), f"Given:\n{inputs}"]
         if asks_yes_no(signature):
             parts.append(_ONE_WORD)
         else:
-            outputs = "\n".join(describe(name, field) for name, field in signature.output_fields.items())
+            outputs = "\n".join(describe_field(name, field) for name, field in signature.output_fields.items())
             parts.append(f"{self._reply_heading}\n{outputs}")
         return "\n\n".join(parts)
 

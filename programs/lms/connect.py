@@ -3,10 +3,9 @@
 import logging
 import os
 import threading
-import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the first use of a model downloads a price list
@@ -28,12 +27,12 @@ from programs.lms.gguf import GgufEngine, weights_hash
 from programs.lms.servers import server
 from programs.lms.servers.chat import ChatEngine
 from programs.lms.servers.completions import CompletionsEngine
-from programs.lms.servers.detect import ServerDescription, describe, dialect_named, loaded_context
+from programs.lms.servers.detect import ServerDescription, dialect_named
 from programs.lms.servers.dialects import REASONING, Reasoning
-from programs.lms.servers.probe import try_question
-from programs.lms.servers.thinking_budget import THINKING_TOKENS, ThinkingBudget
+from programs.lms.servers.join import effort, join, remote, thinking_tokens
+from programs.lms.servers.thinking_budget import ThinkingBudget, thinking_budget
 from programs.parts.probability import ProbabilityMode
-from signatures.common.errors import UserError, UserNotice, unknown
+from signatures.common.errors import UserError, unknown
 
 FORMS = (
     "embedded, embedded:exact, gguf:<path>, <provider>/<model> (as openai/gpt-4o-mini), or a model name with api-base"
@@ -156,7 +155,10 @@ def connect(
     settings.update({name: defaults[name] for name in auto})
     settings.update(cache=cache, budget=budget, transport=transport, model_type=model_type)
     if api_base is not None:
-        return _to_server(lm_id, server.checked_base(api_base), api_key_env, settings, auto, traits)
+        joined = join(lm_id, server.checked_base(api_base), api_key_env, settings, auto, traits)
+        return _connection(
+            lm_id, joined.lm, joined.context_size, joined.mode, reasons=joined.reasons, found=joined.found
+        )
     if traits.server is not None:
         raise UserError(f"{lm_id!r} is not on a server of yours: name its URL (api_base), or omit server.")
     if local:
@@ -191,68 +193,13 @@ def _to_local(lm_id: str, settings: dict[str, Any], traits: ModelTraits) -> Conn
     return _connection(lm_id, lm, traits.context_size or size, mode, weights=weights, count_tokens=count_tokens)
 
 
-def _to_server(
-    lm_id: str, api_base: str, api_key_env: str | None, settings: dict[str, Any], auto: set[str], traits: ModelTraits
-) -> Connection:
-    key, name, mode = server.checked_key(api_key_env), server.name_on_server(lm_id), traits.probability_mode
-    model, transport = f"{server.prefix_of(api_base, api_key_env)}/{name}", settings["transport"]
-    if settings["model_type"] == "text":
-        text = CompletionsEngine(api_base, name, key, transport)
-        lm = metered_lm(model, engine=text, address=api_base, **{**settings, "model_type": "chat"})
-        return _connection(lm_id, lm, traits.context_size, "samples" if mode == "auto" else mode)
-    found = describe(api_base, name, key, traits.server)
-    if traits.reasoning != "auto":
-        settings["reasoning_effort"] = "none" if traits.reasoning == "off" else traits.reasoning
-    engine = ChatEngine(api_base, name, key, dialect=found.dialect, transport=transport, slots=found.slots)
-    lm, reasons = _remote(model, auto, engine=engine, address=api_base, **settings)
-    if reasons:  # by its name, as gpt-5 behind a gateway: it takes no limit, no temperature and no probe
-        engine.max_tokens_field = "max_completion_tokens"
-        return _connection(lm_id, lm, traits.context_size or found.context_size,
-                           "samples" if mode == "auto" else mode, reasons=True, found=found)  # fmt: skip
-    if mode == "auto" or traits.reasoning != "auto":
-        probe = metered_lm(model, engine=engine, address=api_base, transport=transport)
-        size = traits.context_size or found.context_size
-        found = try_question(probe, found, traits.reasoning, _thinking_tokens(traits, size), logprobs=mode == "auto")
-    elif found.thinks:
-        found = replace(found, yes_no_reasoning="off")
-    if mode == "auto":
-        mode = "samples" if found.no_logprobs else "logprobs"
-    if found.no_logprobs:
-        warnings.warn(UserNotice(f"P(yes) is computed from samples: {found.no_logprobs}."), stacklevel=3)
-    if found.context_size is None:  # some load a model with the first request
-        found = replace(found, context_size=loaded_context(api_base, name, key, engine.dialect))
-    if found.thinks or traits.thinking_tokens:
-        found = replace(found, thinking_tokens=_thinking_tokens(traits, traits.context_size or found.context_size))
-        settings["max_tokens"] = settings["max_tokens"] and settings["max_tokens"] + found.thinking_tokens
-    if found.thinks and engine.thinks_in_text and traits.reasoning != "off":
-        engine.supports_response_schema, found = False, replace(found, structured=False)
-    lm = metered_lm(model, engine=engine, address=api_base, **settings)
-    return _connection(lm_id, lm, traits.context_size or found.context_size, mode, found=found)
-
-
-def _thinking_tokens(traits: ModelTraits, size: int | None) -> int:
-    return traits.thinking_tokens or min(THINKING_TOKENS, (size or 2 * THINKING_TOKENS) // 2)
-
-
-def _remote(model: str, auto: set[str], **settings: Any) -> tuple[MeteredLM, bool]:
-    """Return the LM, and whether it is a reasoning model.
-
-    DSPy refuses a temperature and short replies for a reasoning model, so its `auto` settings get the LM's defaults.
-    """
-    try:
-        return metered_lm(model, **settings), False
-    except LMConfigurationError:
-        return metered_lm(model, **{**settings, **dict.fromkeys(auto)}), True
-
-
 def _to_provider(lm_id: str, settings: dict[str, Any], auto: set[str], traits: ModelTraits) -> Connection:
-    if traits.reasoning != "auto":
-        settings["reasoning_effort"] = "none" if traits.reasoning == "off" else traits.reasoning
+    settings.update(effort(traits.reasoning))
     thinks = traits.reasoning not in ("auto", "off") or traits.thinking_tokens is not None
     if thinks and settings["max_tokens"] is not None:
-        settings["max_tokens"] += _thinking_tokens(traits, None)
+        settings["max_tokens"] += thinking_tokens(traits.thinking_tokens, None)
     try:
-        lm, reasons = _remote(lm_id, auto, **settings)
+        lm, reasons = remote(lm_id, auto, **settings)
         if not (select_backend(lm).native or lm_id.split("/")[0] in _litellm_providers()):
             raise UnknownLM(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
         supported = lm.supported_params
@@ -293,6 +240,6 @@ def _connection(
         count_tokens=count_tokens,
         probability_mode=mode,
         short_replies=not reasons,
-        thinking=ThinkingBudget(found.thinking_tokens, found.yes_no_reasoning == "off") if found else ThinkingBudget(),
+        thinking=thinking_budget(found) if found else ThinkingBudget(),
     )
     return Connection(lm_id, lm, adapter, size, mode, weights, found)

@@ -108,7 +108,7 @@ def render(field: FieldInfo, value: Any) -> str:
     return escape(str(format_field_value(field_info=field, value=value)))
 
 
-def describe(name: str, field: FieldInfo) -> str:
+def describe_field(name: str, field: FieldInfo) -> str:
     """Return one line of the system message: a field's name, its type in words, and its description."""
     note = field.json_schema_extra.get("desc", "")  # type: ignore[union-attr]
     kind = _plain_type(field.annotation)

@@ -107,9 +107,9 @@ _current: contextvars.ContextVar[Meter | None] = contextvars.ContextVar("verihop
 
 
 @contextlib.contextmanager
-def metered() -> Iterator[Meter]:
-    """Count the calls inside the block in a new meter; an outer meter does not count them."""
-    meter = Meter()
+def metered(meter: Meter | None = None) -> Iterator[Meter]:
+    """Count the calls inside the block in `meter`, by default a new one; an outer meter does not count them."""
+    meter = meter or Meter()
     token = _current.set(meter)
     try:
         yield meter

@@ -92,6 +92,11 @@ def sha256_file(path: Path | str) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def sha256_bytes(content: bytes) -> str:
+    """Return the hexadecimal SHA-256 of `content`."""
+    return hashlib.sha256(content).hexdigest()
+
+
 def sha256_text(text: str) -> str:
     """Return the hexadecimal SHA-256 of a text's UTF-8 bytes; lone surrogates are encoded as they are."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-GRACE = 2.0  # seconds that calls in flight have when the work is stopped
+GRACE = 1.5  # seconds that calls in flight have when the work is stopped
 NOTICE_SECONDS = 30.0  # between two notices; every thread that waits has one
 
 
@@ -51,11 +51,18 @@ class Control:
         """Count a reply of an LM."""
         with self._lock:
             self._answers[model] += 1
+        if self._outer is not None:
+            self._outer.answered(model)
 
     def answers(self, model: str) -> int:
         """Return how many calls an LM has answered; cached replies are not counted."""
         with self._lock:
             return self._answers[model]
+
+    @property
+    def any_answers(self) -> bool:
+        """Whether any LM has answered a call."""
+        return self._answers.total() > 0
 
     def notice(self, text: str) -> None:
         """Tell the user, unless another notice was shown a moment ago."""

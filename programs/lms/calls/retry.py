@@ -27,6 +27,7 @@ from programs.lms.calls.width import Outcome, Width
 from programs.parts.meter import record
 
 LONGEST_BACK_OFF = 60.0  # seconds
+_LONGEST_AT_LIMIT = 16.0  # the width paces calls at a rate limit, so that long waits would only leave places empty
 _LONGEST_HINT = 20.0  # seconds, for a failure that is not waited for with patience
 
 _REPLIES = {"choices", "output", "content", "candidates"}  # under which providers put the reply
@@ -96,12 +97,12 @@ def jitter() -> float:
     return random.random()
 
 
-def back_off(attempt: int) -> float:
-    """Return the seconds to wait before attempt number `attempt`, from 1: random, twice as long at most each time.
+def back_off(attempt: int, longest: float = LONGEST_BACK_OFF) -> float:
+    """Return the seconds to wait before repetition number `attempt`, from 1: random, each time up to twice as long.
 
     "Full jitter" of https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
     """
-    return jitter() * min(2.0**attempt, LONGEST_BACK_OFF)
+    return jitter() * min(2.0**attempt, longest)
 
 
 class Attempts:
@@ -133,7 +134,8 @@ class Attempts:
         except LMError as error:
             if self._kind(error) == "refused":
                 outcome = "refused"
-                hint = _hint(error)
+                # Without a hint all calls pause for about a second, the shortest period of usual limits.
+                hint = _hint(error) or 0.5 + jitter() / 2
             raise
         finally:
             # A hint of hours ends the call; it must not keep all others waiting.
@@ -145,7 +147,7 @@ class Attempts:
         if kind == "permanent":
             return False
         self._made += 1
-        seconds = back_off(self._made)
+        seconds = back_off(self._made, _LONGEST_AT_LIMIT if kind == "refused" else LONGEST_BACK_OFF)
         if kind == "transient":
             self._failed += 1
             if self._failed > self._transport.retries:

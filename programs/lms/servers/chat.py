@@ -1,10 +1,9 @@
 """Chat models on an OpenAI-compatible server, one POST per call, in the dialect of the server."""
 
-import contextlib
 import re
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -51,7 +50,6 @@ class ChatEngine:
         key: Sent as a bearer token; None sends none.
         dialect: Name in `DIALECTS`.
         transport: Time limit of a call, and calls in flight.
-        slots: Requests that the server answers at a time; further calls wait here, where their time does not count.
     """
 
     supports_function_calling = False
@@ -67,16 +65,14 @@ class ChatEngine:
         *,
         dialect: str = "openai",
         transport: Transport = Transport(),
-        slots: int | None = None,
     ):
         self.api_base, self.model, self.dialect = api_base, model, DIALECTS[dialect]
         self.supports_response_schema = True
         self.thinks_in_text = False  # whether a reply had its thinking in its content, where a schema would prevent it
         self.max_tokens_field = self.dialect.max_tokens
         self._dialect_name = dialect
+        self.transport = transport
         self._client = ServerClient(api_base, key, transport)
-        self._slots = slots if slots is not None and slots < transport.connections else None
-        self._free = threading.BoundedSemaphore(self._slots or transport.connections)
         self._lock = threading.Lock()
         self._refused: set[str] = set()
         self._noticed: set[str] = set()
@@ -108,8 +104,7 @@ class ChatEngine:
         if request.tools:
             raise lm15.UnsupportedFeatureError("tools are not supported on a server", feature="tools")
         body = self._body(request)
-        with self._slot():
-            reply = self._post(body)
+        reply = self._post(body)
         try:
             return self._response(request, reply)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
@@ -176,12 +171,14 @@ class ChatEngine:
         choice = reply["choices"][0]
         message = choice["message"]
         thinking, answer, in_text = split_message(message)
+        if not answer and isinstance(message.get("refusal"), str):
+            answer = message["refusal"]
         self.thinks_in_text = self.thinks_in_text or in_text
         finish = _FINISHED.get(choice.get("finish_reason") or "", "stop")
         usage = _usage(reply.get("usage") or {}, thinking, answer)
         if not answer and not thinking and (finish == "length" and usage.reasoning_tokens):
             thinking = NOT_SHOWN
-        if message.get("content") is None and not thinking and finish == "stop":
+        if message.get("content") is None and not (thinking or answer) and finish == "stop":
             raise ValueError("its content is null")
         parts: list[Any] = [ThinkingPart(thinking)] if thinking else []
         if answer or not thinking:
@@ -196,20 +193,6 @@ class ChatEngine:
             usage=usage,
             logprobs=logprobs or None,
         )
-
-    @contextlib.contextmanager
-    def _slot(self) -> Iterator[None]:
-        if not self._free.acquire(blocking=False):
-            if self._slots is not None:
-                self._notice(
-                    f"The server answers {self._slots} calls at a time, so more threads than that only wait: start it "
-                    "with more slots, or use fewer threads."
-                )
-            self._free.acquire()
-        try:
-            yield
-        finally:
-            self._free.release()
 
     def _notice(self, text: str) -> None:
         """Show a notice once."""

@@ -23,11 +23,12 @@ class ServerDescription:
     Args:
         dialect: Name in `DIALECTS`.
         version: As the server states it; None if it does not.
-        context_size: Tokens of prompt and reply together that the server states for one request; None if it does not.
+        context_size: Tokens of prompt and reply together for one request, as set or stated; None if neither.
         slots: Requests answered at a time, if the server states them.
         thinks: Whether replies begin with thinking, in the setting of `reasoning`; None if it was not tried.
         reasoning: Setting of the replies.
         yes_no_reasoning: Setting of yes/no questions, which are asked without thinking where that is possible.
+        yes_no_sure: Whether yes/no questions were seen to be answered without thinking.
         thinking_tokens: Tokens of each reply reserved for thinking.
         structured: Whether a JSON schema is sent.
         no_logprobs: Why P(yes) is not computed from log-probabilities; None if it is, or if another way was chosen.
@@ -40,6 +41,7 @@ class ServerDescription:
     thinks: bool | None = None
     reasoning: str = "auto"
     yes_no_reasoning: str = "auto"
+    yes_no_sure: bool = False
     thinking_tokens: int = 0
     structured: bool = True
     no_logprobs: str | None = None

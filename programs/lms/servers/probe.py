@@ -60,17 +60,20 @@ def try_question(
     first = _ask(lm, reasoning, SHORT, logprobs)
     if not first.thinks and first.cut and not first.answers and found.thinks is not False:
         first = _ask(lm, reasoning, min(LONG, thinking_tokens), logprobs)
-    known = replace(found, thinks=first.thinks, reasoning=reasoning, yes_no_reasoning=reasoning)
-    if not first.thinks:
-        return replace(known, no_logprobs=_why_not(first, known) if logprobs else None)
+    thinks = first.thinks or (reasoning == "auto" and bool(found.thinks))  # on easy questions some do not
+    known = replace(found, thinks=thinks, reasoning=reasoning, yes_no_reasoning=reasoning)
+    if not thinks:
+        return replace(known, yes_no_sure=True, no_logprobs=_why_not(first, known) if logprobs else None)
     known = replace(known, thinking_tokens=thinking_tokens)
     if reasoning == "off":
+        known = replace(known, yes_no_reasoning="auto")
         why = dialect.off_fails or "the model thinks nevertheless"
         _notice(f"Thinking cannot be turned off here ({why}): replies get {thinking_tokens} tokens more for it.")
     if reasoning == "auto":
         short = _ask(lm, "off", SHORT, logprobs)
         if not short.thinks and short.answers:
-            return replace(known, yes_no_reasoning="off", no_logprobs=_why_not(short, known) if logprobs else None)
+            why_not = _why_not(short, known) if logprobs else None
+            return replace(known, yes_no_reasoning="off", yes_no_sure=True, no_logprobs=why_not)
     if not logprobs:
         return known
     if reasoning in ("auto", "off"):

@@ -7,6 +7,7 @@ from typing import Any
 
 import dspy
 
+from programs.lms.servers.detect import ServerDescription
 from programs.parts.meter import Thought, record, record_thinking
 from signatures.common.errors import UserNotice
 
@@ -19,15 +20,17 @@ class ThinkingBudget:
     """The limits of a thinking model's replies; without one, limits are those of the answer.
 
     Args:
-        tokens: Added to the limit of each reply that thinks; 0 for a model that does not.
+        tokens: Reserved for thinking in the longest reply; 0 for a model that does not think.
+        yes_no_tokens: Added to the limit of a yes/no question.
         yes_no_off: Whether yes/no questions are asked with thinking turned off.
     """
 
     tokens: int = 0
+    yes_no_tokens: int = 0
     yes_no_off: bool = False
 
     def limit_yes_no(self, lm_kwargs: dict[str, Any], least: int) -> None:
-        """Set the limit of a yes/no question: thinking is turned off, or gets its tokens.
+        """Set the limit of a yes/no question: thinking is turned off, or gets its tokens, or both if it may go on.
 
         Args:
             lm_kwargs: Settings of the call, with `max_tokens`.
@@ -35,10 +38,9 @@ class ThinkingBudget:
         """
         if self.yes_no_off:
             lm_kwargs["reasoning_effort"] = "none"
-        if self.yes_no_off or self.tokens:
+        if self.yes_no_off or self.yes_no_tokens:
             lm_kwargs["max_tokens"] = max(lm_kwargs["max_tokens"], least)
-        if not self.yes_no_off:
-            lm_kwargs["max_tokens"] += self.tokens
+        lm_kwargs["max_tokens"] += self.yes_no_tokens
 
     def no_answer(self) -> str:
         """Return why a reply that is all thinking has no answer; shown as a notice once per process."""
@@ -49,6 +51,12 @@ class ThinkingBudget:
             _shown.add(text)
             warnings.warn(UserNotice(text), stacklevel=2)
         return text
+
+
+def thinking_budget(found: ServerDescription) -> ThinkingBudget:
+    """Return the limits for what is known of a server."""
+    tokens = found.thinking_tokens
+    return ThinkingBudget(tokens, 0 if found.yes_no_sure else tokens, found.yes_no_reasoning == "off")
 
 
 _shown: set[str] = set()

@@ -61,6 +61,25 @@ def test_a_reasoning_model_refuses_a_short_limit_in_one_line() -> None:
     assert connect("openai/gpt-5-mini", max_tokens=20_000).lm.kwargs["max_completion_tokens"] == 20_000
 
 
+@pytest.mark.parametrize(("word", "sent"), [("off", "none"), ("low", "low"), ("high", "high"), ("auto", None)])
+def test_reasoning_of_a_provider_is_its_effort(word, sent) -> None:
+    connection = connect("openai/gpt-5-mini", traits=ModelTraits(reasoning=word))
+    assert connection.lm.kwargs.get("reasoning_effort") == sent
+    assert connection.probability_mode == "samples"
+
+
+def test_reasoning_of_a_provider_gets_tokens_and_no_short_replies() -> None:
+    connection = connect("anthropic/claude-sonnet-4-5", traits=ModelTraits(reasoning="low", thinking_tokens=3000))
+    assert connection.lm.kwargs["max_tokens"] == 256 + 3000
+    assert not connection.adapter.short_replies
+
+
+@pytest.mark.parametrize("traits", [ModelTraits(reasoning="low"), ModelTraits(server="vllm")])
+def test_settings_of_servers_are_refused_for_an_lm_in_this_process(traits) -> None:
+    with pytest.raises(UserError, match="server"):
+        connect("embedded", traits=traits)
+
+
 def test_a_reasoning_model_on_a_server_is_sampled_without_a_probe(server) -> None:
     assert connect("gpt-5", api_base=server.base).probability_mode == "samples"
     assert server.seen == []

@@ -18,7 +18,6 @@ from dspy.utils.exceptions import ContextWindowExceededError, is_retryable_lm_er
 from programs.lms.calls.transport import Transport
 from programs.lms.servers.chat import ChatEngine
 from programs.lms.servers.post import retry_after
-from signatures.common.errors import UserNotice
 
 Answer = tuple[int, dict[str, str], bytes]
 GOOD = {"choices": [{"message": {"content": "yes"}, "finish_reason": "stop"}], "usage": {"completion_tokens": 1}}
@@ -162,6 +161,11 @@ def test_an_empty_reply_is_a_reply(engine) -> None:
     assert ask(lm).message.text == ""
 
 
+def test_a_refusal_is_a_reply(engine) -> None:
+    _, lm = engine(sent({"choices": [{"message": {"content": None, "refusal": "No."}, "finish_reason": "stop"}]}))
+    assert ask(lm).message.text == "No."
+
+
 def test_a_reply_that_hidden_thinking_took_has_no_answer(engine) -> None:
     usage = {"completion_tokens": 9, "completion_tokens_details": {"reasoning_tokens": 9}}
     _, lm = engine(sent({"choices": [{"message": {"content": ""}, "finish_reason": "length"}], "usage": usage}))
@@ -207,9 +211,8 @@ def test_connections_are_kept(engine) -> None:
     assert len({port for _, _, port in server.seen}) == 1
 
 
-@pytest.mark.parametrize(("slots", "connections", "width"), [(2, 100, 2), (None, 3, 3), (8, 120, 8), (None, 120, 120)])
-@pytest.mark.filterwarnings("ignore::signatures.common.errors.UserNotice")
-def test_as_many_calls_are_in_flight_as_the_server_has_slots(engine, slots, connections, width) -> None:
+@pytest.mark.parametrize("width", [2, 3, 120])
+def test_as_many_calls_are_in_flight_as_there_are_connections(engine, width) -> None:
     gate, lock, running, widest = threading.Event(), threading.Lock(), 0, 0
 
     def reply(body: dict[str, Any]) -> Answer:
@@ -224,18 +227,11 @@ def test_as_many_calls_are_in_flight_as_the_server_has_slots(engine, slots, conn
             running -= 1
         return sent(GOOD)
 
-    _, lm = engine(reply, slots=slots, transport=Transport(connections=connections))
+    _, lm = engine(reply, transport=Transport(connections=width))
     calls = width + 10
     with ThreadPoolExecutor(calls) as pool:
         assert len(list(pool.map(lambda _: ask(lm), range(calls)))) == calls
     assert widest == width
-
-
-def test_more_threads_than_slots_are_a_notice(engine) -> None:
-    gate = threading.Barrier(2)
-    _, lm = engine(lambda body: (gate.wait(20), sent(GOOD))[1], slots=2)
-    with pytest.warns(UserNotice, match="answers 2 calls at a time"), ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda _: ask(lm), range(4)))
 
 
 def test_what_was_asked_for_is_sent(engine) -> None:

@@ -11,10 +11,13 @@ import dspy
 import pytest
 
 from experiments.world.generate import records
+from programs.artifact import freeze
+from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.connect import Connection, ModelTraits, connect
 from programs.lms.servers import thinking_budget
 from programs.parts.meter import LONGEST_THOUGHT, metered
 from programs.parts.probability import probability
+from programs.rag import RAG
 from signatures.common.errors import UserError, UserNotice
 from signatures.types import Passage
 from tests.conftest import load_module
@@ -115,6 +118,7 @@ def test_a_model_that_cannot_stop_thinking_says_so(joined, inputs) -> None:
     assert connection.probability_mode == "samples"
     with connection.use(), metered() as meter:
         assert dspy.Predict(Answer)(**inputs).answer
+        assert probability(dspy.Predict(IsRelevant), **inputs) is not None
     assert meter.parse_failures == 0
 
 
@@ -173,6 +177,60 @@ def test_a_setting_that_does_not_exist_says_what_does(traits, message) -> None:
         ModelTraits(**traits)
 
 
+def test_a_mode_that_is_given_leaves_room_for_thinking_that_cannot_be_turned_off(joined, inputs) -> None:
+    server, connection = joined(dataclasses.replace(OLLAMA, thinks="always"), probability_mode="samples")
+    assert server.seen == []
+    with connection.use(), metered() as meter:
+        assert probability(dspy.Predict(IsRelevant), **inputs) is not None
+    assert meter.thinking_only == 0
+    assert {body["reasoning_effort"] for body in server.seen} == {"none"}
+
+
+def test_a_model_that_does_not_think_about_an_easy_question_may_do_so_later(joined, inputs) -> None:
+    like = dataclasses.replace(OLLAMA, thinks="never")  # though /api/show says that it can
+    _, connection = joined(like)
+    assert connection.server.thinks is True
+    assert connection.lm.kwargs["max_tokens"] == 256 + 4096
+
+
+def test_replies_that_leave_no_room_for_a_prompt_are_refused(joined) -> None:
+    with pytest.raises(UserError, match=r"5256 tokens \(5000 for thinking\).*context of 5000.*lower max_tokens"):
+        joined(OLLAMA, context_size=5000, thinking_tokens=5000)
+
+
 def test_a_named_server_is_believed(joined) -> None:
     _, connection = joined(quirks.SERVERS["openai"][1], server="vllm")
     assert connection.server.dialect == "vllm"
+
+
+@pytest.mark.parametrize("place", ["reasoning", "tags", "closing tag"])
+def test_demonstrations_and_artifacts_have_no_thinking(joined, inputs, place, tmp_path) -> None:
+    always = "always" if place != "reasoning" else "hybrid"
+    _, connection = joined(dataclasses.replace(OLLAMA, thinking_at=place, thinks=always))
+    example = dspy.Example(**inputs, answer="x").with_inputs("question", "passages")
+    with connection.use(), metered() as meter:
+        compiled = dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=1, max_labeled_demos=0).compile(
+            RAG(), trainset=[example]
+        )
+    assert meter.thinking()
+    (_, predictor), *_ = compiled.named_predictors()
+    assert [demo for demo in predictor.demos if demo.get("augmented")]
+    freeze(compiled, tmp_path / "artifact")
+    for file in (tmp_path / "artifact").iterdir():
+        text = file.read_text()
+        assert "Let me see" not in text
+        assert "think>" not in text
+
+
+def test_a_budget_of_tokens_counts_the_longest_thinking(joined, inputs) -> None:
+    server = StandIn(OLLAMA)
+    try:
+        budget = Budget(tokens=2000)
+        connection = connect(MODEL, api_base=server.api_base, budget=budget, traits=ModelTraits(thinking_tokens=2000))
+        asked = len(server.seen)
+        with connection.use(), pytest.raises(BudgetExceeded):
+            dspy.Predict(Answer)(**inputs)
+        assert len(server.seen) == asked
+        connection.close()
+    finally:
+        server.close()

@@ -1,0 +1,205 @@
+"""Ctrl-C while an LM server hangs: real processes, and a real server that answers some requests and then none."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from experiments.runs.files import read_json, read_rows
+
+ROOT = Path(__file__).parents[3]
+PATIENCE = 120  # seconds, for a machine that is busy; nothing waits that long
+
+
+class HangingServer:
+    """Answers `answers` requests, then keeps all others waiting until it is closed."""
+
+    def __init__(self, answers: int):
+        self.left, self.hanging, self.closed, lock = answers, threading.Event(), threading.Event(), threading.Lock()
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+            def do_GET(self) -> None:
+                self.reply({"data": [{"id": "m"}]})
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                with lock:
+                    outer.left -= 1
+                    hangs = outer.left < 0
+                if hangs:
+                    outer.hanging.set()
+                    outer.closed.wait(PATIENCE)
+                    self.close_connection = True
+                    return
+                message = {"role": "assistant", "content": '{"answer": "yes"}'}
+                self.reply({"model": "m", "choices": [{"index": 0, "finish_reason": "stop", "message": message}]})
+
+            def reply(self, body: dict) -> None:
+                data = json.dumps(body).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.http.daemon_threads = True
+        self.base = f"http://127.0.0.1:{self.http.server_port}/v1"
+        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+
+    def close(self) -> None:
+        self.closed.set()
+        self.http.shutdown()
+        self.http.server_close()
+
+
+@pytest.fixture
+def hanging_after() -> Iterator[type[HangingServer]]:
+    """Return a function that starts a server; it is closed at the end."""
+    servers = []
+
+    def start(answers: int) -> HangingServer:
+        servers.append(HangingServer(answers))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+def started(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "experiments.cli.main", *map(str, arguments)],
+        cwd=ROOT,
+        env=dict(os.environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def interrupted_while(server: HangingServer, *arguments: object) -> str:
+    """Return what a command says on standard error when Ctrl-C ends it while the server hangs."""
+    process = started(*arguments, "--lm", "m", "--api-base", server.base)
+    try:
+        while not server.hanging.wait(0.1):
+            assert process.poll() is None, process.communicate()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE / 2)  # the server hangs longer
+    finally:
+        process.kill()
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "rror" not in err
+    return err
+
+
+@pytest.mark.parametrize(("program", "answers"), [("rag", 20), ("retro_rag", 150)])
+def test_eval_keeps_its_rows(program: str, answers: int, hanging_after, world: Path, tmp_path: Path) -> None:
+    err = interrupted_while(
+        hanging_after(answers), "eval", world / "questions.jsonl", "--program", program, "--index", world / "index",
+        "--out", tmp_path / "run", "--threads", 4,
+    )  # fmt: skip
+    rows = read_rows(tmp_path / "run")
+    assert 0 < len(rows) < 60
+    assert read_json(tmp_path / "run" / "summary.json")["answered"] == len(rows)
+    assert "questions in progress have" in err
+    assert err.strip().endswith("Interrupted. Resume with the same command and --resume.")
+
+
+def test_a_compilation_leaves_what_it_needs_to_be_resumed(hanging_after, world: Path, tmp_path: Path) -> None:
+    err = interrupted_while(
+        hanging_after(30), "compile", world / "questions.jsonl", "--program", "genground", "--index", world / "index",
+        "--out", tmp_path / "artifact", "--quiet",
+    )  # fmt: skip
+    assert "Resume with the same command" in err
+    assert (tmp_path / ".artifact.compiling" / "request.json").exists()
+
+
+def test_a_compilation_is_resumed_at_its_validation(hanging_after, world: Path, tmp_path: Path) -> None:
+    err = interrupted_while(
+        hanging_after(50), "compile", world / "questions.jsonl", "--program", "rag", "--index", world / "index",
+        "--limit", 8, "--val", world / "questions.jsonl", "--out", tmp_path / "artifact", "--accept", 0.001,
+        "--max-demos", 1,
+    )  # fmt: skip
+    assert "Resume with the same command" in err
+    assert read_rows(tmp_path / ".artifact.compiling" / "val")
+
+
+def test_a_question_asked_alone_ends_in_one_line(hanging_after, world: Path) -> None:
+    err = interrupted_while(
+        hanging_after(3), "ask", "Who is it?", "--program", "retro_rag", "--index", world / "index",
+        "--no-cache",
+    )  # fmt: skip
+    assert err == "verihop: Interrupted.\n"
+
+
+def test_judgements_and_key_facts_are_kept(hanging_after, verihop, world: Path, tmp_path: Path) -> None:
+    runs = tmp_path / "a", tmp_path / "b"
+    for run in runs:
+        verihop(
+            "eval", world / "questions.jsonl", "--limit", 8, "--program", "rag", "--index", world / "index",
+            "--out", run, "--lm", "simulated", "--quiet",
+        )  # fmt: skip
+    err = interrupted_while(hanging_after(5), "judge", *runs, "--out", tmp_path / "judged", "--threads", 2)
+    assert "Resume with the same command" in err
+    assert read_rows(tmp_path / "judged")
+
+    err = interrupted_while(
+        hanging_after(12), "keyfacts", "build", world / "questions.jsonl", "--passages", world / "passages.jsonl",
+        "--oracle", "lexical", "--out", tmp_path / "facts", "--threads", 2, "--quiet",
+    )  # fmt: skip
+    assert "Resume with the same command" in err
+    assert read_rows(tmp_path / "facts")
+
+
+def test_the_seconds_of_a_budget_end_a_run_at_a_hanging_server(
+    hanging_after, verihop, world: Path, tmp_path: Path
+) -> None:
+    server = hanging_after(1)  # for the probe, which is outside the budget
+    code, _, err = verihop(
+        "eval", world / "questions.jsonl", "--program", "rag", "--index", world / "index", "--out", tmp_path / "run",
+        "--budget-seconds", 0.5, "--lm", "m", "--api-base", server.base, "--threads", 4,
+    )  # fmt: skip
+    assert (code, "The budget of 0.5 seconds is used up" in err) == (3, True)
+    assert read_json(tmp_path / "run" / "summary.json")["spent"]["calls"] == 4
+
+
+EARLY = """
+import signal, sys
+
+module = sys.argv.pop(1)
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            sys.meta_path.remove(self)
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt())
+from experiments.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "experiments.cli.ask", "dspy", "corpora.index.open", "tantivy"])
+def test_an_early_ctrl_c_is_one_line(module: str, world: Path, tmp_path: Path) -> None:
+    """The signal arrives while a module is imported."""
+    arguments = ["eval", world / "questions.jsonl", "--program", "rag", "--index", world / "index", "--lm", "simulated"]
+    done = subprocess.run(
+        [sys.executable, "-c", EARLY, module, *map(str, arguments), "--out", str(tmp_path / "run")],
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "verihop: Interrupted.\n")
+    assert not (tmp_path / "run").exists()

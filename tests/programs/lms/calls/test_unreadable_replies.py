@@ -1,0 +1,106 @@
+"""HTTP 200 with a body that is no reply: asked again, and never cached; on DSPy's own route to providers."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import dspy.lm15
+import pytest
+
+from programs.lms.calls.metered import LMUnavailable, MeteredLM
+from programs.lms.calls.transport import Transport
+
+GOOD = {
+    "model": "m",
+    "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "yes"}}],
+}
+UNREADABLE = {
+    "HTML": b"<html>busy</html>",
+    "nothing": b"",
+    "not UTF-8": b'{"choices": [{"message": {"content": "\xff"}}]}',
+    "a list": b"[]",
+    "no choices": b'{"id": "x", "model": "m"}',
+    "empty choices": b'{"choices": []}',
+    "a null choice": b'{"choices": [null]}',
+    "a null message": b'{"choices": [{"finish_reason": "stop", "message": null}]}',
+    "null content": b'{"choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": null}}]}',
+    "a number": b'{"choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": 5}}]}',
+    "an error": b'{"error": {"message": "out of memory"}}',
+}
+
+
+class Bodies:
+    """A server that sends `bodies` in turn, then good replies."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.asked = 0
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def log_message(self, *arguments: object) -> None:
+                pass
+
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers["Content-Length"]))
+                outer.asked += 1
+                data = outer.bodies.pop(0) if outer.bodies else json.dumps(GOOD).encode()
+                self.send_response(200)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.http.serve_forever, daemon=True, kwargs={"poll_interval": 0.01}).start()
+
+
+@pytest.fixture
+def bodies() -> Iterator[Bodies]:
+    server = Bodies()
+    yield server
+    server.http.shutdown()
+    server.http.server_close()
+
+
+@pytest.fixture
+def lm(bodies: Bodies) -> MeteredLM:
+    """An LM on DSPy's native route."""
+    prefix = f"bodies-{bodies.http.server_port}"
+    base = f"http://127.0.0.1:{bodies.http.server_port}/v1"
+    policy = dspy.lm15.AccessPolicy(provider=prefix, env_keys=(), base_url=base)
+    definition = dspy.lm15.ProviderDefinition.chat(policy, compat=dspy.lm15.OpenAIChatCompat(), placeholder_key="none")
+    dspy.lm15.register_provider(definition, supports=dspy.lm15.ModelSupport(), replace=True)
+    return MeteredLM(f"{prefix}/m", transport=Transport(retries=2))
+
+
+@pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
+def test_an_unreadable_reply_is_asked_for_again(body: bytes, bodies: Bodies, lm: MeteredLM) -> None:
+    bodies.bodies = [body, body]
+    assert lm("hello") == ["yes"]
+    assert bodies.asked == 3
+
+
+@pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE)
+def test_unreadable_replies_only_are_an_error_and_not_cached(body: bytes, bodies: Bodies, lm: MeteredLM) -> None:
+    bodies.bodies = [body] * 3
+    with pytest.raises(LMUnavailable):
+        lm("hello")
+    assert lm("hello") == ["yes"]
+    assert bodies.asked == 4
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"finish_reason": "stop", "message": {"role": "assistant", "content": ""}},
+        {"finish_reason": "length", "message": {"role": "assistant", "content": None}},
+        {"finish_reason": "content_filter", "message": {"role": "assistant", "content": None}},
+        {"finish_reason": "stop", "message": {"role": "assistant", "content": None, "reasoning_content": "hm"}},
+    ],
+)
+def test_an_empty_reply_is_a_reply(choice: dict, bodies: Bodies, lm: MeteredLM) -> None:
+    bodies.bodies = [json.dumps({"model": "m", "choices": [{"index": 0, **choice}]}).encode()]
+    lm("hello")
+    assert bodies.asked == 1
