@@ -9,6 +9,7 @@ from experiments.pipeline.thread_pool import Outcome, ThreadPool
 from experiments.runs.config import Connected
 from experiments.runs.files import Json, Row, RowLog, open_run, read_rows, run_lock
 from programs.lms.calls.control import GRACE, controlled
+from signatures.common.terminal import open_console
 
 Item = TypeVar("Item")
 
@@ -16,11 +17,10 @@ Item = TypeVar("Item")
 @contextlib.contextmanager
 def _bar(title: str, total: int, completed: int, *, shown: bool) -> Iterator[Callable[[], None]]:
     """Show a progress bar on standard error; yield the function that advances it by one."""
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True, quiet=not shown), disable=not shown) as bar:
+    with Progress(*columns, console=open_console(stderr=True, quiet=not shown), disable=not shown) as bar:
         line = bar.add_task(title.capitalize(), total=total, completed=completed)
         yield lambda: bar.update(line, advance=1)
 
