@@ -1,11 +1,14 @@
 """Read and write plain, gzip (`.gz`), bzip2 (`.bz2`) and Zstandard (`.zst`) files, distinguished by their suffix.
 
-A truncated file is an error.
+A truncated file is an error, and so is one that becomes absurdly large: at most 1 GiB, or a hundred times the size of
+the compressed file if that is more, is read. The variable VERIHOP_DECOMPRESS_LIMIT replaces the 1 GiB (in bytes).
 """
 
 import bz2
 import contextlib
+import errno
 import gzip
+import os
 import tarfile
 import zlib
 from collections.abc import Iterator
@@ -15,7 +18,12 @@ from typing import IO, Any
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write
 
+LIMIT_VARIABLE = "VERIHOP_DECOMPRESS_LIMIT"
+DEFAULT_LIMIT = 1 << 30  # bytes
+_MOST_RATIO = 100  # the benchmarks' files: 3 to 12
+LONGEST_LINE = 1 << 26  # bytes; a benchmark's longest record has about a million
 _CHUNK = 1 << 20
+_PIECE = 1 << 12  # of Zstandard data, whose 4 bytes can become 128 KiB
 _BROKEN = (gzip.BadGzipFile, zlib.error, EOFError, tarfile.TarError)
 
 
@@ -27,7 +35,7 @@ def read_chunks(path: Path | str) -> Iterator[bytes]:
     """
     path = Path(path)
     with reading(path), path.open("rb") as file:
-        yield from unpacked(file, path.suffix)
+        yield from unpacked(file, path.suffix, path, path.stat().st_size)
 
 
 @contextlib.contextmanager
@@ -43,19 +51,29 @@ def reading(path: Path) -> Iterator[None]:
         raise UserError(f"{str(path)!r} is a folder. Name a file inside it.") from error
     except PermissionError as error:
         raise UserError(f"{str(path)!r} may not be read. Check its permissions.") from error
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise UserError(f"{str(path)!r} is a symbolic link to itself. Fetch or write the file again.") from error
 
 
 def read_lines(path: Path | str) -> Iterator[bytes]:
     r"""Yield the lines of a file without their `\n`; only `\n` ends a line, so text may contain any other separator."""
-    return lines_of(read_chunks(path))
+    return lines_of(read_chunks(path), path)
 
 
-def lines_of(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    r"""Yield the lines of content that comes in chunks, without their `\n`."""
+def lines_of(chunks: Iterator[bytes], name: Path | str) -> Iterator[bytes]:
+    r"""Yield the lines of content that comes in chunks, without their `\n`; `name` names it in errors.
+
+    Raises:
+        UserError: A line is longer than 64 MiB.
+    """
     parts: list[bytes] = []
     for chunk in chunks:
         first, *rest = chunk.split(b"\n")
         parts.append(first)
+        if sum(map(len, parts)) > LONGEST_LINE:
+            raise UserError(f"{str(name)!r} has a line of more than {LONGEST_LINE:,} bytes. Write one record per line.")
         if rest:
             yield b"".join(parts)
             yield from rest[:-1]
@@ -86,12 +104,52 @@ def atomic_bytes(path: Path | str) -> Iterator[IO[bytes]]:
             yield raw
 
 
-def unpacked(file: IO[bytes], suffix: str) -> Iterator[bytes]:
-    """Yield the content of an open file, decompressed as its suffix says; `reading` handles its errors."""
-    if suffix == ".zst":
-        yield from _zstandard(file)
+def unpacked(file: IO[bytes], suffix: str, name: Path | str, size: int) -> Iterator[bytes]:
+    """Yield the content of an open file, decompressed as its suffix says; `reading` handles its errors.
+
+    Args:
+        file: Opened for reading bytes.
+        suffix: Of its name.
+        name: Names it in errors.
+        size: Of the compressed file, in bytes.
+
+    Raises:
+        UserError: The content is larger than the limit.
+    """
+    if suffix not in (".gz", ".bz2", ".zst"):
+        while chunk := file.read(_CHUNK):
+            yield chunk
         return
-    source: Any = gzip.GzipFile(fileobj=file) if suffix == ".gz" else bz2.BZ2File(file) if suffix == ".bz2" else file
+    limit, done = size_limit(size), 0
+    for chunk in _zstandard(file) if suffix == ".zst" else _stream(file, suffix):
+        done += len(chunk)
+        check_size(done, limit, name)
+        yield chunk
+
+
+def size_limit(size: int) -> int:
+    """Return how many bytes a compressed file of `size` bytes may become.
+
+    Raises:
+        UserError: The variable that states the limit is not a number above 0.
+    """
+    stated = os.environ.get(LIMIT_VARIABLE)
+    if stated is not None and not (stated.isascii() and stated.isdigit() and int(stated)):
+        raise UserError(f"{LIMIT_VARIABLE}={stated!r} must be a number of bytes, e.g. {DEFAULT_LIMIT}.")
+    return max(int(stated) if stated else DEFAULT_LIMIT, _MOST_RATIO * size)
+
+
+def check_size(done: int, limit: int, name: Path | str) -> None:
+    """Raise UserError if more than `limit` bytes were decompressed."""
+    if done > limit:
+        raise UserError(
+            f"{str(name)!r} decompresses to more than the limit of {limit:,} bytes. If that is intended, set "
+            f"{LIMIT_VARIABLE} to a larger number."
+        )
+
+
+def _stream(file: IO[bytes], suffix: str) -> Iterator[bytes]:
+    source: Any = gzip.GzipFile(fileobj=file) if suffix == ".gz" else bz2.BZ2File(file)
     while chunk := _read(source):
         yield chunk
 
@@ -111,7 +169,7 @@ def _zstandard(file: IO[bytes]) -> Iterator[bytes]:
     import zstandard
 
     decoder = None
-    while data := file.read(_CHUNK // 8):
+    while data := file.read(_PIECE):
         while data:
             decoder = decoder or zstandard.ZstdDecompressor().decompressobj()
             try:

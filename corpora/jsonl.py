@@ -9,7 +9,7 @@ import ujson
 from pydantic import BaseModel, ValidationError
 
 from corpora.compressed import atomic_bytes, read_lines
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, first_problem
 
 Record = TypeVar("Record", bound=BaseModel)
 
@@ -99,11 +99,3 @@ def dump_line(record: BaseModel) -> bytes:
         return text.encode() + b"\n"
     except UnicodeEncodeError:  # a lone surrogate in an unknown key can only be written escaped
         return ujson.dumps(value, ensure_ascii=True, escape_forward_slashes=False).encode() + b"\n"
-
-
-def first_problem(error: ValidationError) -> str:
-    """Return the first problem of a pydantic error as `'field': what is wrong`."""
-    problem = error.errors(include_url=False, include_context=False)[0]
-    field = ".".join(str(part) for part in problem["loc"])
-    message = problem["msg"].removeprefix("Value error, ")
-    return f"{field!r}: {message[0].lower()}{message[1:]}" if field else message

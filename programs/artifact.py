@@ -2,31 +2,42 @@
 
 An artifact is two JSON files. `program.json` is DSPy's state: instructions and demonstrations. `artifact.json` records
 its provenance: program and knobs, the fields of every signature, LM, corpus, data,
-optimizer, metric and versions. Loading executes nothing from either file.
+optimizer, metric and versions.
+
+Loading executes nothing from either file, and accepts nothing but what `freeze` writes: both may come from a stranger.
+The digests in `artifact.json` reveal damage; they do not say who wrote the files, since anybody can compute them.
 """
 
-import contextlib
 import json
-import re
-import shutil
-import tempfile
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import dspy
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
+from programs.artifact_folder import replacing
 from programs.catalog import PROGRAMS, build
-from programs.parts.knobs import knob_values
-from signatures.common.errors import UserError, UserNotice
-from signatures.common.files import atomic_write, exclusive_lock, sha256_file
+from programs.parts.knobs import check_knobs, knob_values
+from programs.state import FieldRecord, apply_state, check_signatures, dump_state, signature_fields
+from signatures.common.errors import UserError, UserNotice, first_problem, unknown
+from signatures.common.files import atomic_write, sha256_bytes, sha256_text
+from signatures.common.strict_json import parse_strict_json, read_limited, read_strict_json
 from signatures.common.versions import ANSWERING, installed_versions
 from signatures.types import Retriever
 
-SCHEMA_VERSION = 1
-_TEMPORARY = ".freezing"  # suffix of a folder that is being written
+SCHEMA_VERSION = 2
+_WITHOUT_DIGEST = 1  # the schema version before `artifact.json` had a digest of itself; still read
+
+
+# Shown to the user, so on one line and without control characters.
+_Text = Annotated[str, StringConstraints(max_length=1000, pattern=r"^[^\x00-\x1f\x7f-\x9f\u2028\u2029]*$")]
+
+
+def _without_address(lm_id: str) -> str:
+    if "://" in lm_id:
+        raise ValueError("an artifact may not name the address of a server")
+    return lm_id
 
 
 class LMRecord(BaseModel):
@@ -40,11 +51,13 @@ class LMRecord(BaseModel):
         probability_mode: How P(yes) was computed.
     """
 
-    id: str
-    model: str | None = None
-    weights_hash: str | None = None
-    adapter: str
-    probability_mode: str
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    id: Annotated[_Text, AfterValidator(_without_address)]
+    model: _Text | None = None
+    weights_hash: _Text | None = None
+    adapter: _Text
+    probability_mode: _Text
 
 
 class Artifact(BaseModel):
@@ -66,20 +79,20 @@ class Artifact(BaseModel):
         revision: Revision of the source code; None outside a checkout.
     """
 
-    model_config = ConfigDict(extra="allow")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
     schema_version: int = SCHEMA_VERSION
-    program: str
-    knobs: dict[str, Any]
-    signatures: dict[str, list[dict[str, str]]]
-    state_sha256: str
+    program: _Text
+    knobs: dict[_Text, bool | int | float | _Text | None]
+    signatures: dict[_Text, list[FieldRecord]]
+    state_sha256: _Text
     lm: LMRecord | None = None
-    corpus: str | None = None
+    corpus: _Text | None = None
     data: dict[str, Any] = {}
     optimizer: dict[str, Any] = {}
     metric: dict[str, Any] = {}
     versions: dict[str, str] = {}
-    revision: str | None = None
+    revision: _Text | None = None
 
 
 def program_name(program: dspy.Module) -> str:
@@ -88,25 +101,14 @@ def program_name(program: dspy.Module) -> str:
 
 
 def check_freezable(program: dspy.Module) -> None:
-    """Raise UserError unless the program's class is in the catalog, from which `load` rebuilds it."""
+    """Raise UserError unless `load` can rebuild the program: it is of the catalog and has no LM of its own."""
     if type(program) not in PROGRAMS.values():
         raise UserError(f"{type(program).__name__} is not in the catalog of programs; only those can be frozen.")
-
-
-def signature_fields(program: dspy.Module) -> dict[str, list[dict[str, str]]]:
-    """Return name, role, type and description of every field of every predictor, in prompt order."""
-    return {
-        name: [
-            {
-                "name": field_name,
-                "role": str(field.json_schema_extra["__dspy_field_type"]),
-                "type": str(field.annotation),
-                "desc": str(field.json_schema_extra.get("desc", "")),
-            }
-            for field_name, field in predictor.signature.fields.items()
-        ]
-        for name, predictor in program.named_predictors()
-    }
+    if own := [name for name, predictor in program.named_predictors() if predictor.lm is not None]:
+        raise UserError(
+            f"Predictor {own[0]} has an LM of its own, which an artifact never holds: call set_lm(None) on the program "
+            "and name the LM when it is loaded."
+        )
 
 
 def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False, **provenance: Any) -> Artifact:
@@ -121,61 +123,40 @@ def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False,
         provenance: Values for the fields `lm`, `corpus`, `data`, `optimizer`, `metric`, `revision` of `Artifact`.
 
     Raises:
-        UserError: The folder exists, the program is not in the catalog, or another process is writing to the folder.
+        UserError: The folder exists, the program is not in the catalog or has an LM of its own, a demonstration is not
+            one of its signature, or another process is writing to the folder.
     """
     folder = Path(folder)
     check_freezable(program)
-    with _replacing(folder, overwrite=overwrite) as temporary:
-        _dump(temporary / "program.json", program.dump_state())
-        artifact = Artifact(
-            program=program_name(program),
-            knobs=knob_values(program),
-            signatures=signature_fields(program),
-            state_sha256=sha256_file(temporary / "program.json"),
-            versions=installed_versions(ANSWERING),
-            **provenance,
-        )
-        _dump(temporary / "artifact.json", artifact.model_dump(mode="json"))
+    try:
+        state = json.dumps(dump_state(program), ensure_ascii=False, indent=1)
+    except UserError as error:
+        raise UserError(f"The program cannot be frozen: {error}. Remove or correct that demonstration.") from None
+    artifact = Artifact(
+        program=program_name(program),
+        knobs=knob_values(program),
+        signatures=signature_fields(program),
+        state_sha256=sha256_text(state),
+        versions=installed_versions(ANSWERING),
+        **provenance,
+    )
+    text = json.dumps(artifact.model_dump(mode="json"), ensure_ascii=False)
+    record = parse_strict_json(text.encode("utf-8", "replace"))  # as it is read back; a path may not be valid Unicode
+    with replacing(folder, overwrite=overwrite) as temporary:
+        _dump(temporary / "program.json", state)
+        _dump(temporary / "artifact.json", json.dumps({**record, "digest": digest_of(record)}, indent=1))
     return artifact
 
 
-@contextlib.contextmanager
-def _replacing(folder: Path, *, overwrite: bool) -> Iterator[Path]:
-    """Yield an empty folder that replaces `folder` when the block ends without an error."""
-    busy = f"Another process is writing an artifact to {folder}: wait for it or choose another folder."
-    with exclusive_lock(folder.parent / f".{folder.name}.freezing.lock", busy):
-        recover(folder)
-        if folder.exists() and not (overwrite and (folder / "artifact.json").exists()):
-            raise UserError(f"{folder} exists already. Choose another folder, or set overwrite to replace an artifact.")
-        temporary = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=_TEMPORARY))
-        try:
-            yield temporary
-            temporary.chmod(0o755)
-            if folder.exists():
-                folder.rename(_backup(folder))
-            temporary.rename(folder)
-        finally:
-            recover(folder)
+def digest_of(record: dict[str, Any]) -> str:
+    """Return the SHA-256 of the contents of `artifact.json` without its `digest`, as canonical JSON."""
+    rest = {key: value for key, value in record.items() if key != "digest"}
+    return sha256_text(json.dumps(rest, sort_keys=True, separators=(",", ":")))
 
 
-def _backup(folder: Path) -> Path:
-    return folder.parent / f".{folder.name}.replaced"
-
-
-def recover(folder: Path) -> None:
-    """Clean up after a killed `freeze` to `folder`: restore an artifact moved away, remove incomplete ones."""
-    backup = _backup(folder)
-    if (backup / "artifact.json").is_file() and not folder.exists():
-        backup.rename(folder)
-    ours = re.compile(rf"\.{re.escape(folder.name)}\.([a-z0-9_]{{8}}{re.escape(_TEMPORARY)}|replaced)")
-    for left in folder.parent.iterdir() if folder.parent.is_dir() else ():
-        if ours.fullmatch(left.name) and left.is_dir():
-            shutil.rmtree(left)
-
-
-def _dump(path: Path, value: Any) -> None:
-    with atomic_write(path) as file:
-        json.dump(value, file, ensure_ascii=False, indent=1)
+def _dump(path: Path, text: str) -> None:
+    with atomic_write(path, "wb") as file:
+        file.write(text.encode())
 
 
 def read_artifact(folder: Path | str) -> Artifact:
@@ -186,21 +167,34 @@ def read_artifact(folder: Path | str) -> Artifact:
     """
     path = Path(folder) / "artifact.json"
     try:
-        artifact = Artifact.model_validate_json(path.read_text(encoding="utf-8"))
+        record = read_strict_json(path)
+        if not isinstance(record, dict):
+            raise ValueError(f"a JSON object was expected, not {type(record).__name__}")
     except FileNotFoundError:
         raise UserError(f"{folder} contains no artifact (no artifact.json). Compile a program into it first.") from None
-    except (ValidationError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is damaged ({str(error).splitlines()[0]}). Compile the program again.") from None
-    if artifact.schema_version != SCHEMA_VERSION:
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}). Compile the program again.") from None
+    version, digest = record.get("schema_version"), record.pop("digest", None)
+    if not isinstance(version, int):
+        raise UserError(f"{path} is damaged (it states no schema_version). Compile the program again.")
+    if version not in (SCHEMA_VERSION, _WITHOUT_DIGEST):
         raise UserError(
-            f"{path} has schema version {artifact.schema_version}, this verihop reads {SCHEMA_VERSION}. "
+            f"{path} has schema version {version!r:.20}, this verihop reads {SCHEMA_VERSION}. "
             "Compile the program again."
         )
-    return artifact
+    if digest != (digest_of(record) if version == SCHEMA_VERSION else None):
+        raise UserError(f"{path} has changed since it was frozen (its digest differs). Compile the program again.")
+    try:
+        return Artifact.model_validate(record)
+    except ValidationError as error:
+        raise UserError(f"{path} is damaged ({first_problem(error)}). Compile the program again.") from None
 
 
 def load(folder: Path | str, retrieve: Retriever | None = None, *, connection: Any = None) -> dspy.Module:
     """Return a frozen program, which answers exactly as before it was frozen.
+
+    The files need not be trusted: they decide the program, its knobs and the words of its prompts, and nothing else.
+    Their hashes show damage, not who wrote them.
 
     Args:
         folder: The folder written by `freeze`.
@@ -208,38 +202,39 @@ def load(folder: Path | str, retrieve: Retriever | None = None, *, connection: A
         connection: The `programs.lms.connect.Connection` it will run on; warns if its LM differs.
 
     Raises:
-        UserError: The artifact is missing or damaged, or a signature has changed since (the field is named).
+        UserError: The artifact is missing or damaged, contains anything that `freeze` does not write (predictor,
+            demonstration and field are named), or a signature has changed since (the field is named).
     """
     artifact = read_artifact(folder)
-    state_path = Path(folder) / "program.json"
-    if not state_path.exists() or sha256_file(state_path) != artifact.state_sha256:
-        raise UserError(f"{state_path} has changed since it was frozen (its hash differs). Compile the program again.")
-    program = build(artifact.program, retrieve, **artifact.knobs)
-    _check_signatures(artifact, program)
+    path = Path(folder) / "program.json"
+    state = _read_state(path, artifact.state_sha256)
+    if artifact.program not in PROGRAMS:
+        raise unknown("program", artifact.program, PROGRAMS)
+    knobs: dict[str, Any] = dict(artifact.knobs)
+    check_knobs(PROGRAMS[artifact.program], knobs)  # before `build`, which has arguments that are no knobs
+    program = build(artifact.program, retrieve, **knobs)
+    check_signatures(artifact.program, artifact.signatures, program)
     _warn_about_differences(artifact, retrieve, connection)
-    program.load_state(json.loads(state_path.read_text(encoding="utf-8")))
+    try:
+        apply_state(program, state)
+    except UserError as error:
+        raise UserError(f"{path} is not the state of program {artifact.program}: {error}. Compile it again.") from None
     return program
 
 
-def _check_signatures(artifact: Artifact, program: dspy.Module) -> None:
-    """Raise UserError if a signature has changed; DSPy would load the state by position and swap descriptions."""
-    current = signature_fields(program)
-    if artifact.signatures.keys() != current.keys():
-        raise UserError(
-            f"Program {artifact.program} had the predictors {', '.join(artifact.signatures)} when it was frozen "
-            f"and has {', '.join(current)} now. Compile it again."
-        )
-    for name, fields in artifact.signatures.items():
-        for frozen, now in zip(fields, current[name], strict=False):
-            if frozen["name"] != now["name"] or (frozen["role"], frozen["type"]) != (now["role"], now["type"]):
-                raise UserError(
-                    f"Field {frozen['name']!r} of predictor {name} was {frozen['role']} {frozen['type']} when it was "
-                    f"frozen; now there is {now['name']!r}, {now['role']} {now['type']}. Compile the program again."
-                )
-        if len(fields) != len(current[name]):
-            longer = max(fields, current[name], key=len)
-            field = longer[min(len(fields), len(current[name]))]["name"]
-            raise UserError(f"Field {field!r} of predictor {name} was added or removed. Compile the program again.")
+def _read_state(path: Path, sha256: str) -> Any:
+    try:
+        raw = read_limited(path)
+    except FileNotFoundError:
+        raw = b""
+    except ValueError as error:
+        raise UserError(f"{path} cannot be read ({error}). Compile the program again.") from None
+    if sha256_bytes(raw) != sha256:
+        raise UserError(f"{path} has changed since it was frozen (its hash differs). Compile the program again.")
+    try:
+        return parse_strict_json(raw)
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}). Compile the program again.") from None
 
 
 def _warn_about_differences(artifact: Artifact, retrieve: Retriever | None, connection: Any) -> None:

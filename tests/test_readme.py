@@ -93,3 +93,10 @@ def test_the_table_of_strategies_states_the_measured_calls():
     rows = dict(re.findall(r"^\| `(\w+)` \|.*\| ([\d.]+) \(\d+\) \|$", README.read_text(), flags=re.MULTILINE))
     for name, program in measured.items():
         assert float(rows[name]) == pytest.approx(program["calls"]["mean"], rel=0.02), name
+
+
+def test_every_dialect_of_servers_is_in_the_readme():
+    from programs.lms.servers.dialects import DIALECTS
+
+    rows = re.findall(r"^\| `(\w+)`", README.read_text().partition("## Servers")[2].partition("## ")[0], re.MULTILINE)
+    assert sorted(rows) == sorted(DIALECTS)

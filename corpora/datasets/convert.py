@@ -16,9 +16,8 @@ from corpora.datasets.fetch import verify
 from corpora.datasets.readers import Located, read_source
 from corpora.datasets.schema import Item, Schema
 from corpora.datasets.writer import open_writer
-from corpora.jsonl import first_problem
 from corpora.passages import PassageRecord, read_passages, write_passages
-from signatures.common.errors import UserError, unknown
+from signatures.common.errors import UserError, first_problem, unknown
 
 Progress = Callable[[int], None]
 PACKED = ("", "gz", "zst")
@@ -116,11 +115,18 @@ def _with_aliases(item: Item, names_of: Mapping[str, Sequence[str]]) -> Item:
     return replace(item, question=wikimultihop.with_aliases(item.question, names_of))
 
 
-def pool(passage_files: Sequence[str | Path], out: str | Path, *, overwrite: bool = False) -> dict[str, int]:
+def pool(
+    passage_files: Sequence[str | Path],
+    out: str | Path,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> dict[str, int]:
     """Merge passage files into one without repeated ids, in order of first appearance; return the counts.
 
     Of passages with one id the first is kept, but one with sentences is preferred to one without. `sentences_differ`
     counts passages that a later file splits into other sentences, so that its gold sentence numbers are wrong.
+    `progress` is called after each passage with the number read.
 
     Raises:
         UserError: No file, an invalid file, one id with two different texts (white space ignored), or `out` exists and
@@ -135,6 +141,8 @@ def pool(passage_files: Sequence[str | Path], out: str | Path, *, overwrite: boo
     for place, path in enumerate(passage_files):
         for passage in read_passages(path):
             counts["read"] += 1
+            if progress is not None:
+                progress(counts["read"])
             words = hash((passage.title, "".join(passage.text.split())))
             split = hash(tuple(passage.sentences)) if passage.sentences is not None else 0
             if passage.id not in best:

@@ -26,6 +26,7 @@ from corpora.index.manifest import (
     read_info,
     write_info,
 )
+from corpora.index.replace import finish_replacing, rebuild_folder
 from corpora.passages import corpus_hash, read_passages
 from corpora.retrievers.arrays import write_npy
 from corpora.retrievers.bm25 import build_bm25
@@ -35,6 +36,7 @@ from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
 from corpora.retrievers.settings import RetrievalSettings
 from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
 from signatures.common.errors import UserError, unknown
+from signatures.common.terminal import open_console
 from signatures.common.versions import RETRIEVAL, installed_versions
 
 SHARD = 1024  # passages embedded per file; a kill loses at most these
@@ -64,7 +66,7 @@ def build_index(
         folder: New, empty, or (with `resume` or `overwrite`) an index.
         retriever: "bm25", "bm25s", "dense" or "hybrid"; a hybrid index opens as "bm25" and "dense" too.
         resume: Continue an interrupted build; its completed parts are kept. A complete index is left unchanged.
-        overwrite: Delete the index in `folder` first; other files are kept.
+        overwrite: Replace the index in `folder`, which opens until the new one is complete; other files are kept.
         progress: Show progress on stderr.
         embedder: A model, or its name or folder.
         settings: None for the defaults, which scored best in the benchmarks.
@@ -86,14 +88,20 @@ def build_index(
         settings=settings or RetrievalSettings(),
     )
     with _explained(folder), exclusive(folder):
-        if not prepare(folder, request, resume=resume, overwrite=overwrite):
+        finish_replacing(folder)
+        new = rebuild_folder(folder, resume=resume, overwrite=overwrite)
+        target = folder if new is None else new
+        if not prepare(target, request, resume=resume or new is not None, overwrite=overwrite and new is None):
             return read_info(folder)
         try:
-            return _build(corpus_path, folder, request, model, shown=progress)
+            _build(corpus_path, target, request, model, shown=progress)
         except UserError:
-            if not (folder / OFFSETS_FILE).is_file():  # the corpus cannot be used, so nothing can be resumed
-                clear(folder)
+            if not (target / OFFSETS_FILE).is_file():  # the corpus cannot be used, so nothing can be resumed
+                clear(target)
+            finish_replacing(folder)
             raise
+        finish_replacing(folder)
+        return read_info(folder)
 
 
 @contextlib.contextmanager
@@ -111,7 +119,7 @@ def _explained(folder: Path) -> Iterator[None]:
         raise
 
 
-def _build(corpus_path: Path, folder: Path, request: Request, embedder: Embedder, *, shown: bool) -> IndexInfo:
+def _build(corpus_path: Path, folder: Path, request: Request, embedder: Embedder, *, shown: bool) -> None:
     if not (folder / OFFSETS_FILE).is_file():
         with progress_bar("Passages", None, shown) as advance:
             write_store(folder, read_passages(corpus_path), advance)
@@ -134,7 +142,6 @@ def _build(corpus_path: Path, folder: Path, request: Request, embedder: Embedder
         files=list_files(folder),
     )
     write_info(folder, info)
-    return info
 
 
 @contextlib.contextmanager
@@ -143,7 +150,6 @@ def progress_bar(what: str, total: int | None, shown: bool) -> Iterator[Advance]
     if not shown:
         yield lambda _: None
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
     from rich.text import Text
 
@@ -153,7 +159,7 @@ def progress_bar(what: str, total: int | None, shown: bool) -> Iterator[Advance]
             return Text("" if speed is None else f"{speed:,.0f} passages/s")
 
     columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), Speed(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
+    with Progress(*columns, console=open_console(stderr=True)) as bar:
         task = bar.add_task(what, total=total)
         yield lambda count: bar.advance(task, count)
 

@@ -5,18 +5,21 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from corpora.retrievers.dense import ExactKind
+from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE, ExactKind
 from corpora.retrievers.settings import RELEVANT, RetrievalSettings
 from corpora.retrievers.store import OFFSETS_FILE, TEXT_FILE
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, first_problem
 from signatures.common.files import atomic_write, exclusive_lock, sha256_text
+from signatures.common.strict_json import read_strict_json
 
 SCHEMA = 1
 INFO_FILE, STATE_FILE, LOCK_FILE = "index.json", "build.json", "build.lock"
+REBUILD = ".rebuild"  # subfolder of an index that is being replaced
 OWN = (INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, "bm25", "bm25s", "dense")
 _LARGE, _BLOCK, _BLOCKS = 4 << 20, 4096, 64  # bytes; of larger files, the size and number of the blocks hashed
 
@@ -27,6 +30,8 @@ PARTS: dict[str, frozenset[str]] = {
     "dense": frozenset({"dense"}),
     "hybrid": frozenset({"bm25", "dense"}),
 }
+
+_FIRST = {"bm25": "bm25/meta.json", "bm25s": "bm25s/params.index.json"}  # the file that a part cannot be without
 
 
 def has_vectors(retriever: str) -> bool:
@@ -63,6 +68,8 @@ class Request(BaseModel):
 class FileInfo(BaseModel):
     """Size in bytes and digest (see `file_digest`) of one file of an index."""
 
+    model_config = ConfigDict(strict=True)
+
     bytes: int
     digest: str
 
@@ -78,7 +85,7 @@ class IndexInfo(Request):
         files: Path inside the folder -> size and digest of the file.
     """
 
-    passages: int
+    passages: Annotated[int, Field(ge=1)]
     dense_kind: ExactKind | None = None
     dimension: int | None = None
     versions: dict[str, str] = {}
@@ -117,6 +124,25 @@ def list_files(folder: Path) -> dict[str, FileInfo]:
     }
 
 
+def _check_parts(info: IndexInfo) -> None:
+    """Raise ValueError unless the manifest lists the files of all its parts, each inside the folder."""
+    if info.retriever not in PARTS:
+        raise ValueError(f"there is no retriever {info.retriever[:60]!r}")
+    for name in info.files:
+        path = PurePosixPath(name)
+        if "\0" in name or path.is_absolute() or ".." in path.parts or path.parts[:1] not in [(own,) for own in OWN]:
+            raise ValueError(f"{name[:60]!r} is no file of an index")
+    needed = {TEXT_FILE, OFFSETS_FILE}
+    if has_vectors(info.retriever):
+        needed.add(f"dense/{VECTORS_FILE}")
+        needed |= {f"dense/{file}" for file in CODE_FILES[info.dense_kind or "flat"]}
+    needed |= {
+        name for name in ("bm25/meta.json", "bm25s/params.index.json") if name.split("/")[0] in PARTS[info.retriever]
+    }
+    if missing := sorted(needed - info.files.keys()):
+        raise ValueError(f"it does not list {missing[0]}")
+
+
 def read_info(folder: Path) -> IndexInfo:
     """Return the checked `index.json` of `folder`.
 
@@ -129,18 +155,20 @@ def read_info(folder: Path) -> IndexInfo:
             raise UserError(f"{folder} contains an unfinished index: build it again with resume.")
         raise UserError(f"{folder} contains no index: build one there.")
     try:
-        content = json.loads(path.read_bytes())
+        content = read_strict_json(path)
         version = content.get("schema_version") if isinstance(content, dict) else None
         if version != SCHEMA:
-            raise UserError(f"{path} has schema version {version}, not {SCHEMA}: rebuild the index.")
+            raise UserError(f"{path} has schema version {version!r:.20}, not {SCHEMA}: rebuild the index.")
         digest = content.pop("digest", None)
         if digest != sha256_text(_canonical(content)):
             raise UserError(f"{path} has changed since it was written: rebuild the index with overwrite.")
         info = IndexInfo.model_validate(content)
+        _check_parts(info)
     except (ValidationError, ValueError) as error:
         if isinstance(error, UserError):
             raise
-        raise UserError(f"{path} cannot be parsed ({str(error).splitlines()[0]}): rebuild the index.") from error
+        reason = first_problem(error) if isinstance(error, ValidationError) else str(error)
+        raise UserError(f"{path} cannot be parsed ({reason}): rebuild the index.") from error
     for name, expected in info.files.items():
         file = folder / name
         if not file.is_file() or file.stat().st_size != expected.bytes or file_digest(file) != expected.digest:
@@ -191,7 +219,7 @@ def refuse_foreign(folder: Path) -> None:
     if folder.exists() and not folder.is_dir():
         raise UserError(f"{folder} is a file: choose a folder for the index.")
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
-    if names - {LOCK_FILE} and not names & {INFO_FILE, STATE_FILE}:
+    if names - {LOCK_FILE} and not names & {INFO_FILE, STATE_FILE, REBUILD}:
         raise UserError(f"{folder} is not empty and contains no index: choose an empty or new folder.")
 
 

@@ -1,11 +1,12 @@
 """Open the index in a folder, in milliseconds: files are memory-mapped."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from corpora.index.manifest import PARTS, EmbedderInfo, IndexInfo, Request, has_vectors, read_info
+from corpora.index.replace import complete_index
 from corpora.passages import corpus_hash
-from corpora.retrievers.bm25 import Bm25Engine
+from corpora.retrievers.bm25 import Bm25Engine, damaged
 from corpora.retrievers.bm25s_reference import Bm25sEngine
 from corpora.retrievers.dense import DenseEngine
 from corpora.retrievers.embedder import Embedder
@@ -37,7 +38,7 @@ def open_index(
     Raises:
         UserError: No complete index, changed files, another corpus, or another embedder than that of the index.
     """
-    folder = Path(folder)
+    folder = complete_index(Path(folder))
     info = read_info(folder)
     if corpus_path is not None and corpus_hash(Path(corpus_path)) != info.corpus_hash:
         raise UserError(
@@ -50,12 +51,34 @@ def open_index(
         raise UserError(f"{folder} is a {info.retriever} index and cannot serve {name}: rebuild it as a {name} index.")
     if fixed := sorted(set(settings) & {"k1", "b", "title_repeats", "dense_kind"}):
         raise UserError(f"{', '.join(fixed)} is fixed when an index is built: rebuild with another value.")
-    embedder_info = info.embedder if has_vectors(name) else None
-    changed = {**info.settings.model_dump(), **settings}
-    info = info.model_copy(update={"retriever": name, "embedder": embedder_info, "settings": make_settings(**changed)})
+    info = _as_retriever(info, name, settings)
     model = _embedder_of(info.embedder, embedder) if info.embedder else Embedder()
-    request = Request(**{field: getattr(info, field) for field in Request.model_fields})
-    return IndexRetriever(_ENGINES[name](folder, info, model), PassageStore(folder), request.fingerprint())
+    store = PassageStore(folder)
+    if len(store) != info.passages:
+        raise damaged(folder, f"it has {len(store)} passages instead of {info.passages}")
+    return IndexRetriever(_ENGINES[name](folder, info, model), store, _fingerprint(info))
+
+
+def fingerprints(folder: Path) -> set[str]:
+    """Return the fingerprints that the index in `folder` can have: one for each retriever it serves.
+
+    Raises:
+        UserError: No complete index, or changed files.
+    """
+    info = read_info(folder)
+    served = [name for name, parts in PARTS.items() if parts <= PARTS[info.retriever]]
+    return {_fingerprint(_as_retriever(info, name, {})) for name in served}
+
+
+def _as_retriever(info: IndexInfo, name: str, settings: Mapping[str, float]) -> IndexInfo:
+    """Return what describes the index if it is opened as retriever `name` with some settings replaced."""
+    embedder = info.embedder if has_vectors(name) else None
+    changed = make_settings(**{**info.settings.model_dump(), **settings})
+    return info.model_copy(update={"retriever": name, "embedder": embedder, "settings": changed})
+
+
+def _fingerprint(info: IndexInfo) -> str:
+    return Request(**{field: getattr(info, field) for field in Request.model_fields}).fingerprint()
 
 
 def _embedder_of(info: EmbedderInfo, embedder: Embedder | None) -> Embedder:
@@ -66,22 +89,25 @@ def _embedder_of(info: EmbedderInfo, embedder: Embedder | None) -> Embedder:
 
 
 def _bm25(folder: Path, info: IndexInfo, embedder: Embedder) -> Bm25Engine:
-    return Bm25Engine(folder / "bm25", title_boost=info.settings.title_boost)
+    return Bm25Engine(folder / "bm25", passages=info.passages, title_boost=info.settings.title_boost)
 
 
 def _bm25s(folder: Path, info: IndexInfo, embedder: Embedder) -> Bm25sEngine:
-    return Bm25sEngine(folder / "bm25s")
+    return Bm25sEngine(folder / "bm25s", passages=info.passages)
 
 
 def _dense(folder: Path, info: IndexInfo, embedder: Embedder) -> DenseEngine:
     settings = info.settings
-    return DenseEngine(
+    engine = DenseEngine(
         folder / "dense",
         embedder,
         kind=info.dense_kind or "flat",
         refine_factor=settings.refine_factor,
         probed_share=settings.probed_share,
     )
+    if len(engine) != info.passages:
+        raise damaged(folder / "dense", f"it has {len(engine)} vectors instead of {info.passages}")
+    return engine
 
 
 def _hybrid(folder: Path, info: IndexInfo, embedder: Embedder) -> HybridEngine:

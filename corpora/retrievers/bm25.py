@@ -7,10 +7,14 @@ Chinese and Japanese have no spaces between words: every run of their characters
 and pairs of neighbours. On HalluQA the recall is higher than with the words of a dictionary (jieba); see README.
 """
 
+import contextlib
 import functools
 import re
+import shutil
+import tempfile
+import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -29,6 +33,7 @@ from tantivy import (
 )
 
 from corpora.retrievers.engine import Ranking
+from signatures.common.errors import UserError
 from signatures.common.words import QUERY_STOPWORDS
 from signatures.text import CJK
 
@@ -100,19 +105,64 @@ def build_bm25(
     writer.wait_merging_threads()
 
 
+def damaged(folder: Path, why: str) -> UserError:
+    """Return the error for files of an index that cannot be what was built."""
+    return UserError(f"{folder} is damaged ({' '.join(why.split())[:200]}): rebuild the index with overwrite.")
+
+
+@contextlib.contextmanager
+def tantivy_errors(folder: Path) -> Iterator[None]:
+    """Turn tantivy's errors about its files, and its panics, which are no `Exception`, into UserErrors."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (OSError, ValueError, TypeError, OverflowError) as error:  # a row that is missing is None
+        raise damaged(folder, str(error)) from error
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise damaged(folder, str(error)) from error
+
+
+def _linked(folder: Path) -> Path:
+    """Return a new temporary folder of links to the files of `folder`.
+
+    tantivy writes a lock file beside the files that it opens, but an index may be read-only, or another user's.
+    """
+    links = Path(tempfile.mkdtemp(prefix="verihop-bm25-"))
+    for file in folder.resolve().iterdir():
+        if file.is_file() and not file.name.startswith(".tantivy-"):
+            try:
+                (links / file.name).symlink_to(file)
+            except OSError:  # Windows without the right to make links
+                shutil.copyfile(file, links / file.name)
+    return links
+
+
 class Bm25Engine:
     """Ranks by BM25; passages that share no word with the query are omitted.
 
     Args:
         folder: Written by `build_bm25`; memory-mapped.
+        passages: Number of passages of the corpus.
         title_boost: Weight of a match in the title, added to its match in title and text.
+
+    Raises:
+        UserError: The files are damaged.
     """
 
-    def __init__(self, folder: Path, *, title_boost: float = 0.5):
-        index = Index.open(str(folder))
-        index.config_reader(reload_policy="Manual")  # an index never changes once built, so no file watcher is needed
-        index.reload()
-        self.schema, self.searcher = index.schema, index.searcher()
+    def __init__(self, folder: Path, *, passages: int, title_boost: float = 0.5):
+        with tantivy_errors(folder):
+            links = _linked(folder)
+            weakref.finalize(self, shutil.rmtree, links, ignore_errors=True)
+            index = Index.open(str(links))
+            index.config_reader(reload_policy="Manual")  # an index never changes once built: no file watcher is needed
+            index.reload()
+            self.schema, self.searcher = index.schema, index.searcher()
+        if self.searcher.num_docs != passages:
+            raise damaged(folder, f"it has {self.searcher.num_docs} passages instead of {passages}")
+        self._folder, self._passages = folder, passages
         self._title_boost = title_boost
         # Building clauses is the largest cost outside the engine, and questions share their words.
         self._clauses = functools.lru_cache(maxsize=_KEPT_WORDS)(self._build_clauses)
@@ -134,7 +184,8 @@ class Bm25Engine:
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking per query; empty for a query without words."""
-        return self._rankings([self._search(self.query(query), k) for query in queries], k)
+        with tantivy_errors(self._folder):
+            return self._rankings([self._search(self.query(query), k) for query in queries], k)
 
     def _search(self, query: "Query | None", k: int) -> "list[tuple[float, DocAddress]]":
         if query is None:
@@ -151,6 +202,8 @@ class Bm25Engine:
         # Rows and order of all queries at once: per query, numpy's fixed costs are a tenth of the search.
         addresses = [address for hits in results for _, address in hits]
         rows = np.array(self.searcher.fast_field_values("row", addresses), dtype=np.int64)
+        if len(rows) and not (rows.min() >= 0 and rows.max() < self._passages):
+            raise damaged(self._folder, "a row is outside the corpus")
         scores = np.array([score for hits in results for score, _ in hits], dtype=np.float64)
         sizes = np.array([len(hits) for hits in results], dtype=np.int64)
         order = np.lexsort((rows, -scores, np.repeat(np.arange(len(results)), sizes)))

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from corpora.retrievers.bm25 import query_stems, stems
+from corpora.retrievers.arrays import NPY_ERRORS
+from corpora.retrievers.bm25 import damaged, query_stems, stems
 from corpora.retrievers.engine import EMPTY, Ranking, best
 from signatures.common.errors import UserError
 
@@ -49,12 +50,38 @@ class Bm25sEngine:
 
     Args:
         folder: Written by `build_bm25s`; memory-mapped.
+        passages: Number of passages of the corpus.
+
+    Raises:
+        UserError: The files are damaged.
     """
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, *, passages: int):
         import bm25s
 
-        self._index = bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
+        try:
+            self._index = bm25s.BM25.load(str(folder), mmap=True, show_progress=False)
+            self._check(passages)
+        except (*NPY_ERRORS, KeyError, AttributeError, RecursionError) as error:
+            raise damaged(folder, str(error)) from error
+
+    def _check(self, passages: int) -> None:
+        """Raise ValueError unless the sparse matrix of scores is one: bm25s trusts its indices."""
+        scores, vocabulary = self._index.scores, self._index.vocab_dict
+        starts, rows, values = (scores[name] for name in ("indptr", "indices", "data"))
+        if scores["num_docs"] != passages:
+            raise ValueError(f"it has {scores['num_docs']} passages instead of {passages}")
+        if not (starts.ndim == rows.ndim == values.ndim == 1 and starts.dtype.kind == rows.dtype.kind == "i"):
+            raise ValueError("an array has another shape or type")
+        if values.dtype != np.float32 or len(rows) != len(values) or not len(starts):
+            raise ValueError("its arrays do not fit together")
+        if starts[0] != 0 or starts[-1] != len(rows) or (np.diff(starts) < 0).any():
+            raise ValueError("its arrays do not fit together")
+        if len(rows) and not (rows.min() >= 0 and rows.max() < passages):
+            raise ValueError("a row is outside the corpus")
+        places = (place for word, place in vocabulary.items() if word)  # bm25s adds an empty word, without scores
+        if not all(type(place) is int and 0 <= place < len(starts) - 1 for place in places):
+            raise ValueError("a word has no scores")
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking per query; empty for a query without indexed words."""

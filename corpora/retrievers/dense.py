@@ -16,9 +16,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from corpora.retrievers.arrays import read_npy
 from corpora.retrievers.embedder import Embedder, Vectors
 from corpora.retrievers.engine import Ranking, Rows, Scores, best
+from corpora.retrievers.faiss_files import check_faiss_file
 from corpora.retrievers.settings import DenseKind
+from signatures.common.errors import UserError
 
 VECTORS_FILE, CODES_FILE, REFINE_FILE = "vectors.npy", "codes.faiss", "refine.faiss"
 FLAT_LIMIT, RABITQ_LIMIT = 200_000, 2_000_000  # passages
@@ -28,6 +31,13 @@ _BATCH = 65_536  # vectors in memory while codes are built
 _DECIMALS = 5  # a batch and a single query differ by up to 1e-6, and equal texts must tie
 
 ExactKind = Literal["flat", "rabitq", "ivf_rabitq"]
+CODE_FILES: dict[ExactKind, tuple[str, ...]] = {
+    "flat": (),
+    "rabitq": (CODES_FILE,),
+    "ivf_rabitq": (CODES_FILE, REFINE_FILE),
+}
+_KINDS = {"rabitq": b"Ixrq", "ivf_rabitq": b"Iwrn"}  # how FAISS names the layout of the codes
+_REFINE_KIND = b"IxSQ"
 
 
 def choose_kind(passages: int, kind: DenseKind = "auto") -> ExactKind:
@@ -87,6 +97,17 @@ def _write(index: Any, path: Path) -> None:
         part.replace(path)
 
 
+def _read_codes(path: Path, kind: bytes, count: int, width: int) -> Any:
+    """Map a FAISS file after checking it, because a damaged one ends the process."""
+    import faiss
+
+    try:
+        check_faiss_file(path, kind, count, width)
+        return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UserError(f"{path} is damaged ({error}): rebuild the index with overwrite.") from error
+
+
 class DenseEngine:
     """Ranks by the cosine of query and passage.
 
@@ -108,17 +129,18 @@ class DenseEngine:
         probed_share: float = 0.125,
     ):
         self.embedder = embedder
-        self._vectors = np.asarray(np.load(folder / VECTORS_FILE, mmap_mode="r", allow_pickle=False))
+        self._vectors = read_npy(folder / VECTORS_FILE, np.dtype(np.float32), columns=None)
         self._factor = refine_factor
         self._codes: Any = None
         self._refine: Any = None
         if kind != "flat":
-            import faiss
-
-            self._codes = faiss.read_index(str(folder / CODES_FILE), faiss.IO_FLAG_MMAP_IFC)
+            self._codes = _read_codes(folder / CODES_FILE, _KINDS[kind], *self._vectors.shape)
         if kind == "ivf_rabitq":
             self._codes.nprobe = max(1, round(self._codes.nlist * probed_share))
-            self._refine = faiss.read_index(str(folder / REFINE_FILE), faiss.IO_FLAG_MMAP_IFC)
+            self._refine = _read_codes(folder / REFINE_FILE, _REFINE_KIND, *self._vectors.shape)
+
+    def __len__(self) -> int:
+        return len(self._vectors)
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking per query, with cosines as scores."""
@@ -131,7 +153,13 @@ class DenseEngine:
     def encode(self, queries: Sequence[str]) -> Iterator[Vectors]:
         """Yield the vectors of `queries`, a block at a time."""
         for start in range(0, len(queries), _BLOCK):
-            yield self.embedder(queries[start : start + _BLOCK])
+            vectors = self.embedder(queries[start : start + _BLOCK])
+            if vectors.shape[1] != self._vectors.shape[1]:
+                raise UserError(
+                    f"The embedder {self.embedder.id!r} makes vectors of {vectors.shape[1]} numbers, the index has "
+                    f"{self._vectors.shape[1]}: rebuild the index with overwrite."
+                )
+            yield vectors
 
     def candidates(self, vectors: Vectors, k: int) -> list[Rows]:
         """Return for each query vector the rows of candidates for the best `k`, in no particular order."""

@@ -1,6 +1,6 @@
 """Shared by all retrievers of an index: engines rank rows, `IndexRetriever` returns the passages of the rows."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple, Protocol, Self
 
@@ -62,6 +62,14 @@ class IndexRetriever:
 
     def __len__(self) -> int:
         return len(self._store)
+
+    def load(self) -> None:
+        """Load the embedder and the files of the index, which the first query would do."""
+        self("load", 1)
+
+    def missing(self, ids: Iterable[str]) -> set[str]:
+        """Return those of `ids` that no passage of the index has."""
+        return self._store.missing(ids)
 
     def __call__(self, query: str, k: int) -> list[Passage]:
         """Return at most `k` passages, best first; equal scores are in corpus order.

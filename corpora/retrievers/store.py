@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
-from corpora.retrievers.arrays import write_npy
+from corpora.retrievers.arrays import read_npy, write_npy
+from signatures.common.errors import UserError, first_problem
 from signatures.common.files import atomic_write
 from signatures.types import Passage
 
@@ -56,10 +57,18 @@ class PassageStore:
     """Returns passages by row, their position in the corpus. Safe under threads."""
 
     def __init__(self, folder: Path):
-        # A plain view of the mapped file, because numpy's memmap class is slow to index.
-        self._starts = np.asarray(np.load(folder / OFFSETS_FILE, mmap_mode="r", allow_pickle=False))
-        with open(folder / TEXT_FILE, "rb") as file:
-            self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._path = folder / TEXT_FILE
+        self._starts = read_npy(folder / OFFSETS_FILE, np.dtype(np.int64), columns=3)
+        try:
+            with open(self._path, "rb") as file:
+                self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError) as error:  # an empty file cannot be mapped
+            raise self._damaged(str(error)) from error
+        if self._starts[-1].tolist() != [len(self._bytes)] * 3:
+            raise self._damaged("its size is not what it should be")
+
+    def _damaged(self, why: str) -> UserError:
+        return UserError(f"{self._path} is damaged ({why}): rebuild the index with overwrite.")
 
     def __len__(self) -> int:
         return len(self._starts) - 1
@@ -72,6 +81,18 @@ class PassageStore:
             for passage in self.passages(rows, np.zeros(len(rows))):
                 yield {"title": passage.title, "text": passage.text}
 
+    def missing(self, ids: Iterable[str], block: int = 1 << 16) -> set[str]:
+        """Return those of `ids` that no passage has; titles and texts are not read (0.3 s per million passages)."""
+        wanted = {passage_id.encode("utf-8", "replace"): passage_id for passage_id in ids}
+        lengths = np.unique([len(name) for name in wanted])
+        for first in range(0, len(self), block):
+            if not wanted:
+                break
+            starts = self._starts[first : min(first + block, len(self)), :2]
+            for begin, end in starts[np.isin(starts[:, 1] - starts[:, 0], lengths)].tolist():
+                wanted.pop(self._bytes[begin:end], None)
+        return set(wanted.values())
+
     def passages(self, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> list[Passage]:
         """Return the passages at `rows`, each with its score, in the order of `rows`."""
         starts, ends = self._starts[rows].tolist(), self._starts[rows + 1, 0].tolist()
@@ -80,6 +101,12 @@ class PassageStore:
             raw = self._bytes[begin : end - 1]
             parts: Any = raw.decode() if raw.isascii() else raw  # one decoding for three parts if bytes are characters
             fields = parts[: title - begin], parts[title - begin : text - begin], parts[text - begin :]
-            name, heading, body = fields if parts is not raw else (field.decode() for field in fields)
+            try:
+                name, heading, body = fields if parts is not raw else (field.decode() for field in fields)
+            except UnicodeDecodeError as error:
+                raise self._damaged(str(error)) from error
             records.append({"id": name, "title": heading, "text": body, "score": score})
-        return _PASSAGES.validate_python(records)
+        try:
+            return _PASSAGES.validate_python(records)
+        except ValidationError as error:
+            raise self._damaged(first_problem(error)) from error

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.compare import Comparison, Line, Run, caption_against, score_lines, score_table
+from experiments.analysis.compare import Comparison, Line, caption_against, score_lines, score_table
+from experiments.analysis.paired_runs import Run
 from experiments.analysis.statistics import SMALL
 from experiments.runs.files import Json, Row
 from optimizers.metrics.groundedness import oracles_of
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 MAX_GROUPS = 20  # groups; more suggest a continuous value, for which a table is of no use
 NONE = "(none)"
+GOLD_HOPS, TAKEN_HOPS, UNKNOWN = "hops", "hops_taken", "unknown"
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,15 @@ class Groups:
         recorded_by: Label of the run whose rows provide the values.
         scores: Group -> metric name -> one line per run, differences against the first run.
         sizes: Group -> number of questions.
-        notices: Warnings for the reader.
+        about_runs: How the runs differ, and the notes of each.
+        notices: Warnings about the groups.
     """
 
     field: str
     recorded_by: str
     scores: dict[str, dict[str, list[Line]]]
     sizes: dict[str, int]
+    about_runs: list[str]
     notices: list[str]
 
     def as_dict(self) -> Json:
@@ -67,20 +71,31 @@ class Groups:
             )
             for group, size in self.sizes.items()
         ]
-        return Group(*tables, *(Text(f"Note: {notice}", style="yellow") for notice in self.notices))
+        notices = [*self.about_runs, *self.notices]
+        return Group(*tables, *(Text(f"Note: {notice}", style="yellow") for notice in notices))
 
 
 def field_value(row: Row, field: str) -> Any:
     """Return the value of a row's field by its dotted name, None if the row has no such field.
 
     A name that is not a field of the row is looked up among the question's other fields (`about`). The value of a list
-    is its length, so `hops` is the number of hops.
+    is its length. `hops` is the number of gold hops, and `hops_taken` the number of hops that the program took.
     """
+    if field == GOLD_HOPS:
+        return _gold_hops(row)
+    field = GOLD_HOPS if field == TAKEN_HOPS else field
     parts = field.split(".")
     value: Any = row if parts[0] in row else row.get("about") or {}
     for part in parts:
         value = value.get(part) if isinstance(value, dict) else None
     return len(value) if isinstance(value, list) else value
+
+
+def _gold_hops(row: Row) -> int | str:
+    """Return the number of gold hops that the question's file states, else of sub-questions, else of gold passages."""
+    about = row.get("about") or {}
+    counts = [about.get(name) for name in ("hops", "sub_questions", "gold_ids")]
+    return next((count for count in counts if isinstance(count, int) and count > 0), UNKNOWN)
 
 
 def _label(value: Any) -> str:
@@ -96,7 +111,7 @@ def _fields(row: Row, prefix: str = "") -> list[str]:
         if isinstance(value, dict):
             names.extend(_fields(value, "" if name == "about" and not prefix else f"{prefix}{name}."))
         elif isinstance(value, str | int | float | bool | list):
-            names.append(prefix + name)
+            names += [GOLD_HOPS, TAKEN_HOPS] if prefix + name == GOLD_HOPS else [prefix + name]
     return names
 
 
@@ -105,15 +120,15 @@ def _order(group: str) -> tuple[bool, float, str]:
     try:
         return False, float(group), ""
     except ValueError:
-        return True, float(group == NONE), group
+        return True, float(group in (NONE, UNKNOWN)), group
 
 
 def compare_by(comparison: Comparison, field: str) -> Groups:
     """Return the scores of a comparison for each value of `field`.
 
-    Fields that a strategy records (`details.inferential_evidence`, `hops`) differ between runs. The first run that
-    records the field decides for all runs, so that each group has the same questions in every run. For a question with
-    repeats, the first answer decides.
+    Fields that a strategy records (`details.inferential_evidence`, `hops_taken`) differ between runs. The first
+    run that records the field decides for all runs, so that each group has the same questions in every run. For a
+    question with repeats, the first answer decides.
 
     Args:
         comparison: Of two or more runs.
@@ -139,6 +154,7 @@ def compare_by(comparison: Comparison, field: str) -> Groups:
         recorded_by=chosen.label,
         scores={group: score_lines([_part(run, members[group]) for run in comparison.runs], names) for group in groups},
         sizes={group: len(members[group]) for group in groups},
+        about_runs=comparison.about_runs,
         notices=_notices(field, chosen, comparison, [group for group in groups if len(members[group]) < SMALL]),
     )
 
@@ -152,7 +168,10 @@ def _part(run: Run, places: Sequence[int]) -> Run:
 
 
 def _notices(field: str, chosen: Run, comparison: Comparison, small: Sequence[str]) -> list[str]:
-    notices = [f"Groups are by {field} as recorded by {chosen.label}; p-values are not corrected for several groups."]
+    what = f"{field} as recorded by {chosen.label}"
+    if field == GOLD_HOPS:
+        what = "the questions' gold hops (sub-questions, else gold passages; for the program's hops name hops_taken)"
+    notices = [f"Groups are by {what}; p-values are not corrected for several groups."]
     definitions = comparison.runs[0].description["metrics"]
     notices += oracles_of({name: definitions[name] for name in comparison.metrics})
     if chosen is not comparison.runs[0]:

@@ -6,10 +6,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.repeats import by_question, question_values
+from experiments.analysis.differences import Difference, differences, metric_notices
+from experiments.analysis.paired_runs import Run, load_runs
+from experiments.analysis.repeats import question_values
 from experiments.analysis.statistics import Mean, Paired, mean_of, paired
-from experiments.analysis.summary import derived, faults, interval, number, percent, score_mean
-from experiments.runs.files import RUN, Json, Row, read_json, read_rows
+from experiments.analysis.summary import cache_note, derived, faults, interval, number, percent, score_mean
+from experiments.runs.files import Json, Row
 from optimizers.metrics.cost import COSTS
 from optimizers.metrics.groundedness import oracles_of
 from signatures.common.errors import UserError
@@ -17,21 +19,6 @@ from signatures.common.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
-
-
-@dataclass(frozen=True)
-class Run:
-    """One of the compared runs: its `run.json`, and the rows of each shared question, in one order for all runs."""
-
-    label: str
-    folder: Path
-    description: Json
-    questions: list[list[Row]]
-
-    @property
-    def rows(self) -> list[Row]:
-        """Return all rows."""
-        return [row for rows in self.questions for row in rows]
 
 
 @dataclass(frozen=True)
@@ -66,7 +53,8 @@ class Comparison:
         metrics: Metric name -> one line per run.
         costs: Cost name -> one line per run.
         faults: Run label -> counts of errors, abstentions, parse failures, truncated prompts.
-        notices: Warnings for the reader.
+        differences: Settings in which the runs differ.
+        notices: Warnings for the reader: `about_runs` first, then those on these scores.
     """
 
     runs: list[Run]
@@ -74,7 +62,13 @@ class Comparison:
     metrics: dict[str, list[Line]]
     costs: dict[str, list[Line]]
     faults: dict[str, dict[str, int]]
+    differences: list[Difference]
     notices: list[str]
+
+    @property
+    def about_runs(self) -> list[str]:
+        """The notices that hold for any scores of these runs: how they differ, and the notes of each."""
+        return about_runs(self.runs, self.differences)
 
     def as_dict(self) -> Json:
         """Return everything as JSON values."""
@@ -91,6 +85,7 @@ class Comparison:
             "metrics": lines(self.metrics),
             "costs": lines(self.costs),
             "faults": self.faults,
+            "differences": {item.setting: item.values for item in self.differences},
             "notices": self.notices,
         }
 
@@ -184,33 +179,13 @@ def _difference(result: Paired | None) -> tuple[str, str]:
     return f"{signed} {_brackets(f'{100 * result.low:+.1f} to {100 * result.high:+.1f}')}", p_text(result)
 
 
-def labels_of(folders: Sequence[Path]) -> list[str]:
-    """Return the shortest path suffixes that distinguish the folders."""
-    parts = [folder.resolve().parts for folder in folders]
-    for length in range(1, max(map(len, parts)) + 1):
-        labels = ["/".join(part[-length:]) for part in parts]
-        if len(set(labels)) == len(labels):
-            return labels
-    raise UserError("A run is named twice. Name each run once.")
+def about_runs(runs: Sequence[Run], differing: Sequence[Difference]) -> list[str]:
+    """Return how runs differ, and the notes of each."""
+    notes = [(run.label, text) for run in runs for text in [*run.description.get("notes", []), *cache_note(run.rows)]]
+    return [*map(str, differing), *(f"{label}: {text}" for label, text in notes)]
 
 
-def _load(folders: Sequence[Path]) -> list[Run]:
-    """Read the runs and keep the rows of questions, by id and wording, that all of them answered."""
-    asked = [by_question(read_rows(folder, complete=True)) for folder in folders]
-    descriptions = [read_json(folder / RUN) for folder in folders]
-    for folder, own in zip(folders, asked, strict=True):
-        if not own:
-            raise UserError(f"{folder} has no answered question yet. Run it first.")
-    shared = sorted(key for key in asked[0] if all(key in rows for rows in asked[1:]))
-    if not shared:
-        raise UserError("These runs share no question. Compare runs over the same question file.")
-    return [
-        Run(label, folder, description, [own[key] for key in shared])
-        for label, folder, description, own in zip(labels_of(folders), folders, descriptions, asked, strict=True)
-    ]
-
-
-def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]], dropped: Sequence[str]) -> list[str]:
+def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]]) -> list[str]:
     shared = len(runs[0].questions)
     notices = [
         f"{run.label} is over {run.description['questions']['n']} questions, of which {shared} are compared."
@@ -226,8 +201,7 @@ def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]], dropped: Seque
     for place, run in enumerate(runs):
         of_means = derived({name: lines[place].mean for name, lines in metrics.items()})
         notices += [f"{name}, {run.label}: {percent(value)}." for name, value in of_means.items()]
-    if dropped:
-        notices.append(f"Not in every run, or not by the same definition, so omitted: {', '.join(dropped)}.")
+    notices += metric_notices([run.description["metrics"] for run in runs], list(metrics))
     if len({run.description["questions"]["sha256"] for run in runs}) > 1:
         notices.append("The question files differ; questions of the same id and wording are paired.")
     caveats = [
@@ -279,12 +253,12 @@ def compare_runs(folders: Sequence[Path | str]) -> Comparison:
     """
     if len(folders) < 2:
         raise UserError(f"Comparing needs two or more runs, got {len(folders)}. Name their folders.")
-    runs = _load([Path(folder) for folder in folders])
+    runs = load_runs([Path(folder) for folder in folders])
     defined: list[dict[str, Any]] = [run.description["metrics"] for run in runs]
     names = [name for name in defined[0] if all(other.get(name) == defined[0][name] for other in defined)]
     if not names:
         raise UserError("These runs share no metric. Evaluate them again with the same metrics.")
-    dropped = sorted({name for metrics in defined for name in metrics} - set(names))
+    differing = differences({run.label: run.description for run in runs})
     metrics = score_lines(runs, names)
     return Comparison(
         runs=runs,
@@ -292,5 +266,6 @@ def compare_runs(folders: Sequence[Path | str]) -> Comparison:
         metrics=metrics,
         costs=_cost_lines(runs),
         faults={run.label: faults(run.rows) for run in runs},
-        notices=_notices(runs, metrics, dropped),
+        differences=differing,
+        notices=[*about_runs(runs, differing), *_notices(runs, metrics)],
     )

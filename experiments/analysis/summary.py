@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.repeats import Spread, by_question, question_values, spread, stability
 from experiments.analysis.statistics import Mean, f1_of_means, mean_of, too_small
+from experiments.analysis.unreadable import Unreadable, mostly_unreadable
 from experiments.runs.costs import judging_spent, spent
-from experiments.runs.files import RUN, SUMMARY, Json, Row, read_json, read_rows, write_json
+from experiments.runs.files import SUMMARY, Json, Row, read_rows, read_run, write_json
 from optimizers.metrics.cost import COSTS
 from optimizers.metrics.groundedness import oracles_of
 
@@ -41,6 +42,7 @@ class RunSummary:
         spent: Total cost of the program in all sessions, with questions that failed or ended without a row.
         derived: Name -> value computed from means, such as the harmonic mean of key-facts precision and recall.
         oracles: Which metrics an entailment oracle decides, with its measured agreement with human judgements.
+        unreadable: The unparseable replies, if they are most of the replies or all; None if not.
     """
 
     folder: str
@@ -62,6 +64,7 @@ class RunSummary:
     judging: dict[str, float] = field(default_factory=dict)
     derived: dict[str, float] = field(default_factory=dict)
     oracles: list[str] = field(default_factory=list)
+    unreadable: Unreadable | None = None
     spent: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -152,6 +155,14 @@ def faults(rows: Sequence[Row]) -> dict[str, int]:
     }
 
 
+def cache_note(rows: Sequence[Row]) -> list[str]:
+    """Return a note if the reply cache answered LM calls, which takes no time; empty if it answered none."""
+    calls, cached = (sum(int(row.get(name) or 0) for row in rows) for name in ("calls", "cached_calls"))
+    if not cached:
+        return []
+    return [f"{cached:,} of {calls:,} LM calls were answered by the reply cache: seconds leave out what they take."]
+
+
 def score_mean(questions: Iterable[Sequence[Row]], metric: str, *, missing: int = 0) -> Mean:
     """Return the mean of a metric over questions, with counts of undefined, unparseable and missing scores.
 
@@ -183,7 +194,7 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
     Raises:
         UserError: `folder` contains no run.
     """
-    description = read_json(folder / RUN)
+    description = read_run(folder)
     rows = read_rows(folder)
     repeats = description.get("repeats", 1)
     # Sorted, because threads finish in any order and the same answers must give the same interval.
@@ -204,7 +215,15 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
         **faults(rows),
         stopped=stopped,
         notice=" ".join(
-            filter(None, [f"{left} of {asked * repeats} {what}." if left else "", too_small(len(questions))])
+            filter(
+                None,
+                [
+                    f"{left} of {asked * repeats} {what}." if left else "",
+                    *description.get("notes", []),
+                    *cache_note(rows),
+                    too_small(len(questions)),
+                ],
+            )
         )
         or None,
         repeats=repeats,
@@ -214,6 +233,7 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
         spent=spent(folder),
         derived=derived(metrics),
         oracles=oracles_of(description["metrics"]),
+        unreadable=mostly_unreadable(rows),
     )
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.compare import labels_of
-from experiments.runs.files import RUN, Json, Row, read_json, read_rows, repeat_of
+from experiments.analysis.paired_runs import labels_of
+from experiments.runs.files import Json, Row, read_rows, read_run, repeat_of
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def traces(folders: Sequence[Path | str], question: str) -> Traces:
     paths = [Path(folder) for folder in folders]
     found: dict[str, Row | None] = {}
     for label, folder in zip(labels_of(paths), paths, strict=True):
-        repeats = read_json(folder / RUN).get("repeats", 1)
+        repeats = read_run(folder).get("repeats", 1)
         rows = {repeat_of(row): row for row in read_rows(folder, complete=True) if str(row["id"]) == question}
         for repeat in range(1, repeats + 1):
             found[label if repeats == 1 else f"{label} #{repeat}"] = rows.get(repeat)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.map_rows import map_rows
+from experiments.pipeline.setup import refuse_simulated
 from experiments.runs.config import Connected, describe_lm
 from experiments.runs.files import SCHEMA, Json, Row, git_revision
 from signatures.common.errors import UserError
@@ -62,6 +63,7 @@ def build_key_facts(
     threads: int = 8,
     resume: bool = False,
     drop: bool = False,
+    progress: bool = True,
 ) -> Built:
     """Build key facts for every question that has an answer and gold passages, and write the questions with them.
 
@@ -74,9 +76,10 @@ def build_key_facts(
         threads: Questions in parallel.
         resume: Continue with the rows in `out`.
         drop: Remove facts that fail a check, instead of leaving them to reviewers.
+        progress: Show a bar on stderr.
 
     Raises:
-        UserError: No question can be used, or `out` contains something else.
+        UserError: No question can be used, the LM is the simulated one, or `out` contains something else.
         KeyboardInterrupt: After Ctrl-C; all finished rows are kept.
     """
     from experiments.annotation.keyfact_candidates import KeyFactsBuilder
@@ -86,6 +89,7 @@ def build_key_facts(
     ]
     if not usable:
         raise UserError("No question has an answer and its gold passages in the corpus: check the passages.")
+    refuse_simulated(connection, "derive key facts")
     builder = KeyFactsBuilder(oracle, threshold=oracle.threshold)
     rows = map_rows(
         usable,
@@ -96,6 +100,7 @@ def build_key_facts(
         out=out,
         threads=threads,
         resume=resume,
+        progress=progress,
     )
     _write_benchmark(usable, {row["id"]: row for row in rows}, out / QUESTIONS, drop=drop)
     return _counts(rows, len(questions) - len(usable))

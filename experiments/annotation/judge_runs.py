@@ -6,13 +6,14 @@ outside [0, 1], which are clamped).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.analysis.statistics import Mean, mean_of
 from experiments.annotation.review.answer_cards import run_labels
 from experiments.pipeline.map_rows import map_rows
+from experiments.pipeline.setup import refuse_simulated
 from experiments.runs.config import Connected, describe_lm
 from experiments.runs.files import SCHEMA, Json, Row, git_revision, read_rows
 from signatures.common.errors import UserError
@@ -56,6 +57,7 @@ class Judgement:
         revisions: Run -> mean score of its revised questions; only runs with verification.
         unread: Unparseable replies of the judge.
         moved: Scores outside [0, 1], which are clamped.
+        notices: What was not judged, and why.
     """
 
     runs: list[str]
@@ -65,6 +67,7 @@ class Judgement:
     revisions: dict[str, Mean]
     unread: int
     moved: int
+    notices: list[str] = field(default_factory=list)
 
     @property
     def all_unparsed(self) -> bool:
@@ -90,6 +93,7 @@ def judge_runs(
     threads: int = 8,
     resume: bool = False,
     seed: int = 0,
+    progress: bool = True,
 ) -> Judgement:
     """Judge the answers of two to four runs to the questions that all of them answered.
 
@@ -101,10 +105,12 @@ def judge_runs(
         threads: Questions judged in parallel.
         resume: Continue with the rows in `out`.
         seed: Seed of the order in which answers are shown.
+        progress: Show a bar on stderr.
 
     Raises:
         UserError: There are fewer than two or more than four runs, they share no question, the corpus contains none of
-            their passages, or `out` contains other files.
+            their passages, the judge is the simulated LM, nothing can be judged, or `out` contains other
+            files.
         KeyboardInterrupt: After Ctrl-C; all finished rows are kept.
     """
     from optimizers.metrics.judges.listwise_judge import MAX_ANSWERS, MIN_ANSWERS
@@ -114,6 +120,8 @@ def judge_runs(
     labels = run_labels(folders)
     shared, left_out = _shared_rows(dict(zip(labels, folders, strict=True)))
     _check_corpus(shared, corpus)
+    refuse_simulated(connection, "compare answers")
+    notices = _not_judged(shared, corpus)
     description = {
         "schema": SCHEMA,
         "kind": "judgements",
@@ -132,8 +140,42 @@ def judge_runs(
         out=out,
         threads=threads,
         resume=resume,
+        progress=progress,
     )
-    return summarise_judgements(labels, judged, left_out)
+    _check_judged(judged, labels, out)
+    return replace(summarise_judgements(labels, judged, left_out), notices=notices)
+
+
+def _not_judged(shared: SharedRows, corpus: "Mapping[str, Passage]") -> list[str]:
+    """Return notices on questions without gold answers and without shared references.
+
+    Raises:
+        UserError: No question has either, so that nothing can be judged.
+    """
+    questions = [comparison_of(rows, corpus) for rows in shared.values()]
+    golds = sum(bool(question.golds) for question in questions)
+    references = sum(question.shared_references() is not None for question in questions)
+    total = len(questions)
+    condition = "all answers must have the same references, and the corpus (passages) must contain them"
+    if not golds and not references:
+        raise UserError(f"Nothing can be judged: no question has gold answers, and for citations {condition}.")
+    notices = []
+    if references < total:
+        notices.append(f"Citations are judged on {references} of {total} questions: {condition}.")
+    if golds < total:
+        notices.append(
+            f"The other criteria are judged on {golds} of {total} questions: the others have no gold answer."
+        )
+    return notices
+
+
+def _check_judged(rows: Sequence[Row], labels: Sequence[str], out: Path) -> None:
+    """Raise UserError for a row, read again from `out`, that lacks a criterion or a run."""
+    from optimizers.metrics.judges.dimensions import CRITERIA
+
+    for row in rows:
+        if any(label not in row["scores"].get(criterion, {}) for criterion in CRITERIA for label in labels):
+            raise UserError(f"The row of question {row['id']!r} in {out} lacks scores. Delete that line and resume.")
 
 
 def _check_corpus(shared: SharedRows, corpus: "Mapping[str, Passage]") -> None:

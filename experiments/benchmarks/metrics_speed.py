@@ -7,7 +7,6 @@ responses are scored. The target is 20,000 pairs per second on two cores for eac
 """
 
 import argparse
-import gzip
 import json
 import os
 import time
@@ -16,6 +15,8 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from statistics import median
 from typing import Any
+
+from corpora.compressed import read_chunks
 
 TARGET = 20_000  # pairs per second
 _FILES = {
@@ -29,7 +30,7 @@ Pair = tuple[str, list[str]]
 
 
 def _records(path: Path) -> Iterator[dict[str, Any]]:
-    text = (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode()
+    text = b"".join(read_chunks(path)).decode()
     yield from json.loads(text) if text.startswith("[") else map(json.loads, text.splitlines())
 
 

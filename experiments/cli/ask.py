@@ -1,6 +1,7 @@
 """`verihop ask`: answer one question and print the hops and the cited passages."""
 
 import textwrap
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,6 +14,7 @@ from signatures.common.errors import UserError
 if TYPE_CHECKING:
     import dspy
 
+    from experiments.analysis.unreadable import Unreadable
     from signatures.types import Hop
 
 
@@ -25,7 +27,9 @@ def ask(
     as_json: options.Json = False,
 ) -> None:
     """Answer one question and show the evidence."""
+    from experiments.analysis.unreadable import unreadable
     from experiments.pipeline import setup
+    from experiments.pipeline.warm_up import warm_up
     from programs.lms.calls.control import controlled
     from programs.parts.meter import metered
 
@@ -34,12 +38,16 @@ def ask(
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm_config, limits.budget())
     opened = setup.open_program(program_config, retrieve, connection)
+    warm_up(opened, connection)
     with connection.use(), metered() as meter, controlled(note):
+        started = time.perf_counter()
         prediction = opened(question=question)
+        seconds = time.perf_counter() - started
     if as_json:
-        emit({"question": question, **_as_dict(prediction), "cost": meter.counts()})
+        cost = {**meter.counts(), "seconds": round(seconds, 4)}
+        emit({"question": question, **_as_dict(prediction), "cost": cost, "unreadable": meter.unreadable})
     else:
-        show_answer(prediction)
+        show_answer(prediction, unreadable({**meter.counts(), "unreadable": meter.unreadable}))
 
 
 def _check_question(question: str) -> None:
@@ -60,9 +68,11 @@ def _as_dict(prediction: "dspy.Prediction") -> dict[str, Any]:
     }
 
 
-def show_answer(prediction: "dspy.Prediction") -> None:
-    """Print the answer, each hop with its evidence, and the cited passages."""
-    say(f"Answer: {prediction.answer or '(none)'}")
+def show_answer(prediction: "dspy.Prediction", unread: "Unreadable | None" = None) -> None:
+    """Print the answer, each hop with its evidence, and the cited passages; without an answer, the unread replies."""
+    say(f"Answer: {prediction.answer or ('(the reply could not be read)' if unread else '(none)')}")
+    if unread and not prediction.answer:
+        note(str(unread))
     if prediction.response and prediction.response != prediction.answer:
         say(f"Response: {prediction.response}")
     for number, hop in enumerate(prediction.hops, start=1):

@@ -7,6 +7,7 @@ import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, note, show
+from experiments.cli.next_commands import command
 from signatures.common.errors import UserError
 
 
@@ -14,7 +15,11 @@ def compare(
     runs: Annotated[list[Path], typer.Argument(help="Two or more run folders; differences are to the first.")],
     by: Annotated[
         str | None,
-        typer.Option(help="Group by a field: type, hops, level, details.inferential_evidence.", show_default=False),
+        typer.Option(
+            help="Group by a field: type, level, hops (gold hops of the question), hops_taken (by the first run), "
+            "details.inferential_evidence; in the report, too.",
+            show_default=False,
+        ),
     ] = None,
     question: Annotated[
         str | None, typer.Option(help="Show the trace of each run on the question with this id.", show_default=False)
@@ -41,13 +46,14 @@ def compare(
     if html is not None:
         from experiments.analysis.report.html import write_report
 
-        note(f"Report: {write_report(runs, html)}")
+        note(f"Report: {write_report(runs, html, groups=groups)}")
     if as_json:
         emit({**comparison.as_dict(), **({} if groups is None else {"by": groups.as_dict()})})
         return
     show((groups or comparison).as_table())
     if html is None:
-        next_step(f"verihop compare {' '.join(map(str, runs))} --html report.html")
+        grouped = [] if by is None else ["--by", by]
+        next_step(command("verihop", "compare", *runs, *grouped, "--html", "report.html"))
 
 
 def _show_question(runs: list[Path], question: str, *, as_json: bool) -> None:

@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from experiments.cli import options
-from experiments.cli.console import emit, next_step, resumable, say
+from experiments.cli.console import emit, next_step, note, resumable, say
+from experiments.cli.next_commands import QUESTION, command, new_path, other_split, used
 from experiments.cli.option_groups import with_option_groups
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
+    import dspy
+
     from corpora.questions import Question
     from programs.artifact import Artifact
 
@@ -47,7 +51,17 @@ class Validation:
         """Return the validation questions; empty without --val."""
         from experiments.pipeline.setup import open_questions
 
-        return open_questions(self.val, split=self.val_split, limit=self.val_limit) if self.val else []
+        if self.val is None:
+            if self.val_split is not None or self.val_limit is not None:
+                raise UserError("--val-split and --val-limit select questions of --val: name that file, too.")
+            return []
+        return open_questions(self.val, split=self.val_split, limit=self.val_limit)
+
+    def words(self) -> list[str]:
+        """Return the words that select these questions in `eval`; empty without --val."""
+        selected = {"--split": self.val_split, "--limit": self.val_limit}
+        chosen = [word for flag, value in selected.items() if value is not None for word in (flag, str(value))]
+        return [str(self.val), *chosen] if self.val else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +102,9 @@ def compile_(
     valset = validation.questions()
     program_config = program.config()
     retrieve = setup.open_retriever(program_config)
-    connection = setup.open_lm(lm.config(), limits.budget())
+    connection = setup.open_lm(lm.config(execution.threads), limits.budget())
     student = setup.open_program(program_config, retrieve, connection)
+    notes = _notes_on_questions(student, trainset, valset, connection.id)
     with resumable():
         artifact = compile_program(
             student,
@@ -102,10 +117,56 @@ def compile_(
             overwrite=result.overwrite,
             progress=not result.quiet,
         )
+    notes += _note_without_demonstrations(artifact, trainset)
     if result.as_json:
-        emit({"artifact": str(result.out), **artifact.model_dump(mode="json")})
-    else:
-        _print(artifact, program.program, result.out)
+        emit({"artifact": str(result.out), **artifact.model_dump(mode="json"), "notes": notes})
+        return
+    _print(artifact, program.program, result.out)
+    words = [*used(lm), *used(program, "retriever"), *used(limits)]
+    following = [command("verihop", "ask", "--artifact", result.out, *words, QUESTION)]
+    if held_out := validation.words() or other_split(questions, selection.split):
+        run = new_path(result.out.with_name(f"{result.out.name}-eval"))
+        following.append(command("verihop", "eval", *held_out, "--artifact", result.out, *words, "--out", run))
+    next_step(*following)
+
+
+def _notes_on_questions(
+    student: "dspy.Module", trainset: "list[Question]", valset: "list[Question]", lm_id: str
+) -> list[str]:
+    """Print and return notes on gold passages that the index lacks, on questions in both sets or unknown to the LM."""
+    from experiments.pipeline.corpus_notes import gold_note, overlap_note, retrieves, simulated_note
+
+    retrieve = getattr(student, "retrieve", None) if retrieves(student) else None
+    found = {"Training": gold_note(trainset, retrieve), "Validation": gold_note(valset, retrieve)}
+    notes = [f"{what} questions: {text}" for what, text in found.items() if text]
+    notes += [text for text in (overlap_note(trainset, valset), simulated_note(lm_id, trainset)) if text]
+    for text in notes:
+        note(f"Note: {text}")
+    return notes
+
+
+def _note_without_demonstrations(artifact: "Artifact", trainset: "list[Question]") -> list[str]:
+    """Print and return a note if the compiled program has no demonstrations."""
+    optimizer = artifact.optimizer
+    if any(optimizer["accepted"].values()):
+        return []
+    accept, failed = optimizer["arguments"]["accept"], optimizer["failed"]
+    errors = f" ({failed} ended in an error)" if failed else ""
+    cause = (
+        f"no answer to the {optimizer['tried']} training questions{errors} reached {artifact.metric['name']} >= "
+        f"{accept:g}. The LM may be too weak for them, the index may be of another corpus, or the metric too strict. "
+        "Try --metric 'f1[hotpot]' --accept 0.5, more questions, --optimizer labeled or another --lm."
+    )
+    if unanswered := sum(not question.answers for question in trainset):
+        cause = f"{unanswered} of {len(trainset)} training questions have no gold answer; {cause}"
+    if not optimizer["arguments"]["max_demos"]:
+        cause = "--max-demos is 0."
+    text = (
+        "The compiled program has no demonstrations: it is the uncompiled program with its knobs stored, and answers "
+        f"the same. Reason: {cause}"
+    )
+    note(f"Note: {text}")
+    return [text]
 
 
 def _print(artifact: "Artifact", program: str, out: Path) -> None:
@@ -118,6 +179,3 @@ def _print(artifact: "Artifact", program: str, out: Path) -> None:
         interval = f"(95 % interval {low:.1f} to {high:.1f})"
         say(f"{metric['name']} on {metric['n']} validation questions: {mean:.1f} % {interval}")
     say(f"Frozen: {out}")
-    next_step(
-        f'verihop ask --artifact {out} "your question"', f"verihop eval QUESTIONS --artifact {out} --out runs/..."
-    )

@@ -1,35 +1,36 @@
-"""Output of the commands: results on standard output, everything else on standard error."""
+"""Output of the commands: results on standard output, everything else on standard error.
+
+Text from outside (answers, passages, errors of servers) passes `signatures.common.terminal`, whatever prints it.
+"""
 
 import contextlib
-import json
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import typer
 
+from signatures.common.terminal import open_console, printable, printable_json
+
 
 def emit(value: dict[str, Any]) -> None:
     """Print one JSON object on standard output."""
-    json.dump(value, sys.stdout, ensure_ascii=False, default=str)
-    sys.stdout.write("\n")
+    sys.stdout.write(printable_json(value) + "\n")
 
 
 def say(text: str = "") -> None:
     """Print a line of results on standard output."""
-    typer.echo(text)
+    typer.echo(printable(text))
 
 
 def show(table: Any) -> None:
     """Print a rich table or group on standard output."""
-    from rich.console import Console
-
-    Console().print(table)
+    open_console().print(table)
 
 
 def note(text: str) -> None:
     """Print a message on standard error."""
-    typer.echo(text, err=True)
+    typer.echo(printable(text), err=True)
 
 
 def next_step(*commands: str) -> None:
@@ -59,10 +60,9 @@ def resumable() -> Iterator[None]:
 @contextlib.contextmanager
 def counter(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
     """Show a running count on standard error, for work of unknown length; yield the function that sets it."""
-    from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True, quiet=not shown)
+    console = open_console(stderr=True, quiet=not shown)
     columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:.0f}"), TimeElapsedColumn())
     with Progress(*columns, console=console) as bar:
         line = bar.add_task(what, total=None)
@@ -72,10 +72,9 @@ def counter(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
 @contextlib.contextmanager
 def transfer(what: str, *, shown: bool) -> Iterator[Callable[[int, int | None], None]]:
     """Show the progress of a download on standard error; yield the function that sets bytes done and in total."""
-    from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    console = Console(stderr=True, quiet=not shown)
+    console = open_console(stderr=True, quiet=not shown)
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     with Progress(TextColumn("{task.description}"), *columns, console=console) as bar:
         line = bar.add_task(what, total=None)

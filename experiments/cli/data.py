@@ -8,6 +8,7 @@ import typer
 
 from experiments.cli import options
 from experiments.cli.console import counter, emit, next_step, say, transfer
+from experiments.cli.next_commands import command, new_path
 from experiments.cli.option_groups import with_option_groups
 from signatures.common.errors import UserError, unknown
 
@@ -67,7 +68,7 @@ def fetch(
         emit({"file": str(path), "url": url, "fetched": fetched, "licence": item.licence})
         return
     say(f"{'Written' if fetched else 'Already there, unchanged'}: {path} ({item.licence})")
-    next_step(f"verihop data convert {name} {path} --out {out / name}")
+    next_step(command("verihop", "data", "convert", name, path, "--out", out / name))
 
 
 @dataclass(frozen=True)
@@ -108,32 +109,32 @@ def convert(
         say(f"The source is the known file {converted.known_file} (SHA-256).")
     say(f"Written: {', '.join(str(path) for path in paths.values() if path)}")
     if converted.passages_path:
-        next_step(f"verihop index {converted.passages_path} --out {out / 'index'}")
-    else:
-        next_step(f"verihop eval {converted.questions_path} --program rag --index INDEX --out runs/{name}")
+        next_step(command("verihop", "index", converted.passages_path, "--out", new_path(out / "index")))
+    elif converted.questions_path:
+        next_step(_evaluation(converted.questions_path, out / "index", name))
 
 
 @data.command()
-@with_option_groups
 def subset(
     name: Annotated[str, typer.Argument(help="Named subset; `verihop data list` names them.")],
     questions: Annotated[Path, typer.Argument(help="questions.jsonl of its dataset.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The subset's questions.jsonl.")],
-    output: options.Replacing,
+    overwrite: options.Overwrite = False,
+    as_json: options.Json = False,
 ) -> None:
     """Write a named subset of a dataset's questions: the same questions on every machine."""
     from corpora.datasets.subsets import take
     from corpora.questions import read_questions, split_hash, write_questions
 
-    if out.exists() and not output.overwrite:
+    if out.exists() and not overwrite:
         raise UserError(f"{out} exists already: choose another file, or replace it with --overwrite.")
     selected = take(name, read_questions(questions))
     write_questions(out, selected)
-    if output.as_json:
+    if as_json:
         emit({"questions": str(out), "count": len(selected), "ids_sha256": split_hash(selected)})
         return
     say(f"Written: {out} ({len(selected)} questions, SHA-256 of their ids {split_hash(selected)})")
-    next_step(f"verihop eval {out} --program rag --index INDEX --out runs/{name}")
+    next_step(_evaluation(out, questions.parent / "index", name))
 
 
 @data.command()
@@ -146,29 +147,35 @@ def pool(
     """Merge corpora into one; a passage that occurs in several is kept once."""
     from corpora.datasets.convert import pool as run
 
-    counts = run(passages, out, overwrite=output.overwrite)
+    with counter("Passages", shown=not output.quiet) as advance:
+        counts = run(passages, out, overwrite=output.overwrite, progress=advance)
     if output.as_json:
         emit({"passages": str(out), "counts": counts})
         return
     say(", ".join(f"{what.replace('_', ' ')} {count}" for what, count in counts.items()))
     say(f"Written: {out}")
-    next_step(f"verihop index {out} --out {out.parent / 'index'}")
+    next_step(command("verihop", "index", out, "--out", new_path(out.parent / "index")))
 
 
 @data.command()
-@with_option_groups
 def world(
     out: OutFolder,
-    output: options.Output,
     questions: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 400,
     seed: options.Seed = 0,
+    as_json: options.Json = False,
 ) -> None:
     """Generate the fictional world that the simulated LM of the same seed partly remembers."""
     from experiments.world.generate import generate
 
     passages_path, questions_path = generate(out, questions=questions, seed=seed)
-    if output.as_json:
+    if as_json:
         emit({"questions": str(questions_path), "passages": str(passages_path)})
         return
     say(f"Written: {questions_path}, {passages_path}")
-    next_step(f"verihop index {passages_path} --retriever bm25 --out {out / 'index'}")
+    next_step(command("verihop", "index", passages_path, "--retriever", "bm25", "--out", new_path(out / "index")))
+
+
+def _evaluation(questions: Path, index: Path, name: str) -> str:
+    """Return the evaluation of RAG on questions beside an index, else of a program that needs none."""
+    program = ("rag", "--index", index) if (index / "index.json").exists() else ("cot",)
+    return command("verihop", "eval", questions, "--program", *program, "--out", new_path(Path("runs") / name))

@@ -8,6 +8,7 @@ import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, note, say, show
+from experiments.cli.next_commands import command, used
 from experiments.cli.option_groups import with_option_groups
 
 
@@ -41,7 +42,7 @@ def demo(lm: options.LM, result: Result, threads: options.Threads = 8) -> None:
     say(f"\nArtifact: {done.artifact}")
     say(f"Report:   {done.report}")
     next_step(
-        f'verihop ask --artifact {done.artifact} "Another question about the Tarrowind Isles"',
+        command("verihop", "ask", "--artifact", done.artifact, *used(lm), "Another question about the Tarrowind Isles"),
         "verihop programs",
-        "verihop data convert hotpotqa FILE --out data/hotpotqa",
+        "verihop data list",
     )

@@ -1,6 +1,6 @@
 """`verihop eval`: score a program on questions with gold answers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -8,6 +8,7 @@ import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, note, resumable, say, show
+from experiments.cli.next_commands import command, new_path, other_run, used
 from experiments.cli.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -48,11 +49,11 @@ class Scoring:
         int, typer.Option(min=1, help="Ask each question N times with fresh samples; needs --temperature above 0.")
     ] = 1
 
-    def judge(self) -> "LMConfig":
-        """Return the configuration of the judge LM; its id is None if there is no judge."""
+    def judge(self, task_lm: "LMConfig") -> "LMConfig":
+        """Return the configuration of the judge LM, called as the task LM is; its id is None without a judge."""
         from experiments.runs.config import LMConfig
 
-        return LMConfig(self.judge_lm, self.judge_api_base, self.judge_api_key_env)
+        return LMConfig(self.judge_lm, self.judge_api_base, self.judge_api_key_env, **task_lm.calling())
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,9 @@ class Contexts:
         from experiments.pipeline.setup import open_contexts
 
         if self.references is None:
-            if self.passages is not None:
-                raise UserError("--passages needs --references, e.g. --references complete.")
+            if self.passages is not None or self.n_references != Contexts.n_references:
+                given = "--n-references" if self.passages is None else "--passages"
+                raise UserError(f"{given} needs --references, e.g. --references complete.")
             return questions, None
         if self.passages is None:
             raise UserError(f"--references {self.references} needs the corpus: add --passages passages.jsonl.")
@@ -112,11 +114,12 @@ def eval_(
 ) -> None:
     """Ask a program every question of a file and score its answers."""
     from experiments.pipeline import setup
+    from experiments.pipeline.corpus_notes import run_notes
     from experiments.pipeline.evaluate import evaluate
     from experiments.runs.config import RunConfig
 
-    metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle)
-    program_config, lm_config = setup.with_artifact_defaults(program.config(), lm.config())
+    metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=not lm.no_cache)
+    program_config, lm_config = setup.with_artifact_defaults(program.config(), lm.config(execution.threads))
     selected = setup.open_questions(questions, split=selection.split, limit=selection.limit)
     asked, fixed = contexts.choose(selected, execution.seed)
     retrieve = setup.open_retriever(program_config)
@@ -126,17 +129,20 @@ def eval_(
         threads=execution.threads,
         seed=execution.seed,
         repeats=scoring.repeats,
-        judge=setup.open_judge(scoring.judge(), connection),
+        judge=setup.open_judge(scoring.judge(lm_config), connection, metrics),
         contexts=fixed,
         artifact=program_config.artifact,
         questions_path=questions,
     )
     opened = setup.open_program(program_config, retrieve, connection, contexts=fixed is not None)
+    notes = run_notes(opened, retrieve, asked, config, lm_id=connection.id)
+    for text in notes:
+        note(f"Note: {text}")
     with resumable():
         summary = evaluate(
             opened,
             asked,
-            config,
+            replace(config, notes=notes),
             connection=connection,
             folder=result.out,
             resume=execution.resume,
@@ -144,10 +150,30 @@ def eval_(
         )
     _print(summary, result, oracle, _abstention(result.out, fixed))
     _exit_code(summary, result.out)
+    if not result.as_json:
+        groups = (replace(lm, lm=lm_config.id), scoring, selection, contexts, limits)
+        words = [word for group in groups for word in used(group)]
+        words += used(execution, "threads", "seed")
+        indexed = [] if program_config.index is None else ["--index", program_config.index, *used(program, "retriever")]
+        next_step(_following(summary, [questions, *words], indexed, fixed=fixed is not None))
+
+
+def _following(summary: "RunSummary", words: list[Any], indexed: list[Any], *, fixed: bool) -> str:
+    """Return the comparison with another run on the same questions, else the evaluation of a baseline to compare."""
+    run = Path(summary.folder)
+    if other := other_run(run):
+        return command("verihop", "compare", other, run)
+    baseline = "rag" if (indexed or fixed) and summary.program != "rag" else "cot"
+    baseline = "standard" if baseline == summary.program else baseline
+    with_index = indexed if baseline == "rag" else []
+    out = new_path(run.parent / baseline)
+    return command("verihop", "eval", *words, "--program", baseline, *with_index, "--out", out)
 
 
 def _print(summary: "RunSummary", result: Result, oracle: str | None, abstention: dict[str, Any] | None) -> None:
     """Print the scores, and write the report if requested."""
+    if summary.unreadable:
+        note(str(summary.unreadable))
     if result.report:
         from experiments.analysis.report.html import write_report
 
@@ -163,8 +189,6 @@ def _print(summary: "RunSummary", result: Result, oracle: str | None, abstention
 
         say(abstention_text(abstention))
     say(f"Written: {result.out}")
-    if not summary.stopped:
-        next_step(f"verihop compare {result.out} OTHER_RUN")
 
 
 def _abstention(run: Path, fixed: "FixedContexts | None") -> dict[str, Any] | None:
@@ -175,13 +199,28 @@ def _abstention(run: Path, fixed: "FixedContexts | None") -> dict[str, Any] | No
     return abstention_scores(read_rows(run)) if fixed is not None and fixed.knowledge == "balanced" else None
 
 
+def check_thinking(run: Path) -> None:
+    """Raise UserError if no reply of the LM had an answer, because thinking took all its tokens."""
+    from experiments.runs.files import read_rows
+
+    rows = read_rows(run)
+    replies = sum(int(row.get("calls") or 0) for row in rows)
+    if replies and replies == sum(int(row.get("thinking_only") or 0) for row in rows):
+        from programs.lms.servers.thinking_budget import CURE
+
+        raise UserError(f"All {replies} replies of the LM were thinking without an answer: {CURE}.")
+
+
 def _exit_code(summary: "RunSummary", run: Path) -> None:
-    """Exit with 3 if the run is incomplete; raise UserError if every question failed."""
+    """Exit with 3 if the run is incomplete, with 1 if no reply was parsed; raise UserError if every question failed."""
     if summary.errors == summary.answered > 0:
         from experiments.runs.files import read_rows
 
         first = read_rows(run)[0]["error"]
         raise UserError(f"All {summary.errors} questions ended in an error; the first: {' '.join(first.split())[:300]}")
+    check_thinking(run)
     if summary.stopped:
         note("Resume with the same command, --resume and a larger budget.")
         raise typer.Exit(3)
+    if summary.unreadable and summary.unreadable.all:
+        raise typer.Exit(1)

@@ -8,6 +8,7 @@ import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, resumable, say
+from experiments.cli.next_commands import QUESTION, command
 from experiments.cli.option_groups import with_option_groups
 
 
@@ -53,4 +54,4 @@ def index(
         emit({"index": str(folder), **info.model_dump(mode="json")})
         return
     say(f"Indexed {info.passages} passages into {folder} ({info.retriever}).")
-    next_step(f'verihop ask --program rag --index {folder} "your question"')
+    next_step(command("verihop", "ask", "--program", "rag", "--index", folder, QUESTION))

@@ -8,6 +8,7 @@ import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, note, resumable, say, show
+from experiments.cli.next_commands import command
 from experiments.cli.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -42,7 +43,7 @@ def judge(
     from experiments.pipeline.setup import open_lm
 
     corpus = {passage.id: passage for passage in read_passages(passages)} if passages else {}
-    connection = open_lm(lm.config(), limits.budget())
+    connection = open_lm(lm.config(execution.threads), limits.budget())
     with resumable():
         judgement = judge_runs(
             runs,
@@ -52,20 +53,24 @@ def judge(
             threads=execution.threads,
             resume=execution.resume,
             seed=execution.seed,
+            progress=not result.quiet,
         )
     if result.as_json:
         emit(judgement.as_dict())
-        return
-    _print(judgement, result.out)
+    else:
+        _print(judgement, result.out)
     if judgement.all_unparsed:
         raise UserError(f"{connection.id} returned no verdict that could be parsed: name another LM with --lm.")
-    next_step(f"verihop compare {' '.join(map(str, runs))}")
+    if not result.as_json:
+        next_step(command("verihop", "compare", *runs))
 
 
 def _print(judgement: "Judgement", out: Path) -> None:
     show(_table(judgement))
     for run, mean in judgement.revisions.items():
         say(f"Revised questions of {run}: {_cell(mean)}")
+    for notice in judgement.notices:
+        note(f"Note: {notice}")
     if judgement.left_out:
         note(f"{judgement.left_out} questions are excluded: a run lacks them, or they ended in an error.")
     if judgement.unread or judgement.moved:

@@ -8,6 +8,7 @@ import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, note, resumable, say
+from experiments.cli.next_commands import command, new_path, reviewer
 from experiments.cli.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -61,9 +62,9 @@ def build(
     from optimizers.metrics.entailment.catalog import open_oracle
     from optimizers.metrics.entailment.oracle import describe
 
-    oracle = open_oracle(checks.oracle)
+    oracle = open_oracle(checks.oracle, cache=not lm.no_cache)
     selected = setup.open_questions(questions, split=selection.split, limit=selection.limit)
-    connection = setup.open_lm(lm.config(), limits.budget())
+    connection = setup.open_lm(lm.config(execution.threads), limits.budget())
     with resumable():
         built = build_key_facts(
             selected,
@@ -74,14 +75,18 @@ def build(
             threads=execution.threads,
             resume=execution.resume,
             drop=checks.drop,
+            progress=not result.quiet,
         )
     if result.as_json:
         emit(built.as_dict())
-        return
-    _print(built, describe(oracle), result.out / QUESTIONS)
+    else:
+        _print(built, describe(oracle), result.out / QUESTIONS)
     if not built.facts:
         raise UserError(f"{connection.id} returned no key fact that could be parsed: name another LM with --lm.")
-    next_step(f"verihop review keyfacts {result.out / QUESTIONS} --passages {passages} --out REVIEW --reviewer NAME")
+    if not result.as_json:
+        review = new_path(result.out.with_name(f"{result.out.name}-review"))
+        words = ("--passages", passages, "--out", review, "--reviewer", reviewer())
+        next_step(command("verihop", "review", "keyfacts", result.out / QUESTIONS, *words))
 
 
 def _print(built: "Built", oracle: str, path: Path) -> None:

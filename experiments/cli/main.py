@@ -22,6 +22,7 @@ try:
     from experiments.cli.compile import compile_
     from experiments.cli.data import data
     from experiments.cli.demo import demo
+    from experiments.cli.doctor import doctor
     from experiments.cli.eval import eval_
     from experiments.cli.index import index
     from experiments.cli.judge import judge
@@ -29,6 +30,7 @@ try:
     from experiments.cli.programs import programs
     from experiments.cli.review import review
     from signatures.common.errors import UserNotice, user_error_within
+    from signatures.common.terminal import printable, printable_diagnostics
 except KeyboardInterrupt:
     sys.stderr.write("verihop: Interrupted.\n")
     sys.exit(INTERRUPTED)
@@ -62,10 +64,16 @@ app.command("judge")(judge)
 app.add_typer(keyfacts, name="keyfacts")
 app.command("programs")(programs)
 app.add_typer(review, name="review")
+app.command("doctor")(doctor)
 
 
 def main() -> None:
     """Run the command line; a user error is one line and exit code 2, a spent budget 3, Ctrl-C 130."""
+    with printable_diagnostics():
+        _run()
+
+
+def _run() -> None:
     shown = warnings.showwarning
     warnings.showwarning = _show_warning
     interrupts, restore = _watch_interrupts()
@@ -75,14 +83,14 @@ def main() -> None:
         if interrupts:  # some libraries turn Ctrl-C into an error of their own, e.g. while they are imported
             _end_interrupted(None)
         if message := _user_error_message(error):
-            typer.echo(f"verihop: {message}", err=True)
+            typer.echo(printable(f"verihop: {message}"), err=True)
             sys.exit(2)
         raise
     except BaseException as error:
         if isinstance(error, SystemExit) and error.code == INTERRUPTED:
             _end_interrupted(error)
         if type(error).__name__ == "BudgetExceeded":  # by name: its import would load the LM stack
-            typer.echo(f"verihop: {error}", err=True)
+            typer.echo(printable(f"verihop: {error}"), err=True)
             sys.exit(3)
         raise
     finally:
@@ -132,13 +140,15 @@ def _show_warning(
         text = f"verihop: note: {message}"
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line).rstrip("\n")
-    typer.echo(text, file=file or sys.stderr)
+    typer.echo(printable(text), file=file or sys.stderr)
 
 
 def _user_error_message(error: Exception) -> str | None:
     """Return the message of an error that the user can fix; None for any other error."""
     if user_error := user_error_within(error):
         return str(user_error)
+    if any(kind.__name__ == "LMError" for kind in type(error).__mro__):  # by name, as above
+        return f"The LM refused the request: {' '.join(str(error).split())}. Check its id, URL and settings."
     if isinstance(error, OSError) and error.errno in _DISK:
         return f"{error.strerror}: {error.filename or 'the output'}. {_DISK[error.errno]}"
     return None

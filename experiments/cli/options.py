@@ -85,7 +85,10 @@ class LM:
     ] = None
     api_base: Annotated[
         str | None,
-        typer.Option(help="Base URL of an OpenAI-compatible server (vLLM, Ollama, llama.cpp).", show_default=False),
+        typer.Option(
+            help="Base URL of an OpenAI-compatible server; --server lists them.",
+            show_default=False,
+        ),
     ] = None
     api_key_env: Annotated[
         str | None, typer.Option(help="Environment variable that contains the server's API key.", show_default=False)
@@ -110,6 +113,30 @@ class LM:
         ),
     ] = None
 
+    reasoning: Annotated[
+        str,
+        typer.Option(
+            help="How much the LM thinks before it answers: off, low, medium, high, or auto (the LM's own default; "
+            "yes/no questions without thinking where the server can turn it off)."
+        ),
+    ] = "auto"
+    thinking_tokens: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Tokens for thinking in each reply of an LM that thinks, added to --max-tokens; by default 4096, or "
+            "half of a smaller context.",
+            show_default=False,
+        ),
+    ] = None
+    server: Annotated[
+        str | None,
+        typer.Option(
+            help="What runs at --api-base: vllm, sglang, llamacpp, ollama, lmstudio, ovms or openai (any other); by "
+            "default the server is asked.",
+            show_default=False,
+        ),
+    ] = None
     retries: Annotated[
         int,
         typer.Option(
@@ -130,12 +157,13 @@ class LM:
         bool, typer.Option("--no-cache", help="Ask the LM again instead of using and keeping cached replies.")
     ] = False
 
-    def config(self) -> "LMConfig":
-        """Return the options as a configuration."""
+    def config(self, threads: int = 1) -> "LMConfig":
+        """Return the options as a configuration, for a command that processes `threads` questions in parallel."""
         from experiments.runs.config import LMConfig
+        from programs.lms.calls.transport import connections_for
 
         same = {name: value for name, value in asdict(self).items() if name not in ("lm", "no_cache")}
-        return LMConfig(self.lm, **same, cache=not self.no_cache)
+        return LMConfig(self.lm, **same, connections=connections_for(threads), cache=not self.no_cache)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, say
+from experiments.cli.next_commands import QUESTION, command
 
 
 def programs(as_json: options.Json = False) -> None:
@@ -37,4 +38,4 @@ def programs(as_json: options.Json = False) -> None:
         )
         say(f"    knobs: {listed or 'none'}")
         say(f"    presets: {', '.join(row['presets'])}; at most {row['max_calls']} LM calls a question")
-    next_step(f'verihop ask --program {next(reversed(rows))} --index DIR "your question"')
+    next_step(command("verihop", "ask", "--program", "cot", QUESTION))  # needs no index

@@ -1,6 +1,6 @@
 """`verihop review`: reviewers judge key facts and answers, on a local page or in the terminal."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -9,6 +9,7 @@ import typer
 
 from experiments.cli import options
 from experiments.cli.console import emit, next_step, note, say, show
+from experiments.cli.next_commands import command, used
 from experiments.cli.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -153,10 +154,10 @@ def export(
     opened = read_review(folder)
     if opened.scale.name == "keyfacts" and not ratings:
         counts = vars(export_keyfacts(opened, out, questions=questions, undecided=undecided, overwrite=overwrite))
-        following = f"verihop review agreement {folder}"
+        following = command("verihop", "review", "agreement", folder)
     else:
         counts = {"ratings": export_csv(opened, out, overwrite=overwrite), "items": len(opened.items)}
-        following = f"verihop review import {out} --out ANOTHER_REVIEW"
+        following = command("verihop", "review", "import", out, "--out", folder)  # after ratings were added to it
     if as_json:
         emit({"file": str(out), **counts})
         return
@@ -186,7 +187,7 @@ def import_(
         for problem in done.problems:
             note(problem)
         say(f"{done.added} ratings added, {done.unchanged} already present, {done.blank} blank lines.")
-        next_step(f"verihop review agreement {out}")
+        next_step(command("verihop", "review", "agreement", out))
     if done.problems:
         raise UserError(f"{len(done.problems)} lines of {file} are invalid. Correct them and import again.")
 
@@ -214,8 +215,6 @@ def agreement(
 
 def _review(review: "Review", reviewing: Reviewing) -> None:
     """Let the reviewer decide until they leave; print what was saved and how to resume."""
-    import shlex
-
     from experiments.annotation.review.decisions import DecisionLog
     from experiments.annotation.review.review_folder import exclusive_access, reviewer_name
     from experiments.annotation.review.reviewer_session import Session
@@ -235,17 +234,15 @@ def _review(review: "Review", reviewing: Reviewing) -> None:
         emit({"folder": str(folder), "reviewer": reviewer, "decided": decided, "items": total})
         return
     say(f"Saved: {decided} of {total} items decided by {reviewer}, in {folder}")
-    path = shlex.quote(str(folder))
-    again = f"verihop review resume {path} --reviewer {shlex.quote(reviewer)}"
-    next_step(f"verihop review agreement {path}" if decided == total else again)
+    again = command("verihop", "review", "resume", folder, *used(replace(reviewing, reviewer=reviewer)))
+    next_step(command("verihop", "review", "agreement", folder) if decided == total else again)
 
 
 def _in_terminal(session: "Session", reviewing: Reviewing) -> None:
-    from rich.console import Console
-
     from experiments.annotation.review.terminal import review_in_terminal
+    from signatures.common.terminal import open_console
 
-    console = Console(stderr=reviewing.as_json)  # with --json, standard output is for the JSON object only
+    console = open_console(stderr=reviewing.as_json)  # with --json, standard output is for the JSON object only
 
     def ask(prompt: str) -> str:
         console.print(prompt, end="", markup=False, highlight=False)

@@ -35,7 +35,7 @@ def main(results: Annotated[Path, typer.Option(help="Folder for the pictures.")]
     """Draw the README's pictures."""
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
-        _verihop(work, "data", "world", "--questions", str(QUESTIONS), "--out", "world", "--quiet")
+        _verihop(work, "data", "world", "--questions", str(QUESTIONS), "--out", "world")
         _verihop(work, "index", "world/passages.jsonl", "--retriever", "bm25", "--out", "world/index", "--quiet")
         asked = ("--index", "world/index", "--lm", "simulated")
         for program in ("rag", "genground"):

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.compile_checkpoint import compile_checkpoint, request_hash
 from experiments.pipeline.cost_estimate import estimate
+from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import RunConfig, describe_lm, describe_program
 from experiments.runs.files import git_revision, read_rows
 from programs.lms.calls.control import controlled
 from signatures.common.errors import UserError
+from signatures.common.terminal import open_console
 
 if TYPE_CHECKING:
     import dspy
@@ -104,6 +106,7 @@ def compile_program(
     with compile_checkpoint(out, request, resume=resume, overwrite=overwrite) as checkpoint:
         if checkpoint is None:
             return read_artifact(out)
+        warm_up(student, connection)
         started = time.monotonic()
         compiled = _optimize(student, _task(trainset, valset, config), config.optimizer, connection, progress=progress)
         cost = checkpoint.cost(round(time.monotonic() - started, 1))
@@ -172,7 +175,6 @@ def _optimize(
 ) -> "Compiled":
     from dataclasses import replace
 
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -184,7 +186,7 @@ def _optimize(
 
     from optimizers.teleprompters import compile
 
-    console = Console(stderr=True, quiet=not progress)
+    console = open_console(stderr=True, quiet=not progress)
     if optimizer != "labeled":
         console.print(str(estimate(len(task.trainset), student.max_calls(), threads=task.threads)), highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())

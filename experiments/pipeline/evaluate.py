@@ -14,6 +14,7 @@ from experiments.pipeline.cost_estimate import estimate
 from experiments.pipeline.progress import RunProgress
 from experiments.pipeline.run_question import run_question
 from experiments.pipeline.thread_pool import Outcome, ThreadPool
+from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import Connected, RunConfig, describe_run
 from experiments.runs.costs import log_unfinished
 from experiments.runs.files import Row, RowLog, discard_empty, open_run, repeat_of, run_lock
@@ -94,6 +95,8 @@ def evaluate(
         if waiting:
             bar.say(str(estimate(len(waiting), program.max_calls(), rows=done, threads=config.threads)))
         try:
+            if waiting:
+                warm_up(program, connection)
             stopped, interrupted = _ask_all(program, waiting, config, connection=connection, folder=folder, bar=bar)
         except BaseException:
             discard_empty(folder)

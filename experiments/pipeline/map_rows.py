@@ -1,6 +1,7 @@
 """Map a function over items in parallel, one row per item, for results other than runs (judgements, key facts)."""
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,6 +15,18 @@ from signatures.common.errors import UserError, user_error_within
 Item = TypeVar("Item")
 
 
+@contextlib.contextmanager
+def _bar(title: str, total: int, completed: int, *, shown: bool) -> Iterator[Callable[[], None]]:
+    """Show a progress bar on standard error; yield the function that advances it by one."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True, quiet=not shown), disable=not shown) as bar:
+        line = bar.add_task(title.capitalize(), total=total, completed=completed)
+        yield lambda: bar.update(line, advance=1)
+
+
 def map_rows(
     items: Sequence[Item],
     work: Callable[[Item], Row],
@@ -24,6 +37,7 @@ def map_rows(
     out: Path,
     threads: int,
     resume: bool,
+    progress: bool = True,
 ) -> list[Row]:
     """Return the rows of all items; each is on disk as soon as it is complete, and items that have a row are skipped.
 
@@ -36,6 +50,7 @@ def map_rows(
         out: Folder for the rows.
         threads: Items in progress at a time.
         resume: Continue what `out` contains.
+        progress: Show a bar on stderr.
 
     Raises:
         UserError: `out` contains something else, or rows although `resume` is False; or items failed because the LM did
@@ -52,6 +67,9 @@ def map_rows(
             dspy.context(lm=connection.lm, adapter=connection.adapter, disable_history=True, trace=None),
             controlled() as control,
             RowLog(out) as log,
+            _bar(
+                str(description.get("kind", "rows")), len(items), len(items) - len(waiting), shown=progress
+            ) as advance,
         ):
             model = connection.lm.model
 
@@ -65,18 +83,22 @@ def map_rows(
                         return cause  # the LM answers others
                     raise
 
-            failed = _collect(ThreadPool(row_of, waiting, threads=threads), log, control)
+            def write(row: Row) -> None:
+                log.append(row)
+                advance()
+
+            failed = _collect(ThreadPool(row_of, waiting, threads=threads), write, control)
         if failed:
             raise UserError(f"{len(failed)} of {len(waiting)} items failed; resume to ask them again. {failed[0]}")
         return read_rows(out)
 
 
-def _collect(pool: ThreadPool[Any, Row | UserError], log: RowLog, control: Control) -> list[UserError]:
+def _collect(pool: ThreadPool[Any, Row | UserError], write: Callable[[Row], None], control: Control) -> list[UserError]:
     """Write all rows, and return the errors of items that failed."""
     failed: list[UserError] = []
 
     def add(result: Row | UserError) -> None:
-        failed.append(result) if isinstance(result, UserError) else log.append(result)
+        failed.append(result) if isinstance(result, UserError) else write(result)
 
     try:
         for outcome in pool:

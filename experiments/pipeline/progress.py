@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from experiments.analysis.summary import percent
 from experiments.runs.files import Row
+from signatures.common.terminal import open_console
 
 
 class RunProgress:
@@ -23,10 +24,9 @@ class RunProgress:
     """
 
     def __init__(self, title: str, *, metric: str | None, rows: Sequence[Row], total: int, shown: bool):
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self.console = Console(file=sys.stderr, quiet=not shown)
+        self.console = open_console(file=sys.stderr, quiet=not shown)
         self._metric = metric
         self._totals: dict[str, Any] = defaultdict(int)
         for row in rows:
@@ -35,7 +35,7 @@ class RunProgress:
         right = (TextColumn("{task.fields[figures]}"), TextColumn("ETA"), TimeRemainingColumn())
         # A question may take a minute: the pace is measured over ten minutes, not over rich's 30 seconds.
         self._progress = Progress(*left, *right, console=self.console, disable=not shown, speed_estimate_period=600)
-        self._task = self._progress.add_task(title, total=total, completed=len(rows), figures=self._figures())
+        self._task = self._progress.add_task(escape(title), total=total, completed=len(rows), figures=self._figures())
 
     def _count(self, row: Row) -> None:
         # Running sums: adding up all rows for each new one would be slow on thousands.

@@ -82,6 +82,13 @@ def _scored(metrics: Sequence[Metric], example: Any, prediction: Any, *, failed:
     return {"scores": scores, "unparsed": unparsed, "judging": judged}, silent
 
 
+def _thinking(program: "dspy.Module", meter: Meter) -> Row:
+    """Return what the LM thought, by the name of the predictor that asked; nothing if it did not think."""
+    names = {id(predictor): name for name, predictor in program.named_predictors()}
+    thoughts = [{"predictor": names.get(id(thought.predictor)), "text": thought.text} for thought in meter.thinking()]
+    return {"thinking": thoughts} if thoughts else {}
+
+
 def _other_fields(example: Any) -> Row:
     """Return the question's other plain fields; lists by their length."""
     fields = {name: value for name, value in example.items() if name not in _IN_ROW}
@@ -142,6 +149,8 @@ def run_question(
         **_prediction_fields(prediction),
         **scored,
         **meter.counts(),
+        **_thinking(program, meter),
+        **({} if meter.unreadable is None else {"unreadable": meter.unreadable}),
         "seconds": round(seconds, 4),
         "error": None if cause is None else f"{type(cause).__name__}: {cause}"[:_LONGEST_ERROR],
     }

@@ -1,11 +1,12 @@
 """Open what a run needs from its configuration: LM, retriever, metrics, questions, fixed contexts, program."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.runs.config import LMConfig
+from experiments.runs.config import Connected, LMConfig
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
     from signatures.types import Retriever
 
-_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.register`)
+HALLUCINATION = "hallucination[halluqa]"
+_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.prefix_of`)
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[Progra
     """Return both configurations with the artifact's index and LM in place of None; without an artifact, unchanged.
 
     Raises:
-        UserError: There is no such artifact, or its LM is on a server, whose URL artifacts do not store.
+        UserError: There is no such artifact, its LM is on a server, whose URL artifacts do not store, or the index it
+            names is not the one it was compiled on.
     """
     if program.artifact is None:
         return program, lm
@@ -54,8 +57,7 @@ def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[Progra
 
     artifact = read_artifact(program.artifact)
     if program.index is None and (stored := artifact.data.get("index")):
-        index = (program.artifact.resolve() / stored).resolve()
-        program = replace(program, index=index if (index / "index.json").exists() else None)
+        program = replace(program, index=_index_of(program.artifact, stored, artifact.corpus))
     if lm.id is None and artifact.lm:
         if lm.api_base is None and (artifact.lm.model or "").startswith(_SERVER_PREFIX):
             raise UserError(
@@ -64,6 +66,29 @@ def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[Progra
             )
         lm = replace(lm, id=artifact.lm.id)
     return program, lm
+
+
+def _index_of(artifact: Path, stored: object, corpus: str | None) -> Path | None:
+    """Return the index folder that an artifact names, relative to its own; None if there is no index.
+
+    A stranger's artifact could name any folder, so only the index that it was compiled on is opened unasked.
+    """
+    from corpora.index.open import fingerprints
+
+    index = Path(os.path.normpath(artifact.resolve() / stored)) if isinstance(stored, str) else None
+    try:
+        if index is not None and not (index / "index.json").is_file():
+            return None
+    except (OSError, ValueError):  # a name that is too long, or with a null byte
+        index = None
+    if index is None:
+        raise UserError(f"{artifact} names no folder as its index: name the folder of an index (index).")
+    if corpus not in fingerprints(index):
+        raise UserError(
+            f"{artifact} names the index {index}, which is not the one it was compiled on: name the index yourself, "
+            "if that is intended (index)."
+        )
+    return index
 
 
 def open_lm(config: LMConfig, budget: "Budget | None" = None) -> "Connection":
@@ -77,25 +102,47 @@ def open_lm(config: LMConfig, budget: "Budget | None" = None) -> "Connection":
     return connect_any("embedded" if config.id is None else config.id, **config.settings(), budget=budget)
 
 
-def open_judge(config: LMConfig, task_lm: "Connection") -> "Connection | None":
+def refuse_simulated(connection: Connected, task: str) -> None:
+    """Raise UserError if the LM is the simulated one, which has no skill for a task and would reply nonsense.
+
+    Args:
+        connection: The LM.
+        task: What it would have to do.
+    """
+    from experiments.world.simulated import SimulatedEngine
+
+    if isinstance(getattr(connection.lm, "engine", None), SimulatedEngine):
+        raise UserError(f"The simulated LM cannot {task}: name another LM, e.g. embedded.")
+
+
+def open_judge(config: LMConfig, task_lm: "Connection", metrics: "Sequence[Metric]" = ()) -> "Connection | None":
     """Return the connection to the judge LM, None if no id is set; it shares the budget of `task_lm`.
 
+    Args:
+        config: The judge.
+        task_lm: The LM of the program.
+        metrics: What it will decide, if known.
+
     Raises:
-        UserError: See `open_lm`; or a URL is set, but no id.
+        UserError: See `open_lm`; a URL is set, but no id; or the simulated LM would have to judge hallucinations.
     """
     if config.id is None:
         if config.api_base or config.api_key_env:
             raise UserError("The judge's URL and key need a model: name the judge LM (judge_lm).")
         return None
-    return open_lm(config, task_lm.lm.budget)
+    judge = open_lm(config, task_lm.lm.budget)
+    if any(metric.name == HALLUCINATION for metric in metrics):
+        refuse_simulated(judge, f"decide {HALLUCINATION}")
+    return judge
 
 
-def open_metrics(names: str, oracle_id: str | None = None) -> "tuple[list[Metric], str | None]":
+def open_metrics(names: str, oracle_id: str | None = None, *, cache: bool = True) -> "tuple[list[Metric], str | None]":
     """Return the metrics, and a description of the entailment oracle if any of them needs one.
 
     Args:
         names: Names of the catalog or of `ORACLE_METRICS`, separated by commas.
         oracle_id: Id of the oracle; the offline default if None.
+        cache: Whether the oracle's judgements are cached, and cached ones used.
 
     Raises:
         UserError: A name or the oracle is unknown, or an oracle is named that no metric needs.
@@ -118,15 +165,21 @@ def open_metrics(names: str, oracle_id: str | None = None) -> "tuple[list[Metric
     from optimizers.metrics.entailment.catalog import DEFAULT, open_oracle
     from optimizers.metrics.entailment.oracle import describe
 
-    oracle = open_oracle(oracle_id or DEFAULT)
+    oracle = open_oracle(oracle_id or DEFAULT, cache=cache)
     by_name = {metric.name: metric for metric in with_oracle(oracle, by_oracle)}
     metrics = [by_name.get(name) or METRICS[name] for name in metric_names]
     return metrics, f"{', '.join(by_oracle)} by {describe(oracle)}"
 
 
 def open_retriever(config: ProgramConfig) -> "Retriever | None":
-    """Return the retriever of the program's index folder; None if it has none."""
+    """Return the retriever of the program's index folder; None if it has none.
+
+    Raises:
+        UserError: A retriever is named, but no index; or the index cannot be opened.
+    """
     if config.index is None:
+        if config.retriever is not None:
+            raise UserError(f"The retriever {config.retriever} needs an index: name its folder (index), too.")
         return None
     from corpora.index.open import open_index
 
@@ -171,8 +224,8 @@ def open_program(
         contexts: Its questions have fixed contexts, so that it needs no retriever.
 
     Raises:
-        UserError: Neither or both of program and artifact are named, a name or value is not allowed, or a program that
-            retrieves has no index.
+        UserError: Neither or both of program and artifact are named, a name or value is not allowed, a compiled program
+            is given a preset, or a program that retrieves has no index.
     """
     from programs.artifact import load
     from programs.catalog import PROGRAMS, build
@@ -183,6 +236,11 @@ def open_program(
     if config.program is not None:
         program = build(config.program, retrieve, preset=config.preset, **config.knobs)
     else:
+        if config.preset != ProgramConfig.preset:
+            raise UserError(
+                f"A compiled program has the knobs it was compiled with: omit the preset {config.preset!r}, or set "
+                "single knobs."
+            )
         program = load(config.artifact, retrieve, connection=connection)  # type: ignore[arg-type]
         program = with_knobs(program, **config.knobs) if config.knobs else program
     if not contexts:

@@ -19,7 +19,7 @@ from signatures.common.versions import ANSWERING, installed_versions
 if TYPE_CHECKING:
     import dspy
 
-_SETTINGS = ("temperature", "max_tokens", "max_completion_tokens", "top_p", "top_k", "seed")
+_SETTINGS = ("temperature", "max_tokens", "max_completion_tokens", "top_p", "top_k", "seed", "reasoning_effort")
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,14 @@ class LMConfig:
         retries: How often a call is repeated after a transient failure.
         patience: Seconds for which a call is repeated while the server limits the rate or is down for a while.
         timeout: Seconds that one call to a server may take.
+        connections: Calls in flight at a time; see `programs.lms.calls.transport.connections_for`.
         cache: Whether replies are cached, and cached ones used.
+        reasoning: How much the LM thinks before it answers: off, low, medium, high, or auto.
+        thinking_tokens: Tokens for thinking in each reply of an LM that thinks, added to `max_tokens`.
+        server: Dialect of the server (vllm, ollama, ...); None asks the server.
 
     Raises:
-        UserError: The model type is unknown, or is "text" without a server.
+        UserError: The model type is unknown, or is "text" without a server; or a server is named without its URL.
     """
 
     id: str | None = None
@@ -54,22 +58,34 @@ class LMConfig:
     retries: int = Transport.retries
     patience: float = Transport.patience
     timeout: float = Transport.timeout
+    connections: int = Transport.connections
     cache: bool = True
+    reasoning: str = "auto"
+    thinking_tokens: int | None = None
+    server: str | None = None
 
     def __post_init__(self) -> None:
         if self.model_type not in ("chat", "text"):
             raise UserError(f"The model type must be chat or text, got {self.model_type!r}.")
         if self.model_type == "text" and self.api_base is None:
             raise UserError("The model type text is for a model on a server: name its URL (api_base).")
+        if self.server is not None and self.api_base is None:
+            raise UserError(f"The server {self.server!r} needs its URL: name it (api_base).")
 
     def settings(self) -> dict[str, Any]:
         """Return the settings as keyword arguments of `connect`, without the id and without those that are None."""
         from programs.lms.connect import ModelTraits
 
-        grouped = ("id", "context_size", "retries", "patience", "timeout")
+        of_model = ("context_size", "reasoning", "thinking_tokens", "server")
+        grouped = ("id", "retries", "patience", "timeout", "connections", *of_model)
         direct = {name: value for name, value in asdict(self).items() if name not in grouped and value is not None}
-        traits = ModelTraits(context_size=self.context_size)
-        return {**direct, "traits": traits, "transport": Transport(self.retries, self.timeout, patience=self.patience)}
+        traits = ModelTraits(**{name: getattr(self, name) for name in of_model})
+        transport = Transport(self.retries, self.timeout, self.connections, self.patience)
+        return {**direct, "traits": traits, "transport": transport}
+
+    def calling(self) -> dict[str, Any]:
+        """Return the settings that do not depend on the model: retries, patience, time limit, width and cache."""
+        return {name: getattr(self, name) for name in ("retries", "patience", "timeout", "connections", "cache")}
 
 
 class Connected(Protocol):
@@ -115,6 +131,7 @@ class RunConfig:
         contexts: Passages fixed for each question, used in place of the first retrieval.
         artifact: Folder the program was loaded from.
         questions_path: File the questions were read from.
+        notes: What a reader of the results has to know; shown with every summary and comparison.
 
     Raises:
         UserError: A metric is unknown or lacks its judge, a judge has no metric, or a number is below 1.
@@ -128,6 +145,7 @@ class RunConfig:
     contexts: FixedContexts | None = None
     artifact: Path | None = None
     questions_path: Path | None = None
+    notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name, value in (("threads", self.threads), ("repeats", self.repeats)):
@@ -173,6 +191,16 @@ def describe_program(program: "dspy.Module", artifact: Path | None = None) -> Js
     }
 
 
+def describe_server(connection: Connected) -> Json | None:
+    """Return what is known of an LM's server: dialect, version, context, slots, thinking; None without a server.
+
+    It is recorded, but not compared when a run is resumed: a server may be updated or started with other slots. What
+    decides the replies is compared with `describe_lm`.
+    """
+    server = getattr(connection, "server", None)
+    return None if server is None else asdict(server)
+
+
 def describe_lm(connection: Connected) -> Json:
     """Return what decides an LM's replies; the model string contains a hash of its weights or its server's address."""
     settings = getattr(connection.lm, "kwargs", {})
@@ -209,8 +237,10 @@ def describe_run(program: "dspy.Module", questions: Sequence[Any], config: RunCo
     path, artifact = config.questions_path, config.artifact
     optional = {
         "judge": describe_lm(config.judge) if config.judge else None,
+        "server": describe_server(connection),
         "repeats": config.repeats if config.repeats > 1 else None,
         "given": config.contexts.describe() if config.contexts else None,
+        "notes": list(config.notes) or None,
     }
     description = {
         "schema": SCHEMA,

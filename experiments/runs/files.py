@@ -9,7 +9,7 @@ A row contains:
 - `scores`: metric name -> score, None if undefined; `unparsed`: metric name -> number of unparseable texts or verdicts;
   `judging`: cost of the judge LM, which is separate from the program's;
 - `calls`, `cached_calls`, `prompt_tokens`, `completion_tokens`, `cached_tokens`, `rounds`, `parse_failures`,
-  `truncated`, `usd` as `programs.parts.meter` counts them, and `seconds`;
+  `truncated`, `usd` as `programs.parts.meter` counts them, and `seconds` (models are loaded before the first question);
 - `error`: the exception that stopped the program on this question, None if there was none;
 - `repeat`: number of the repeat, from 1, in runs that ask each question several times;
 - `retries` and `waited`: repeated LM calls, and seconds spent waiting for the LM server.
@@ -28,28 +28,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, check_description, parse_row
 from signatures.common.errors import UserError
-from signatures.common.files import atomic_write, exclusive_lock
+from signatures.common.files import atomic_write, exclusive_lock, remove_temporaries
+from signatures.common.secrets import redacted
+from signatures.common.strict_json import read_strict_json
 
 SCHEMA = 1
 RUN, ROWS, COSTS, SUMMARY = "run.json", "rows.jsonl", "costs.jsonl", "summary.json"
 _LOCK = "run.lock"
 # May differ between the sessions of one run: these describe the session, not the experiment.
-_SESSION = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths"})
-
-# Required to summarise and compare a row.
-_NEEDED = (
-    "id",
-    "question",
-    "answers",
-    "scores",
-    "calls",
-    "rounds",
-    "abstained",
-    "parse_failures",
-    "truncated",
-    "error",
-)
+_SESSION = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths", "notes", "server"})
 
 Row = dict[str, Any]
 Json = dict[str, Any]
@@ -85,13 +74,13 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as indented JSON, atomically.
+    """Write `value` as indented JSON, atomically, with keys hidden.
 
     Raises:
         UserError: The disk is full or the folder cannot be written.
     """
     with writing(path), atomic_write(path) as file:
-        json.dump(value, file, ensure_ascii=False, indent=2)
+        json.dump(redacted(value), file, ensure_ascii=False, indent=2)
         file.write("\n")
 
 
@@ -102,21 +91,43 @@ def read_json(path: Path) -> Json:
         UserError: The file is missing or is not a JSON object.
     """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = read_strict_json(path)
     except FileNotFoundError:
         raise UserError(f"{path.parent} is not the folder of a run: it has no {path.name}.") from None
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise UserError(f"{path} cannot be read ({error}). Delete the folder and run again.") from error
     if not isinstance(value, dict):
         raise UserError(f"{path} is not a JSON object. Delete the folder and run again.")
     return value
 
 
+def read_run(folder: Path) -> Json:
+    """Return the checked `run.json` of a run with answers.
+
+    Raises:
+        UserError: The folder contains no such run, or the file is damaged.
+    """
+    description = read_json(folder / RUN)
+    kind = description.get("kind")
+    if kind is not None:
+        kind = str(kind)[:40]
+        raise UserError(f"{folder} contains {kind}, not the answers of a run: name the folder of an evaluation.")
+    try:
+        check_description(description)
+    except ValueError as error:
+        raise UserError(f"{folder / RUN} is damaged ({error}). Delete the folder and run again.") from None
+    return description
+
+
 def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield `(number from 1, line)` of every non-empty line that ends in a newline; nothing if there is no file."""
     if not path.exists():
         return
-    lines = path.read_bytes().split(b"\n")  # not splitlines: it also cuts at characters that JSON leaves unescaped
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}). Restore it, or delete the folder.") from None
+    lines = content.split(b"\n")  # not splitlines: it also cuts at characters that JSON leaves unescaped
     for number, line in enumerate(lines[:-1], start=1):  # the rest is incomplete, even if it parses
         if line:
             yield number, line
@@ -125,17 +136,6 @@ def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def repeat_of(row: Row) -> int:
     """Return the number of a row's repeat, from 1."""
     return int(row.get("repeat", 1))
-
-
-def check_contains_answers(folder: Path) -> None:
-    """Check that a folder contains a run with answers.
-
-    Raises:
-        UserError: It has no `run.json`, or one of other results with rows, such as judgements.
-    """
-    kind = read_json(folder / RUN).get("kind")
-    if kind is not None:
-        raise UserError(f"{folder} contains {kind}, not the answers of a run: name the folder of an evaluation.")
 
 
 def read_rows(folder: Path, *, complete: bool = False) -> list[Row]:
@@ -149,22 +149,29 @@ def read_rows(folder: Path, *, complete: bool = False) -> list[Row]:
     """
     path = folder / ROWS
     if complete:
-        check_contains_answers(folder)
+        read_run(folder)
+    kind = _kind_of(folder) if not complete else AnswerRow
     rows: dict[tuple[str, int], Row] = {}
     for number, line in complete_lines(path):
         try:
-            row = json.loads(line)
-            rows[row["id"], repeat_of(row)] = row
-            if complete and not all(name in row for name in _NEEDED):
-                raise KeyError(row["id"])
-        except (ValueError, KeyError, TypeError):
-            raise UserError(f"{path}:{number} is not a row of a run. Delete that line and resume.") from None
+            row = parse_row(line, kind)
+        except ValueError as error:
+            raise UserError(f"{path}:{number} is not a row of a run ({error}). Delete that line and resume.") from None
+        rows[row["id"], repeat_of(row)] = row
     return list(rows.values())
+
+
+def _kind_of(folder: Path) -> type[AnyRow]:
+    """Return what the rows in a folder are; without a `run.json`, anything."""
+    kind = read_json(folder / RUN).get("kind") if (folder / RUN).exists() else "unknown"
+    return ROWS_OF.get(kind, AnyRow) if kind is None or isinstance(kind, str) else AnyRow
 
 
 @contextlib.contextmanager
 def run_lock(folder: Path) -> Iterator[None]:
     """Lock a run's folder against other processes; it is created if missing, and removed at the end if it is empty.
+
+    Temporary files of a killed process are removed.
 
     Raises:
         UserError: Another process has the lock, or the folder is not writable.
@@ -174,6 +181,7 @@ def run_lock(folder: Path) -> Iterator[None]:
         with contextlib.ExitStack() as stack:
             with writing(folder):
                 stack.enter_context(exclusive_lock(folder / _LOCK, busy))
+                remove_temporaries(folder)
             yield
     finally:
         with contextlib.suppress(OSError):  # not empty: a run, or another process's lock
@@ -200,7 +208,7 @@ class RowLog:
         return self
 
     def append(self, row: Row) -> None:
-        """Write one row and wait until it is on disk.
+        """Write one row, with keys hidden, and wait until it is on disk.
 
         Raises:
             UserError: The disk is full; earlier rows are intact.
@@ -208,7 +216,7 @@ class RowLog:
         if self._file is None:
             raise RuntimeError("RowLog is used outside its `with` block.")
         # LMs can write lone surrogates, which UTF-8 cannot encode.
-        line = json.dumps(row, ensure_ascii=False).encode(errors="replace") + b"\n"
+        line = json.dumps(redacted(row), ensure_ascii=False).encode(errors="replace") + b"\n"
         with writing(self._path):
             if self._file.write(line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -255,7 +263,7 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
     Raises:
         UserError: The folder contains rows and `resume` is False, or another run.
     """
-    rows = read_rows(folder)
+    rows, description = read_rows(folder), redacted(description)  # as in the file, to be compared with it
     if not (folder / RUN).exists():
         if rows:
             raise UserError(f"{folder} contains {ROWS} but no {RUN}. Choose another folder, or delete this one.")
@@ -275,6 +283,8 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
             f"{folder} contains another run: {field} was {_value(old, field)} and is now {_value(description, field)}. "
             "Resume it with the settings it was started with, or choose another folder."
         )
+    if not isinstance(old.get("resumed", []), list):
+        raise UserError(f"{folder / RUN} is damaged ('resumed' is no list). Delete the folder and run again.")
     session = {key: description[key] for key in ("started", "git_revision", "versions") if key in description}
     write_json(folder / RUN, {**old, "resumed": [*old.get("resumed", []), session]})
     return rows

@@ -10,19 +10,19 @@ its documented fallback (`programs.parts.predict`).
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
-import json_repair
 from dspy.adapters import ChatAdapter, JSONAdapter
 from dspy.adapters.chat_adapter import field_header_pattern
 from dspy.adapters.utils import apply_output_field_defaults
 from dspy.utils.exceptions import AdapterParseError
-from pydantic.fields import FieldInfo
 
-from programs.lms.rendering import escape, is_passages, render
-from programs.lms.tolerant import coerce
-from programs.parts.meter import record
-from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs
+from programs.lms.calls.reply_cache import Unparsed, cached_if_parsed
+from programs.lms.rendering import describe_field, escape_all, is_passages, render
+from programs.lms.servers.thinking_budget import ThinkingBudget, is_thinking_only, record_replies
+from programs.lms.tolerant import LONGEST_REPLY, check_length, coerce, read_json
+from programs.parts.meter import record, record_unreadable
+from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs, yes_share
 
 Messages = list[dict[str, Any]]
 Inputs = dict[str, Any]
@@ -37,12 +37,29 @@ def rough_tokens(text: str) -> int:
 
 
 @contextmanager
-def _counting_failures() -> Iterator[None]:
+def _counting_failures() -> Iterator[Unparsed]:
+    """Count the reply of the block; one that cannot be parsed is counted, shown and not cached."""
     try:
-        yield
-    except AdapterParseError:
-        record(parse_failures=1)
+        with cached_if_parsed() as replies:
+            yield replies
+    except AdapterParseError as error:
+        record(replies=1, parse_failures=1)
+        record_unreadable(_text_of(error.lm_response))
         raise
+    record(replies=1)
+
+
+def _check_logprobs(lm_kwargs: Inputs, signature: Any, values: list[Inputs], replies: Unparsed) -> None:
+    """Leave a reply uncached that has no P(yes) although log-probabilities were requested."""
+    if lm_kwargs.get("logprobs") and asks_yes_no(signature):
+        given = [value.get("logprobs") for value in values]
+        if any(not logprobs or yes_share(logprobs.get("content") or ()) is None for logprobs in given):
+            replies.drop()
+
+
+def _text_of(reply: Any) -> str:
+    """Return the text of an unparseable reply as DSPy gives it: text, "None", or a dict."""
+    return "" if str(reply) == "None" or str(reply).startswith(("{'text': None", "{'text': ''")) else str(reply)
 
 
 class _Form:
@@ -53,7 +70,8 @@ class _Form:
         reply_tokens: Tokens of the context reserved for the reply.
         count_tokens: Returns the number of tokens in a text; None uses a high estimate.
         probability_mode: How `programs.parts.probability` gets P(yes) from this LM.
-        short_replies: Whether a call may limit its reply to a few tokens; False for a reasoning model.
+        short_replies: Whether a call may limit its reply to a few tokens; False for a reasoning model of a provider.
+        thinking: Tokens that a thinking model gets before its answer, and how it is asked yes/no questions.
     """
 
     def __init__(
@@ -64,6 +82,7 @@ class _Form:
         count_tokens: Callable[[str], int] | None = None,
         probability_mode: ProbabilityMode = "samples",
         short_replies: bool = True,
+        thinking: ThinkingBudget = ThinkingBudget(),
     ):
         super().__init__(use_native_function_calling=False)  # type: ignore[call-arg]
         self.use_json_adapter_fallback = False
@@ -72,44 +91,62 @@ class _Form:
         self.count_tokens = count_tokens or rough_tokens
         self.probability_mode = probability_mode
         self.short_replies = short_replies
+        self.thinking = thinking
 
     def __call__(self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs) -> list[Inputs]:
         """Call the LM once; count a reply that cannot be parsed, and raise AdapterParseError."""
         self._limit(lm_kwargs, signature)
-        with _counting_failures():
-            return super().__call__(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+        with _counting_failures() as replies:
+            values = super().__call__(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+            _check_logprobs(lm_kwargs, signature, values, replies)
+            return values
 
     async def acall(
         self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs
     ) -> list[Inputs]:
         """Do the same asynchronously."""
         self._limit(lm_kwargs, signature)
-        with _counting_failures():
-            return await super().acall(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+        with _counting_failures() as replies:
+            values = await super().acall(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+            _check_logprobs(lm_kwargs, signature, values, replies)
+            return values
 
     def _limit(self, lm_kwargs: Inputs, signature: Any) -> None:
         if not self.short_replies:
             lm_kwargs.pop("max_tokens", None)
         elif asks_yes_no(signature):
             lm_kwargs.setdefault("max_tokens", _ONE_WORD_TOKENS)
+            self.thinking.limit_yes_no(lm_kwargs, _ONE_WORD_TOKENS)
 
     def format(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
         """Return the messages; if they exceed the context, first demos are dropped, then the last-ranked passages."""
-        messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+        messages = self._messages(signature, demos, inputs)
         if self._fits(messages):
             return messages
         record(truncated=1)
         while demos and not self._fits(messages):
             demos = demos[:-1]
-            messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+            messages = self._messages(signature, demos, inputs)
         names = [name for name, field in signature.input_fields.items() if is_passages(field) and inputs.get(name)]
         while names and not self._fits(messages):
             longest = max(names, key=lambda name: len(inputs[name]))
             if not inputs[longest]:
                 break
             inputs = {**inputs, longest: inputs[longest][:-1]}
-            messages = super().format(signature, demos, inputs)  # type: ignore[misc]
+            messages = self._messages(signature, demos, inputs)
         return messages
+
+    def _messages(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
+        """Return the messages, each with one text as its content.
+
+        DSPy's own `format` splits a text at the markers of message blocks (`dspy.Type`), which the signatures here
+        never use: with it a marker in a passage would become a block of the request.
+        """
+        return [
+            {"role": "system", "content": self.format_system_message(signature)},
+            *self.format_demos(signature, demos),  # type: ignore[attr-defined]
+            {"role": "user", "content": self.format_user_message_content(signature, inputs, main_request=True)},
+        ]
 
     def _fits(self, messages: Messages) -> bool:
         if self.context_size is None:
@@ -121,12 +158,12 @@ class _Form:
 
     def format_system_message(self, signature: Any) -> str:
         """Return the instruction, the input fields and the output fields."""
-        inputs = "\n".join(_describe(name, field) for name, field in signature.input_fields.items())
+        inputs = "\n".join(describe_field(name, field) for name, field in signature.input_fields.items())
         parts = [signature.instructions.strip(), f"Given:\n{inputs}"]
         if asks_yes_no(signature):
             parts.append(_ONE_WORD)
         else:
-            outputs = "\n".join(_describe(name, field) for name, field in signature.output_fields.items())
+            outputs = "\n".join(describe_field(name, field) for name, field in signature.output_fields.items())
             parts.append(f"{self._reply_heading}\n{outputs}")
         return "\n\n".join(parts)
 
@@ -160,10 +197,13 @@ class _Form:
         if asks_yes_no(signature):
             (name,) = signature.output_fields
             return "yes" if outputs.get(name) else "no"
-        outputs = {name: escape(value) if isinstance(value, str) else value for name, value in outputs.items()}
+        outputs = {name: escape_all(value) for name, value in outputs.items()}
         return super().format_assistant_message_content(signature, outputs, missing_field_message)  # type: ignore[misc]
 
     def _call_postprocess(self, processed: Any, original: Any, outputs: list[Any], *rest: Any) -> list[Inputs]:
+        record_replies(outputs)
+        if any(map(is_thinking_only, outputs)):
+            raise self._failure(original, "", {}, self.thinking.no_answer())
         if asks_yes_no(processed):
             outputs = [yes_no_by_logprobs(output) for output in outputs]
         return super()._call_postprocess(processed, original, outputs, *rest)  # type: ignore[misc]
@@ -174,8 +214,12 @@ class _Form:
         Raises:
             AdapterParseError: A field is missing or cannot be parsed as its type.
         """
-        raw = {next(iter(signature.output_fields)): completion} if asks_yes_no(signature) else None
-        raw = raw or self._split_fields(signature, completion)
+        try:
+            check_length(completion)
+            raw = {next(iter(signature.output_fields)): completion} if asks_yes_no(signature) else None
+            raw = raw or self._split_fields(signature, completion)
+        except ValueError as error:
+            raise self._failure(signature, completion, {}, str(error)) from error
         fields: Inputs = {}
         for name, value in raw.items():
             try:
@@ -194,7 +238,7 @@ class _Form:
         return AdapterParseError(
             adapter_name=type(self).__name__,
             signature=signature,
-            lm_response=completion,
+            lm_response=completion[:LONGEST_REPLY],
             parsed_result=parsed,
             message=message,
         )
@@ -241,21 +285,7 @@ class JsonForm(_Form, JSONAdapter):
 
     def _split_fields(self, signature: Any, completion: str) -> Inputs:
         start = completion.find("{")
-        value = json_repair.loads(completion[start:]) if start >= 0 else None
+        value = read_json(completion[start:]) if start >= 0 else None
         if not isinstance(value, dict):
             raise self._failure(signature, completion, {}, "the reply contains no JSON object")
         return {name: value[name] for name in signature.output_fields if name in value}
-
-
-def _describe(name: str, field: FieldInfo) -> str:
-    """Return one line of the system message: a field's name, its type in words, and its description."""
-    note = field.json_schema_extra.get("desc", "")  # type: ignore[union-attr]
-    kind = _plain_type(field.annotation)
-    note = "" if note == f"${{{name}}}" else f": {note}"
-    return f"- {name}{f' ({kind})' if kind else ''}{note}"
-
-
-def _plain_type(annotation: Any) -> str:
-    if get_origin(annotation) is Literal:
-        return "one of " + ", ".join(map(str, get_args(annotation)))
-    return {bool: "true or false", int: "whole number", float: "number", list[str]: "list of texts"}.get(annotation, "")

@@ -39,6 +39,7 @@ class Worker:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._stopped = False
+        self.started = threading.Event()  # the model is loaded, or cannot be
         self._thread = threading.Thread(target=self._work, args=(tokenizer, properties), daemon=True, name="lm")
         self._thread.start()
 
@@ -61,7 +62,10 @@ class Worker:
     def _work(self, tokenizer: Any, properties: dict[str, Any]) -> None:
         running: dict[int, tuple[Job, Any]] = {}
         try:
-            pipeline = load(tokenizer, properties)
+            try:
+                pipeline = load(tokenizer, properties)
+            finally:
+                self.started.set()
             number = 0
             while (new := self._gather(len(running))) is not None:
                 for job in new:

@@ -4,8 +4,15 @@ import os
 import threading
 from pathlib import Path
 
+from signatures.common.errors import UserError
+
+REPLIES = "replies.sqlite"
+REPLY_BYTES = 2_000_000_000  # of the file with LM replies, by default
+_FEWEST_BYTES = 1_000_000
+_BYTES_VARIABLE = "VERIHOP_CACHE_BYTES"
+
 _lock = threading.Lock()
-_configured: Path | None = None
+_configured: tuple[Path, int] | None = None
 
 
 def cache_dir() -> Path:
@@ -17,20 +24,41 @@ def cache_dir() -> Path:
     return platformdirs.user_cache_path("verihop", appauthor=False, opinion=False)
 
 
-def use_reply_cache() -> None:
-    """Point DSPy's cache of LM replies (memory and disk) at the cache folder; repeated calls change nothing.
+def reply_cache_bytes() -> int:
+    """Return the size of the reply cache at most: `VERIHOP_CACHE_BYTES` if set, else 2 GB.
 
-    Entries are pickles, and the folder may be shared: only plain data and LiteLLM's response types are loaded from it
-    (`restrict_pickle`). An entry that contains anything else is deleted and the LM is called again.
+    Raises:
+        UserError: The variable is not a number of at least 1,000,000.
+    """
+    text = os.environ.get(_BYTES_VARIABLE)
+    if not text:
+        return REPLY_BYTES
+    try:
+        limit = int(float(text))
+    except (ValueError, OverflowError):
+        limit = 0
+    if limit < _FEWEST_BYTES:
+        raise UserError(f"{_BYTES_VARIABLE} must be a number of bytes of at least {_FEWEST_BYTES:,}, got {text!r}.")
+    return limit
+
+
+def use_reply_cache() -> None:
+    """Point DSPy's cache at the file with LM replies in the cache folder; repeated calls change nothing.
+
+    The file contains JSON only, so that nothing in a shared folder is executed.
+
+    Raises:
+        UserError: `VERIHOP_CACHE_BYTES` is not a size.
     """
     global _configured
-    folder = cache_dir() / "replies"
+    wanted = cache_dir() / REPLIES, reply_cache_bytes()
     with _lock:
-        if folder == _configured:
+        if wanted == _configured:
             return
         import dspy
 
-        dspy.configure_cache(
-            enable_disk_cache=True, enable_memory_cache=True, disk_cache_dir=str(folder), restrict_pickle=True
-        )
-        _configured = folder
+        from programs.lms.calls.reply_cache import ReplyCache
+        from programs.lms.calls.reply_store import ReplyStore
+
+        dspy.cache = ReplyCache(ReplyStore(wanted[0], max_bytes=wanted[1]))
+        _configured = wanted

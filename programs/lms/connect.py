@@ -25,9 +25,14 @@ from programs.lms.embedded import EmbeddedEngine
 from programs.lms.gguf import CONTEXT_SIZE as GGUF_CONTEXT_SIZE
 from programs.lms.gguf import GgufEngine, weights_hash
 from programs.lms.servers import server
+from programs.lms.servers.chat import ChatEngine
 from programs.lms.servers.completions import CompletionsEngine
+from programs.lms.servers.detect import ServerDescription, dialect_named
+from programs.lms.servers.dialects import REASONING, Reasoning
+from programs.lms.servers.join import effort, join, remote, thinking_tokens
+from programs.lms.servers.thinking_budget import ThinkingBudget, thinking_budget
 from programs.parts.probability import ProbabilityMode
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, unknown
 
 FORMS = (
     "embedded, embedded:exact, gguf:<path>, <provider>/<model> (as openai/gpt-4o-mini), or a model name with api-base"
@@ -49,11 +54,30 @@ class ModelTraits:
             (part of the package; nothing is downloaded). If neither states it, and for "text" servers, nothing is cut,
             and a prompt that is too long ends its question with the LM's error.
         probability_mode: How P(yes) is computed; "auto" uses log-probabilities if the LM returns them (a server with an
-            `api_base` is asked for one token, outside the budget), else samples.
+            `api_base` is asked a yes/no question, outside the budget), else samples.
+        reasoning: How much the LM thinks before it answers; "auto" leaves it to the LM, but asks a thinking model on a
+            server yes/no questions without thinking if the server can turn it off (`programs.lms.servers.probe`).
+        thinking_tokens: Tokens for thinking in each reply of a thinking model, added to `max_tokens`; by default 4,096,
+            or half of a smaller context.
+        server: Name of the dialect in `programs.lms.servers.dialects`; by default the server is asked.
+
+    Raises:
+        UserError: A value is not allowed.
     """
 
     context_size: int | None = None
     probability_mode: ProbabilityMode | Literal["auto"] = "auto"
+    reasoning: Reasoning = "auto"
+    thinking_tokens: int | None = None
+    server: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.reasoning not in REASONING:
+            raise unknown("reasoning", self.reasoning, REASONING)
+        if self.thinking_tokens is not None and self.thinking_tokens < 1:
+            raise UserError(f"thinking_tokens must be at least 1, got {self.thinking_tokens}.")
+        if self.server is not None:
+            dialect_named(self.server)
 
 
 @dataclass(frozen=True)
@@ -67,6 +91,7 @@ class Connection:
         context_size: Tokens of prompt and reply together; None if unknown, then nothing is cut.
         probability_mode: How P(yes) is computed.
         weights_hash: SHA-256 of the weights; None if the file is not on this machine.
+        server: What is known of the server; None for an LM in this process or of a provider.
     """
 
     id: str
@@ -75,14 +100,15 @@ class Connection:
     context_size: int | None
     probability_mode: ProbabilityMode
     weights_hash: str | None = None
+    server: ServerDescription | None = None
 
     def use(self) -> AbstractContextManager[None]:
         """Return a context in which DSPy programs run on this LM, without a history of every call."""
         return dspy.context(lm=self.lm, adapter=self.adapter, disable_history=True)
 
     def close(self) -> None:
-        """Free a model loaded in this process; the next call loads it again."""
-        if isinstance(self.lm.engine, EmbeddedEngine | GgufEngine):
+        """Free a model loaded in this process, and connections to a server; the next call loads or opens them again."""
+        if isinstance(self.lm.engine, EmbeddedEngine | GgufEngine | ChatEngine | CompletionsEngine):
             self.lm.engine.close()
 
 
@@ -129,8 +155,15 @@ def connect(
     settings.update({name: defaults[name] for name in auto})
     settings.update(cache=cache, budget=budget, transport=transport, model_type=model_type)
     if api_base is not None:
-        return _to_server(lm_id, server.checked_base(api_base), api_key_env, settings, auto, traits)
+        joined = join(lm_id, server.checked_base(api_base), api_key_env, settings, auto, traits)
+        return _connection(
+            lm_id, joined.lm, joined.context_size, joined.mode, reasons=joined.reasons, found=joined.found
+        )
+    if traits.server is not None:
+        raise UserError(f"{lm_id!r} is not on a server of yours: name its URL (api_base), or omit server.")
     if local:
+        if traits.reasoning != "auto":
+            raise UserError("reasoning can be set for LMs on a server or of a provider, not for one in this process.")
         return _to_local(lm_id, settings, traits)
     provider, _, model = lm_id.partition("/")
     if not provider or not model:
@@ -160,39 +193,13 @@ def _to_local(lm_id: str, settings: dict[str, Any], traits: ModelTraits) -> Conn
     return _connection(lm_id, lm, traits.context_size or size, mode, weights=weights, count_tokens=count_tokens)
 
 
-def _to_server(
-    lm_id: str, api_base: str, api_key_env: str | None, settings: dict[str, Any], auto: set[str], traits: ModelTraits
-) -> Connection:
-    key, name, mode = server.checked_key(api_key_env), server.name_on_server(lm_id), traits.probability_mode
-    prefix = server.register(api_base, api_key_env)
-    if settings["model_type"] == "text":
-        engine = CompletionsEngine(api_base, name, key)
-        lm = metered_lm(f"{prefix}/{name}", engine=engine, address=api_base, **{**settings, "model_type": "chat"})
-        return _connection(lm_id, lm, traits.context_size, "samples" if mode == "auto" else mode)
-    lm, reasons = _remote(f"{prefix}/{name}", auto, address=api_base, **settings)
-    if mode == "auto" and reasons:
-        mode = "samples"
-    if mode == "auto":
-        probe = metered_lm(lm.model, address=api_base, transport=settings["transport"])
-        mode = "logprobs" if server.gives_logprobs(probe) else "samples"
-    size = traits.context_size or server.context_size(api_base, name, key)
-    return _connection(lm_id, lm, size, mode, reasons=reasons)
-
-
-def _remote(model: str, auto: set[str], **settings: Any) -> tuple[MeteredLM, bool]:
-    """Return the LM, and whether it is a reasoning model.
-
-    DSPy refuses a temperature and short replies for a reasoning model, so its `auto` settings get the LM's defaults.
-    """
-    try:
-        return metered_lm(model, **settings), False
-    except LMConfigurationError:
-        return metered_lm(model, **{**settings, **dict.fromkeys(auto)}), True
-
-
 def _to_provider(lm_id: str, settings: dict[str, Any], auto: set[str], traits: ModelTraits) -> Connection:
+    settings.update(effort(traits.reasoning))
+    thinks = traits.reasoning not in ("auto", "off") or traits.thinking_tokens is not None
+    if thinks and settings["max_tokens"] is not None:
+        settings["max_tokens"] += thinking_tokens(traits.thinking_tokens, None)
     try:
-        lm, reasons = _remote(lm_id, auto, **settings)
+        lm, reasons = remote(lm_id, auto, **settings)
         if not (select_backend(lm).native or lm_id.split("/")[0] in _litellm_providers()):
             raise UnknownLM(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
         supported = lm.supported_params
@@ -203,10 +210,10 @@ def _to_provider(lm_id: str, settings: dict[str, Any], auto: set[str], traits: M
         raise UnknownLM(f"Unknown LM {lm_id!r}: {reason}. Choose from: {FORMS}.") from error
     mode = traits.probability_mode
     if mode == "auto":
-        mode = "logprobs" if "logprobs" in supported and not reasons else "samples"
+        mode = "logprobs" if "logprobs" in supported and not (reasons or thinks) else "samples"
     provider, _, model = lm_id.partition("/")
     size = traits.context_size or model_info(provider, model).get("max_input_tokens")
-    return _connection(lm_id, lm, size, mode, reasons=reasons)
+    return _connection(lm_id, lm, size, mode, reasons=reasons or thinks)
 
 
 def _litellm_providers() -> set[str]:
@@ -224,6 +231,7 @@ def _connection(
     weights: str | None = None,
     count_tokens: Callable[[str], int] | None = None,
     reasons: bool = False,
+    found: ServerDescription | None = None,
 ) -> Connection:
     form = JsonForm if lm.supports_response_schema else ChatForm
     adapter = form(
@@ -232,5 +240,6 @@ def _connection(
         count_tokens=count_tokens,
         probability_mode=mode,
         short_replies=not reasons,
+        thinking=thinking_budget(found) if found else ThinkingBudget(),
     )
-    return Connection(lm_id, lm, adapter, size, mode, weights)
+    return Connection(lm_id, lm, adapter, size, mode, weights, found)

@@ -57,6 +57,15 @@ class EmbeddedEngine:
         """The name in the cache keys of replies; changes with the weights, settings and runtime."""
         return f"embedded/{smollm.NAME}{'-exact' if self.exact else ''}@{smollm.weights_hash()[:16]}-{rules()}"
 
+    def load(self) -> None:
+        """Load the model, which the first request would do; return when it is loaded."""
+        tokenizer = self._load_tokenizer()
+        with self._lock:
+            if self._worker is None:
+                self._worker = Worker(tokenizer, EXACT if self.exact else FAST)
+            worker = self._worker
+        worker.started.wait()
+
     def count_tokens(self, text: str) -> int:
         """Return the tokens in `text`."""
         return int(self._load_tokenizer().encode(text, add_special_tokens=False).input_ids.shape[1])

@@ -100,6 +100,10 @@ class GgufEngine:
             logprobs=None if content is None else tuple(_token(item) for item in content),
         )
 
+    def load(self) -> None:
+        """Load the model, which the first request would do."""
+        self._load()
+
     def close(self) -> None:
         """Free the model; the next request loads it again."""
         with self._lock:

@@ -1,35 +1,58 @@
 """Render values in a prompt: passages are numbered; passages, hops and texts take one line each.
 
 Passages and model output are untrusted. What could imitate the structure of the prompt is escaped here: field markers,
-the special tokens of widespread chat templates (ChatML and Llama 3 `<|...|>`, DeepSeek with full-width bars, Gemma's
-turns, Llama 2's and Mistral's `[INST]`), and line breaks, by which one passage could imitate another. Tokens of other
-templates are not escaped, nor are plain words: the LM still sees an instruction in a passage.
+the markers between which DSPy's adapters expect message blocks, the special tokens of widespread chat templates (ChatML
+and Llama 3 `<|...|>`, DeepSeek with full-width bars, Gemma's turns, Llama 2's and Mistral's `[INST]`), and line breaks,
+by which one passage could imitate another. Tokens of other templates are not escaped, nor are plain words: the LM still
+sees an instruction in a passage.
 """
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, get_args, get_origin
 
-from dspy.adapters.utils import format_field_value
+from dspy.adapters.utils import format_field_value, serialize_for_json
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
 from signatures.types import Hop, Passage
 
-_FIELD_MARKER = re.compile(r"\[\[\s*##\s*(.*?)\s*##\s*\]\]")
+# Each half of a field marker with all brackets, signs and spaces beside it, so that what remains cannot be put together
+# to a new one. A match starts at the beginning of a run only: the time is linear in the length of the text.
+_OPENING = re.compile(r"(?<!\[)\[{2,}+\s*+##[\s#\[]*+")
+_CLOSING = re.compile(r"(?<![\s#\]])[\s#\]]*##\s*+\]{2,}+")
+# `<<CUSTOM-TYPE-` begins DSPy's markers of message blocks (`dspy.adapters.types.base_type`).
 _SPECIAL_TOKEN = re.compile(
-    r"<(?=[|｜]\S|/?s>|(?:start|end)_of_turn>|(?:bos|eos)>|</?SYS>>)|\[(?=/?(?:INST|SYSTEM_PROMPT)\])", re.IGNORECASE
+    r"<(?=[|｜]\S|/?s>|(?:start|end)_of_turn>|(?:bos|eos)>|</?SYS>>|<CUSTOM-TYPE-)|\[(?=/?(?:INST|SYSTEM_PROMPT)\])",
+    re.IGNORECASE,
 )
+_UNSENDABLE = re.compile("[\x00\ud800-\udfff]")  # no server takes lone surrogates, and C strings end at NUL
 _PASSAGES = TypeAdapter(list[Passage])
 _HOPS = TypeAdapter(list[Hop])
 
 
 def escape(text: str) -> str:
-    """Return `text` without field markers (`[[ ## x ## ]]` becomes `[x]`) and without chat-template tokens."""
-    previous = None
-    while previous != text:  # removing a marker may reveal one around it
-        previous, text = text, _FIELD_MARKER.sub(r"[\1]", text)
+    """Return `text` without field markers (`[[ ## x ## ]]` becomes `[x]`), block markers and chat-template tokens.
+
+    NUL and lone surrogates, which cannot be sent, become U+FFFD.
+    """
+    text = _UNSENDABLE.sub("\ufffd", text)
+    text = _CLOSING.sub("]", _OPENING.sub("[", text))
     return _SPECIAL_TOKEN.sub(r"\g<0> ", text)  # a space after the bracket: no longer a special token
+
+
+def escape_all(value: Any) -> Any:
+    """Return a value as plain data for JSON, with every text in it escaped, also in lists, mappings and models."""
+    if isinstance(value, str):
+        return escape(value)
+    if isinstance(value, Mapping):
+        return {escape(str(name)): escape_all(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [escape_all(item) for item in value]
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    plain = serialize_for_json(value)
+    return plain if type(plain) is type(value) else escape_all(plain)
 
 
 def _one_line(text: str) -> str:
@@ -83,3 +106,17 @@ def render(field: FieldInfo, value: Any) -> str:
     if field.annotation == list[str] and not isinstance(value, str):
         return render_texts(value)
     return escape(str(format_field_value(field_info=field, value=value)))
+
+
+def describe_field(name: str, field: FieldInfo) -> str:
+    """Return one line of the system message: a field's name, its type in words, and its description."""
+    note = field.json_schema_extra.get("desc", "")  # type: ignore[union-attr]
+    kind = _plain_type(field.annotation)
+    note = "" if note == f"${{{name}}}" else f": {note}"
+    return f"- {name}{f' ({kind})' if kind else ''}{note}"
+
+
+def _plain_type(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return "one of " + ", ".join(map(str, get_args(annotation)))
+    return {bool: "true or false", int: "whole number", float: "number", list[str]: "list of texts"}.get(annotation, "")

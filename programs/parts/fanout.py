@@ -6,15 +6,17 @@ from typing import Any, TypeVar
 
 import dspy
 
-from programs.parts.meter import metered, record
+from programs.parts.meter import Meter, metered, record_parallel
 from programs.parts.threads import Ended, caught, run_all
+
+WIDTH = 8  # calls of one question at a time
 
 Result = TypeVar("Result")
 First = TypeVar("First")
 Second = TypeVar("Second")
 
 
-def fanout(tasks: Sequence[Callable[[], Result]], *, width: int = 8) -> list[Result]:
+def fanout(tasks: Sequence[Callable[[], Result]], *, width: int = WIDTH) -> list[Result]:
     """Run `tasks`, at most `width` at a time, and return their results in submission order.
 
     Trace entries and counts are joined in the same order, so that an optimizer that picks demonstrations by trace
@@ -26,19 +28,17 @@ def fanout(tasks: Sequence[Callable[[], Result]], *, width: int = 8) -> list[Res
     if len(tasks) <= 1:
         return [task() for task in tasks]
 
-    def run(task: Callable[[], Result]) -> tuple[Ended[Result], list[Any], dict[str, float]]:
+    def run(task: Callable[[], Result]) -> tuple[Ended[Result], list[Any], Meter]:
         with metered() as meter, dspy.context(trace=[]):
-            return caught(task), list(dspy.settings.trace or []), meter.counts()
+            return caught(task), list(dspy.settings.trace or []), meter
 
     finished = [end.result() for end in run_all([partial(run, task) for task in tasks], width=width, name="fanout")]
 
     trace = dspy.settings.trace
-    rounds = max(counts.pop("rounds") for _, _, counts in finished)
-    for _, entries, counts in finished:
+    for _, entries, _ in finished:
         if trace is not None:
             trace.extend(entries)
-        record(**counts)
-    record(rounds=rounds)
+    record_parallel([meter for _, _, meter in finished])
     return [end.result() for end, _, _ in finished]
 
 

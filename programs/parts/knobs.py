@@ -4,7 +4,7 @@ A knob with an `Annotated` range may be searched by the tuner; a plain bool is a
 """
 
 import inspect
-import math
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
@@ -29,9 +29,10 @@ class Range:
 
     def check(self, name: str, value: Any) -> None:
         """Raise UserError unless `value` is a number inside the range."""
-        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        # The comparison also holds for integers that are too large for a float, and for NaN, which is in no range.
         if not number or not self.low <= value <= self.high:
-            raise UserError(f"Knob {name} must be a number from {self.low} to {self.high}, got {value!r}.")
+            raise UserError(f"Knob {name} must be a number from {self.low} to {self.high}, got {reprlib.repr(value)}.")
 
 
 @dataclass(frozen=True, init=False)
@@ -49,7 +50,9 @@ class Choice:
     def check(self, name: str, value: Any) -> None:
         """Raise UserError unless `value` is one of the options."""
         if value not in self.options:
-            raise UserError(f"Knob {name} must be one of {', '.join(map(repr, self.options))}, got {value!r}.")
+            raise UserError(
+                f"Knob {name} must be one of {', '.join(map(repr, self.options))}, got {reprlib.repr(value)}."
+            )
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Knob:
         """Raise UserError unless `value` has the knob's type and lies in its search space."""
         fits = isinstance(value, self.type) or (self.type is float and type(value) is int)
         if not fits or (isinstance(value, bool) and self.type is not bool):
-            raise UserError(f"Knob {self.name} must be {self.type.__name__}, got {value!r}.")
+            raise UserError(f"Knob {self.name} must be {self.type.__name__}, got {reprlib.repr(value)}.")
         if self.space is not None:
             self.space.check(self.name, value)
 

@@ -7,8 +7,29 @@ variable, so that programs need not pass it along and threads do not mix their c
 import contextlib
 import contextvars
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
+from itertools import islice
+from typing import Any
+
+MOST_THOUGHTS = 50
+LONGEST_THOUGHT = 4000  # characters
+
+
+@dataclass(frozen=True)
+class Thought:
+    """What the LM thought before one reply.
+
+    Args:
+        predictor: The predictor that asked; None if it is not known.
+        text: At most `LONGEST_THOUGHT` characters.
+    """
+
+    predictor: Any
+    text: str
+
+
+_SHOWN = 200  # characters kept of a reply that could not be parsed
 
 
 @dataclass
@@ -22,8 +43,11 @@ class Meter:
         completion_tokens: Tokens generated, cache hits excluded.
         cached_tokens: Prompt and completion tokens that cache hits saved, if the LM reports them.
         rounds: Sequential LM rounds: calls made in parallel count once.
+        replies: Replies of the LM that were parsed or could not be, cached or not.
         parse_failures: Unparseable replies.
         truncated: Prompts cut to fit the context.
+        reasoning_tokens: Those of `completion_tokens` that are thinking; estimated if the LM does not report them.
+        thinking_only: Replies that are all thinking, without an answer; they count as parse failures as well.
         usd: Price of the calls in US dollars, if the LM reports one.
         retries: Those of `calls` that repeated a failed one.
         waited: Seconds spent waiting for a server that limits the rate or fails, over all calls.
@@ -35,11 +59,16 @@ class Meter:
     completion_tokens: int = 0
     cached_tokens: int = 0
     rounds: int = 0
+    replies: int = 0
     parse_failures: int = 0
     truncated: int = 0
+    reasoning_tokens: int = 0
+    thinking_only: int = 0
     usd: float = 0.0
     retries: int = 0
     waited: float = 0.0
+    _unreadable: str | None = field(default=None, repr=False, compare=False)
+    _thinking: list[Thought] = field(default_factory=list, repr=False, compare=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     def add(self, **counts: float) -> None:
@@ -47,6 +76,27 @@ class Meter:
         with self._lock:
             for name, count in counts.items():
                 setattr(self, name, getattr(self, name) + count)
+
+    def add_thinking(self, thoughts: Iterable[Thought]) -> None:
+        """Keep what the LM thought, of each question the first `MOST_THOUGHTS`; safe under threads."""
+        with self._lock:
+            self._thinking.extend(islice(thoughts, max(0, MOST_THOUGHTS - len(self._thinking))))
+
+    def thinking(self) -> list[Thought]:
+        """Return what the LM thought, oldest first."""
+        with self._lock:
+            return list(self._thinking)
+
+    @property
+    def unreadable(self) -> str | None:
+        """The start of the first reply that could not be parsed, as one line; None if all were."""
+        return self._unreadable
+
+    def keep_unreadable(self, reply: str) -> None:
+        """Keep the start of a reply that could not be parsed, if it is the first."""
+        with self._lock:
+            if self._unreadable is None:
+                self._unreadable = " ".join(reply[: 4 * _SHOWN].split())[:_SHOWN]
 
     def counts(self) -> dict[str, float]:
         """Return all counts by name."""
@@ -67,8 +117,31 @@ def metered(meter: Meter | None = None) -> Iterator[Meter]:
         _current.reset(token)
 
 
+def record_unreadable(reply: str | None) -> None:
+    """Keep a reply that could not be parsed in the meter of the running context, if it is the first and not None."""
+    meter = _current.get()
+    if meter is not None and reply is not None:
+        meter.keep_unreadable(reply)
+
+
 def record(**counts: float) -> None:
     """Add to the meter of the running context, if there is one."""
     meter = _current.get()
     if meter is not None:
         meter.add(**counts)
+
+
+def record_thinking(*thoughts: Thought) -> None:
+    """Add to the thoughts of the meter of the running context, if there is one."""
+    meter = _current.get()
+    if meter is not None:
+        meter.add_thinking(Thought(thought.predictor, thought.text[:LONGEST_THOUGHT]) for thought in thoughts)
+
+
+def record_parallel(meters: Sequence[Meter]) -> None:
+    """Add what was counted in parallel to the meter of the running context; rounds count once, those of the longest."""
+    for meter in meters:
+        record(**{**meter.counts(), "rounds": 0})
+        record_thinking(*meter.thinking())
+        record_unreadable(meter.unreadable)
+    record(rounds=max(meter.rounds for meter in meters))

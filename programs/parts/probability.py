@@ -21,6 +21,7 @@ TOP = 20  # alternatives requested per token; OpenAI's limit
 
 YES = frozenset({"yes", "true", "是", "是的", "对"})
 NO = frozenset({"no", "false", "否", "不", "不是"})
+_ROUNDED = 1e-3  # log-probabilities up to this one are a probability of 1
 _DECORATION = " \t\r\n\"'*_`.,:;!▁Ġ"
 
 
@@ -85,7 +86,7 @@ def _from_logprobs(predict: dspy.Predict, inputs: dict[str, Any]) -> float | Non
     except AdapterParseError:  # counted by the adapter
         return None
     logprobs = prediction.get("logprobs")
-    value = yes_share(logprobs["content"]) if isinstance(logprobs, Mapping) and logprobs.get("content") else None
+    value = yes_share(logprobs.get("content")) if isinstance(logprobs, Mapping) else None
     if value is None:
         record(parse_failures=1)
     return value
@@ -132,28 +133,45 @@ def parse_yes_no(token: str) -> bool | None:
     return True if word in YES else False if word in NO else None
 
 
-def yes_share(content: Sequence[Mapping[str, Any]]) -> float | None:
+def yes_share(content: Any) -> float | None:
     """Return P(yes) / (P(yes) + P(no)), all spellings summed, at the first token that is not blank or decoration.
 
     Args:
         content: Log-probabilities in the format of OpenAI's API: tokens in order, each with `token`, `logprob` and
-            `top_logprobs`.
+            `top_logprobs`. Some servers send other values (null, positive numbers); they are not trusted.
 
     Returns:
-        A number from 0 to 1, or None if neither yes nor no is among the alternatives.
+        A number from 0 to 1; None if neither yes nor no is among the alternatives, or if one of these has no
+        log-probability.
     """
-    first = next((token for token in content if token["token"].strip(_DECORATION)), None)
+    first = next((token for token in _tokens(content) if token["token"].strip(_DECORATION)), None)
     if first is None:
         return None
-    alternatives = {top["token"]: top["logprob"] for top in first.get("top_logprobs") or ()}
-    alternatives.setdefault(first["token"], first["logprob"])
+    alternatives = {top["token"]: top.get("logprob") for top in _tokens(first.get("top_logprobs"))}
+    alternatives.setdefault(first["token"], first.get("logprob"))
     mass = {True: 0.0, False: 0.0}
     for token, logprob in alternatives.items():
         word = parse_yes_no(token)
-        if word is not None:
-            mass[word] += math.exp(logprob)
+        if word is None:
+            continue
+        share = _from_logprob(logprob)
+        if share is None:
+            return None
+        mass[word] += share
     total = mass[True] + mass[False]
     return mass[True] / total if total > 0 else None
+
+
+def _tokens(value: Any) -> list[Mapping[str, Any]]:
+    items = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
+    return [item for item in items if isinstance(item, Mapping) and isinstance(item.get("token"), str)]
+
+
+def _from_logprob(value: Any) -> float | None:
+    """Return the probability of a log-probability, which may be minus infinity; None if the value cannot be one."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= _ROUNDED:  # as nan is not
+        return None
+    return math.exp(min(value, 0.0))
 
 
 def yes_no_by_logprobs(output: Any) -> Any:
@@ -162,7 +180,9 @@ def yes_no_by_logprobs(output: Any) -> Any:
     A weak LM may write another word first ("The") although its log-probabilities contain an answer.
     """
     logprobs = output.get("logprobs") if isinstance(output, Mapping) else None
-    if not logprobs or any(parse_yes_no(word) is not None for word in (output.get("text") or "").split()[:1]):
+    if not isinstance(logprobs, Mapping) or any(
+        parse_yes_no(word) is not None for word in (output.get("text") or "").split()[:1]
+    ):
         return output
-    share = yes_share(logprobs["content"])
+    share = yes_share(logprobs.get("content"))
     return output if share is None else {**output, "text": "yes" if share >= 0.5 else "no"}

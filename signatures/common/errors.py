@@ -1,6 +1,10 @@
 """Errors and notices for the user: commands print them as a single line; an error exits with code 2."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class UserError(ValueError):
@@ -26,3 +30,12 @@ def user_error_within(error: BaseException | None) -> UserError | None:
         seen.add(id(error))
         error = error.__cause__ or error.__context__
     return None
+
+
+def first_problem(error: "ValidationError") -> str:
+    """Return the first problem of a pydantic error as `'field': what is wrong`, on one line, cut where it is long."""
+    problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    field = ".".join(str(part) for part in problem["loc"])
+    message = " ".join(problem["msg"].removeprefix("Value error, ").split())[:200]
+    message = f"{message[:1].lower()}{message[1:]}"
+    return f"{field[:100]!r}: {message}" if field else message

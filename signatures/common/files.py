@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,8 @@ from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+
+_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")  # as `tempfile` names them
 
 
 @contextlib.contextmanager
@@ -38,6 +41,13 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def remove_temporaries(folder: Path | str) -> None:
+    """Remove temporary files that killed calls of `atomic_write` left in a folder; the caller must have its lock."""
+    for path in Path(folder).glob(".*.tmp"):
+        if _TEMPORARY.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -80,6 +90,11 @@ def sha256_file(path: Path | str) -> str:
     """Return the hexadecimal SHA-256 of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sha256_bytes(content: bytes) -> str:
+    """Return the hexadecimal SHA-256 of `content`."""
+    return hashlib.sha256(content).hexdigest()
 
 
 def sha256_text(text: str) -> str:

@@ -8,11 +8,13 @@ if TYPE_CHECKING:
     import httpx
 
 
-def http_client(seconds: float) -> "httpx.Client":
+def http_client(seconds: float, *, connections: int | None = None, redirects: bool = True) -> "httpx.Client":
     """Return a client that uses the environment's proxies and the system's certificates; safe under threads.
 
     Args:
         seconds: How long to wait for a connection, and for each piece of a reply.
+        connections: Requests in flight at a time; None is no limit. Connections are kept for the next request.
+        redirects: Whether redirects are followed; not where a key or a prompt is sent.
 
     Raises:
         UserError: The proxy settings cannot be used.
@@ -24,9 +26,9 @@ def http_client(seconds: float) -> "httpx.Client":
     try:
         return httpx.Client(
             timeout=httpx.Timeout(seconds, pool=None),
-            limits=httpx.Limits(max_connections=None),
+            limits=httpx.Limits(max_connections=connections),
             verify=ssl.create_default_context(),
-            follow_redirects=True,
+            follow_redirects=redirects,
         )
     except (ImportError, ValueError, httpx.InvalidURL) as error:
         reason = " ".join(str(error).split())

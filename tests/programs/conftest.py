@@ -8,8 +8,10 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy.clients.cache import Cache
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
+
+from programs.lms.calls.reply_cache import ReplyCache
+from programs.lms.calls.reply_store import ReplyStore
 
 
 class EchoEngine:
@@ -97,8 +99,10 @@ def echo() -> type[EchoEngine]:
 
 
 @pytest.fixture(autouse=True)
-def memory_cache(monkeypatch: pytest.MonkeyPatch, no_waiting: None, tmp_path: Any) -> None:
-    """Keep replies in memory for one test only, and never wait between attempts."""
-    cache = Cache(enable_disk_cache=False, enable_memory_cache=True, disk_cache_dir=str(tmp_path))
-    monkeypatch.setattr(dspy, "cache", cache)
+def own_cache(monkeypatch: pytest.MonkeyPatch, no_waiting: None, tmp_path: Any) -> Iterator[None]:
+    """Keep replies for one test only, and never wait between attempts."""
+    store = ReplyStore(tmp_path / "replies.sqlite", max_bytes=10_000_000)
+    monkeypatch.setattr(dspy, "cache", ReplyCache(store))
     monkeypatch.setattr("programs.lms.connect.use_reply_cache", lambda: None)
+    yield
+    store.close()

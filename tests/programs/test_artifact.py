@@ -5,7 +5,7 @@ from pathlib import Path
 import dspy
 import pytest
 
-from programs.artifact import freeze, load, read_artifact
+from programs.artifact import digest_of, freeze, load, read_artifact
 from programs.genground import GenGround
 from programs.rag import RAG
 from signatures.common.errors import UserError, UserNotice
@@ -21,7 +21,7 @@ def edit(folder, change):
     path = folder / "artifact.json"
     record = json.loads(path.read_text())
     change(record)
-    path.write_text(json.dumps(record))
+    path.write_text(json.dumps({**record, "digest": digest_of(record)}))
 
 
 def test_knobs_and_provenance_come_back(folder, retriever):
@@ -59,7 +59,7 @@ def test_a_changed_state_is_refused(folder):
         load(folder)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"program": 3}', "\x00"])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"program": 3}', '{"schema_version": true}', "\x00"])
 def test_a_damaged_description_is_one_clear_line(folder, text):
     (folder / "artifact.json").write_text(text)
     with pytest.raises(UserError, match="is damaged") as caught:
@@ -138,8 +138,8 @@ def kill_at(monkeypatch, number):
 
     def dying(path, target):
         if next(count) == number:
-            monkeypatch.setattr("programs.artifact.shutil.rmtree", lambda *args, **kwargs: None)
-            monkeypatch.setattr("programs.artifact.recover", lambda folder: None)
+            monkeypatch.setattr("programs.artifact_folder.shutil.rmtree", lambda *args, **kwargs: None)
+            monkeypatch.setattr("programs.artifact_folder.recover", lambda folder: None)
             raise Killed
         return rename(path, target)
 

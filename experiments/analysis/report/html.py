@@ -8,13 +8,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from experiments.analysis.by_group import Groups
 from experiments.analysis.compare import Comparison, Line, compare_runs, p_text
 from experiments.analysis.statistics import Paired
 from experiments.analysis.summary import FAULTS, RunSummary, interval, number, percent, summarise
-from experiments.runs.files import RUN, Json, Row, read_json, read_rows, writing
+from experiments.runs.files import Json, Row, read_rows, read_run, writing
 from optimizers.metrics.cost import COSTS
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write
+from signatures.common.terminal import printable
 
 TEMPLATE = "run.html.j2"
 _HERE = Path(__file__).parent
@@ -82,8 +84,18 @@ def _answers(labels: Sequence[str], rows: Sequence[Sequence[Row]], metric: str) 
     return sorted(entries.values(), key=lambda entry: str(entry["id"]))
 
 
-def _page(folders: Sequence[Path], title: str | None) -> Json:
-    descriptions = [read_json(folder / RUN) for folder in folders]
+def _groups(groups: Groups | None) -> Json | None:
+    if groups is None:
+        return None
+    scores = {
+        group: [(name, [_score_line(line) for line in lines]) for name, lines in groups.scores[group].items()]
+        for group in groups.scores
+    }
+    return {"field": groups.field, "sizes": groups.sizes, "scores": scores, "notices": groups.notices}
+
+
+def _page(folders: Sequence[Path], title: str | None, groups: Groups | None) -> Json:
+    descriptions = [read_run(folder) for folder in folders]
     rows = [read_rows(folder) for folder in folders]
     if len(folders) == 1:
         labels = [folders[0].resolve().name]
@@ -104,6 +116,7 @@ def _page(folders: Sequence[Path], title: str | None) -> Json:
         "definitions": descriptions[0]["metrics"],
         "cost_names": [name.replace("_", " ") for name in COSTS],
         "fault_names": [name.replace("_", " ") for name in FAULTS],
+        "groups": _groups(groups),
         "answers": _answers(labels, rows, metric),
         **tables,
     }
@@ -113,13 +126,16 @@ def _score_text(value: Any) -> str:
     return "-" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
 
 
-def write_report(folders: Sequence[Path | str], path: Path | str, *, title: str | None = None) -> Path:
+def write_report(
+    folders: Sequence[Path | str], path: Path | str, *, title: str | None = None, groups: Groups | None = None
+) -> Path:
     """Write the report of one or more runs and return its path.
 
     Args:
         folders: Folders of runs; differences are to the first.
         path: The HTML file, written atomically.
         title: Heading of the page; the names of the folders by default.
+        groups: Scores of these runs by groups of questions, shown as well.
 
     Raises:
         UserError: A folder contains no run, the runs share no question, or the file cannot be written.
@@ -129,10 +145,15 @@ def write_report(folders: Sequence[Path | str], path: Path | str, *, title: str 
     if not folders:
         raise UserError("A report needs at least one run. Name its folder.")
     environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(_HERE),
+        autoescape=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,  # not what a macro has escaped
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters["score"] = _score_text
-    page = environment.get_template(TEMPLATE).render(_page([Path(folder) for folder in folders], title))
+    page = environment.get_template(TEMPLATE).render(_page([Path(folder) for folder in folders], title, groups))
     with writing(Path(path)), atomic_write(path) as file:
         # LMs can write lone surrogates, which UTF-8 cannot encode.
         file.write(page.encode(errors="replace").decode())

@@ -9,10 +9,10 @@ from experiments.annotation.review.cards import Card, Item, Reference, Step, opa
 from experiments.annotation.review.keyfact_cards import gold_references, pick_passages
 from experiments.annotation.review.rating_scales import STEPWISE, Scale
 from experiments.annotation.review.review_folder import Review, Source, start_review
-from experiments.runs.files import RUN, Json, Row, check_contains_answers, read_rows
+from experiments.runs.files import RUN, Json, Row, read_rows, read_run
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
-from signatures.text import split_sentences
+from signatures.text import citation_numbers, renumber_citations, split_sentences
 from signatures.types import Passage
 
 _EMPTY = {"sentence": "answers without a sentence", "answer": "empty answers", "hop": "answers without a hop"}
@@ -38,10 +38,37 @@ def text_of(row: Row) -> str:
     return str(row.get("response") or row.get("answer") or "").strip()
 
 
-def _hop_details(hop: Json) -> list[tuple[str, str]]:
+def _numbers(row: Row) -> dict[str, int]:
+    """Return the ids of the passages that the marks of an answer refer to, each with its number from 1."""
+    referenced = (row.get("details") or {}).get("references")
+    ids = (row.get("passage_ids") or []) if referenced is None else referenced
+    return {name: number for number, name in enumerate(ids, start=1)}
+
+
+def _shown_numbers(row: Row) -> dict[str, int]:
+    """Return these numbers if a text that is shown has marks; empty if none has, because they would mean nothing."""
+    texts = [text_of(row), *(str(hop.get("answer") or "") for hop in row.get("hops") or [])]
+    return _numbers(row) if any(citation_numbers(text) for text in texts) else {}
+
+
+def _hop_answer(hop: Json, row: Row) -> str:
+    """Return the answer of a hop with marks that number the passages as those of the whole answer do."""
+    text, ids = str(hop.get("answer") or "none"), hop.get("passage_ids") or []
+    if "verifications" not in (row.get("details") or {}):  # only CoV-RAG's hops number their own passages
+        return text
+    numbers = _numbers(row)
+
+    def number_of(mark: int) -> int:
+        own = numbers.get(ids[mark - 1]) if 1 <= mark <= len(ids) else None
+        return own or mark + len(numbers)  # a mark of no passage stays one
+
+    return renumber_citations(text, number_of)
+
+
+def _hop_details(hop: Json, row: Row) -> list[tuple[str, str]]:
     draft = hop.get("draft")
     lines = [] if draft is None else [("First answer", str(draft) or "none")]
-    lines.append(("Answer", str(hop.get("answer") or "none")))
+    lines.append(("Answer", _hop_answer(hop, row)))
     return [*lines, ("Evidence", str(hop["evidence"]))] if hop.get("evidence") else lines
 
 
@@ -51,15 +78,17 @@ def _parts(scale: Scale, row: Row) -> list[tuple[str, list[tuple[str, str]]]]:
     if scale.unit == "sentence":
         return [(sentence, []) for sentence in split_sentences(text)]
     if scale.unit == "hop":
-        return [(str(hop["question"]), _hop_details(hop)) for hop in row.get("hops") or []]
+        return [(str(hop["question"]), _hop_details(hop, row)) for hop in row.get("hops") or []]
     return [(text, [])] if text else []
 
 
 def _references(row: Row, question: Question | None, passages: dict[str, PassageRecord]) -> list[Reference]:
-    gold = gold_references(question, passages) if question else []
+    numbers = _shown_numbers(row)
+    gold = gold_references(question, passages, numbers) if question else []
     shown = set(question.gold_ids) & passages.keys() if question else set()
     cited = [Passage.model_validate(passage) for passage in row.get("cited_passages") or []]
-    return [*gold, *(reference(passage, gold=False) for passage in cited if passage.id not in shown)]
+    others = sorted((passage for passage in cited if passage.id not in shown), key=lambda one: numbers.get(one.id, 0))
+    return [*gold, *(reference(passage, gold=False, number=numbers.get(passage.id)) for passage in others)]
 
 
 def _card(
@@ -75,7 +104,7 @@ def _card(
         question=row["question"],
         golds=row["answers"],
         # On other scales they would reveal the program, or be the items themselves.
-        steps=[_step(hop) for hop in row.get("hops") or []] if scale is STEPWISE else [],
+        steps=[_step(hop, row) for hop in row.get("hops") or []] if scale is STEPWISE else [],
         response=text_of(row),
         references=_references(row, question, passages),
         run=run,
@@ -86,11 +115,11 @@ def _card(
     )
 
 
-def _step(hop: Json) -> Step:
+def _step(hop: Json, row: Row) -> Step:
     draft = hop.get("draft")
     changed = draft is not None and draft != hop.get("answer")
     before = f"{draft or 'none'} \N{RIGHTWARDS ARROW} " if changed else ""
-    return Step(question=str(hop["question"]), answer=f"{before}{hop.get('answer') or 'none'}")
+    return Step(question=str(hop["question"]), answer=f"{before}{_hop_answer(hop, row)}")
 
 
 def _shared_questions(rows: Sequence[Sequence[Row]], limit: int | None, seed: int) -> list[str]:
@@ -105,7 +134,7 @@ def _rows_with_answers(run: Path) -> list[Row]:
     if not rows:
         raise UserError(f"{run} contains no answers. Name the folder of a run.")
     if (run / RUN).exists():  # rows are enough
-        check_contains_answers(run)
+        read_run(run)
     return rows
 
 
@@ -150,8 +179,11 @@ def review_answers(
     # Ids are seeded hashes, so sorting by id shuffles.
     cards = sorted((card for card in candidates if card), key=lambda card: card.id)
     failed = len(everything) - len(_shared_questions(rows, None, seed))
+    wanted = [name for question in gold.values() if question.id in chosen for name in question.gold_ids]
     left_out = {
         "questions not answered by all runs": failed,
+        "questions of the runs not in the file of questions": sum(name not in gold for name in chosen) if gold else 0,
+        "gold passages not in the corpus": sum(name not in available for name in wanted),
         _EMPTY[scale.unit]: len(candidates) - len(cards),
     }
     return start_review(

@@ -19,7 +19,7 @@ class Item(_Shown):
         id: Opaque, so that it does not reveal the item's origin; the key of decisions and of CSV files of ratings.
         part: Its index in the question's key facts, or in the answer's sentences or hops, from 0.
         text: The text to judge.
-        details: Further lines as (label, text), such as a hop's first answer.
+        details: Further lines as (label, text), such as a hop's first answer or the results of automatic checks.
     """
 
     id: str
@@ -39,7 +39,7 @@ class Reference(_Shown):
     """A passage shown with the items.
 
     Args:
-        title: Its title, or its id if it has none.
+        title: Its title, or its id if it has none, after the number by which the answer cites it.
         segments: Its text in segments, each with whether it is a gold sentence.
         gold: Whether the benchmark names the passage as gold.
     """
@@ -92,8 +92,20 @@ def segments(text: str, gold: Iterable[str]) -> list[tuple[str, bool]]:
     return [(piece, marked) for piece, marked in [*pieces, (text[done:], False)] if piece]
 
 
-def reference(passage: Passage, *, gold: bool, gold_sentences: Sequence[int] = ()) -> Reference:
-    """Return a passage as it is shown; gold sentences (indices from 0) are marked if the passage has sentences."""
+def reference(
+    passage: Passage, *, gold: bool, gold_sentences: Sequence[int] = (), number: int | None = None
+) -> Reference:
+    """Return a passage as it is shown.
+
+    Args:
+        passage: The passage.
+        gold: Whether the benchmark names it as gold.
+        gold_sentences: Indices from 0 of the sentences to mark, if the passage has sentences.
+        number: The n of the marks `[n]` that cite it; None if it has no number.
+    """
     sentences = getattr(passage, "sentences", None) or []
     marked = [sentences[number] for number in gold_sentences if number < len(sentences)]
-    return Reference(title=passage.title or passage.id, segments=segments(passage.text, marked), gold=gold)
+    title = passage.title or passage.id
+    # In the title: a field of its own would change the hash of the cards of every review.
+    title = title if number is None else f"[{number}] {title}"
+    return Reference(title=title, segments=segments(passage.text, marked), gold=gold)

@@ -1,7 +1,9 @@
 """Cards for a review of key facts, each with the question's gold passages."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 from corpora.passages import PassageRecord, read_passages
 from corpora.questions import Question, read_questions
@@ -27,17 +29,47 @@ def pick_passages(path: Path | None, ids: Iterable[str]) -> dict[str, PassageRec
     return {passage.id: passage for passage in read_passages(path) if passage.id in needed}
 
 
-def gold_references(question: Question, passages: dict[str, PassageRecord]) -> list[Reference]:
-    """Return the available gold passages of a question with their gold sentences marked."""
+def gold_references(
+    question: Question, passages: dict[str, PassageRecord], numbers: Mapping[str, int] = MappingProxyType({})
+) -> list[Reference]:
+    """Return the available gold passages of a question with their gold sentences marked.
+
+    Args:
+        question: The question.
+        passages: Passages by id.
+        numbers: Ids of passages -> the numbers by which an answer cites them.
+    """
     return [
         reference(
             passages[passage_id],
             gold=True,
             gold_sentences=[number for owner, number in question.gold_sentences if owner == passage_id],
+            number=numbers.get(passage_id),
         )
         for passage_id in dict.fromkeys(question.gold_ids)
         if passage_id in passages
     ]
+
+
+def _checks(question: Question) -> list[list[tuple[str, str]]]:
+    """Return the results of the automatic checks of each key fact as they are shown; empty lists if there are none."""
+    checks = (question.model_extra or {}).get("key_fact_checks")
+    if not isinstance(checks, list) or len(checks) != len(question.key_facts):  # facts may have been edited since
+        return [[] for _ in question.key_facts]
+    return [_check(check) for check in checks]
+
+
+def _check(check: Any) -> list[tuple[str, str]]:
+    if not isinstance(check, dict):
+        return []
+    entailed, supported, repeats = (check.get(name) for name in ("entailed", "supported", "duplicate_of"))
+    lines = []
+    if isinstance(supported, bool):
+        probability = f" (probability {entailed:.2f})" if isinstance(entailed, int | float) else ""
+        lines.append(("Automatic check", f"{'' if supported else 'not '}entailed by the references{probability}"))
+    if isinstance(repeats, int):
+        lines.append(("Automatic check", f"repeats key fact {repeats + 1}"))
+    return lines
 
 
 def _card(question: Question, passages: dict[str, PassageRecord]) -> Card:
@@ -49,8 +81,8 @@ def _card(question: Question, passages: dict[str, PassageRecord]) -> Card:
         steps=[Step(question=hop.question, answer=hop.answer or "") for hop in question.sub_questions],
         references=gold_references(question, passages),
         items=[
-            Item(id=opaque_id(KEYFACTS.name, question.id, part, fact), part=part, text=fact)
-            for part, fact in enumerate(question.key_facts)
+            Item(id=opaque_id(KEYFACTS.name, question.id, part, fact), part=part, text=fact, details=checks)
+            for part, (fact, checks) in enumerate(zip(question.key_facts, _checks(question), strict=True))
         ],
     )
 

@@ -75,7 +75,14 @@ def _facts(card: Card, review: Review, ratings: Ratings, keep: bool, counts: dic
 
 
 def _with_facts(questions: Sequence[Question], facts: dict[str, list[str]]) -> list[Question]:
-    return [
-        question.model_copy(update={"key_facts": facts[question.id]}) if question.id in facts else question
-        for question in questions
-    ]
+    return [_with_these(question, facts.get(question.id, question.key_facts)) for question in questions]
+
+
+def _with_these(question: Question, facts: list[str]) -> Question:
+    if facts == question.key_facts:
+        return question
+    # The checks are of the facts before the review, by position.
+    outdated: dict[str, list[str]] = (
+        {"key_fact_checks": []} if "key_fact_checks" in (question.model_extra or {}) else {}
+    )
+    return question.model_copy(update={"key_facts": facts, **outdated})

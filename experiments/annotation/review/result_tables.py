@@ -8,6 +8,7 @@ from experiments.annotation.review.results import MetricCorrelation, RaterAgreem
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
 
 def _table(title: str, *headings: str) -> "Table":
@@ -19,11 +20,15 @@ def _table(title: str, *headings: str) -> "Table":
     return table
 
 
-def _agreement(agreement: RaterAgreement) -> "Table":
+def _agreement(agreement: RaterAgreement) -> "Table | Text":
     from rich.markup import escape
+    from rich.text import Text
 
+    title = f"Agreement between reviewers: {agreement.judged} of {agreement.items} items decided"
+    if agreement.undefined is not None:
+        return Text(f"{title}. {agreement.undefined}")
     table = _table(
-        f"Agreement between reviewers: {agreement.judged} of {agreement.items} items decided",
+        title,
         "reviewers",
         "kappa",
         "linear weights",
@@ -34,8 +39,6 @@ def _agreement(agreement: RaterAgreement) -> "Table":
         table.add_row(escape(f"{pair.first}, {pair.second}"), str(pair.kappa), weighted, str(pair.kappa.n))
     if agreement.fleiss is not None:
         table.add_row(f"Fleiss, {agreement.people} each", str(agreement.fleiss), "", str(agreement.fleiss.n))
-    if agreement.fleiss is None:
-        table.caption = "Kappa needs two reviewers who judged the same items."
     return table
 
 
@@ -78,7 +81,7 @@ def result_tables(results: ReviewResults) -> "Group":
     """Return tables of the agreement between reviewers and, if answers were rated, of ratings and correlations."""
     from rich.console import Group
 
-    parts = [_agreement(results.between)]
+    parts: list[Table | Text] = [_agreement(results.between)]
     if results.runs:
         parts.append(_runs(results.runs))
     if results.metrics:

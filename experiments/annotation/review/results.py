@@ -43,6 +43,7 @@ class RaterAgreement:
         pairs: All pairs of reviewers with an item in common.
         people: Number of reviewers per item of the Fleiss kappa.
         fleiss: Over the items judged by that many reviewers; None if no item has two judgements.
+        undefined: Why there is no kappa; None if there is one.
     """
 
     items: int
@@ -50,6 +51,7 @@ class RaterAgreement:
     pairs: list[PairAgreement]
     people: int
     fleiss: Coefficient | None
+    undefined: str | None = None
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,19 @@ def rater_agreement(review: Review, ratings: Ratings) -> RaterAgreement:
     people = max(sizes, key=lambda size: (sizes[size], size), default=0)
     tables = [Counter(grades.values()) for grades in by_item if len(grades) == people] if people else []
     judged = sum(not needs_judgement(ratings.of(item), scale, raters) for item in review.items)
-    return RaterAgreement(len(review.items), judged, pairs, people, fleiss_kappa(tables) if people else None)
+    undefined = None if pairs else _why_no_kappa(sorted({name for grades in by_item for name in grades}), raters)
+    fleiss = fleiss_kappa(tables) if people else None
+    return RaterAgreement(len(review.items), judged, pairs, people, fleiss, undefined)
+
+
+def _why_no_kappa(reviewers: Sequence[str], raters: int) -> str:
+    if not reviewers:
+        return "There is no kappa: nobody has judged an item yet."
+    alone = f"only {reviewers[0]} has judged" if len(reviewers) == 1 else "no two reviewers have judged the same item"
+    cure = (
+        "let a second reviewer resume this review" if raters > 1 else "start a review with raters=2, or import ratings"
+    )
+    return f"There is no kappa: {alone}. It needs two judgements of an item: {cure}."
 
 
 def answer_score(card: Card, review: Review, ratings: Ratings) -> float | None:

@@ -9,6 +9,7 @@ from experiments.annotation.review.cards import Card, Item
 from experiments.annotation.review.rating_scales import EDIT
 from experiments.annotation.review.reviewer_session import Session
 from signatures.common.errors import UserError
+from signatures.common.terminal import shown as visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -18,8 +19,8 @@ Ask = Callable[[str], str]
 
 
 def plain(text: str) -> str:
-    """Return `text` for a terminal: rich markup escaped, control characters replaced."""
-    return escape("".join(sign if sign.isprintable() or sign == "\n" else " " for sign in text))
+    """Return `text` for a terminal: rich markup escaped, control characters visible."""
+    return escape(visible(text))
 
 
 def review_in_terminal(session: Session, console: "Console", ask: Ask) -> None:

@@ -25,19 +25,19 @@ def open_oracle(
             `lm:<LM id>`, `seq2seq:<model>` such as `seq2seq:google/t5_xxl_true_nli_mixture`, or
             `cross-encoder:<model>`; models are folders or names on the hub.
         connection: The LM of `lm`, instead of connecting to one.
-        cache: Cache judgements on disk.
+        cache: Cache judgements, and the replies of an LM connected here, on disk.
         path: File of the cache; None for the default.
 
     Raises:
         UserError: The id has none of these forms.
     """
-    oracle = _open(oracle_id, connection)
+    oracle = _open(oracle_id, connection, cache=cache)
     # An LM's replies are cached already; cached as numbers, unparseable ones would be counted only the first time.
     kept = cache and oracle.name != _CHEAP and not isinstance(oracle, LMOracle)
     return CachedOracle(oracle, path) if kept else oracle
 
 
-def _open(oracle_id: str, connection: Judging | None) -> EntailmentOracle:
+def _open(oracle_id: str, connection: Judging | None, *, cache: bool) -> EntailmentOracle:
     kind, colon, of = oracle_id.partition(":")
     if not colon and kind in FEATURES:
         return WeightedOracle(kind)
@@ -45,7 +45,7 @@ def _open(oracle_id: str, connection: Judging | None) -> EntailmentOracle:
         if connection is None:
             from programs.lms.connect import connect
 
-            connection = connect(of or "embedded")
+            connection = connect(of or "embedded", cache=cache)
         return LMOracle(connection)
     if kind in ("seq2seq", "cross-encoder"):
         if not of:

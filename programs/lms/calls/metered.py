@@ -12,7 +12,7 @@ from typing import Any
 
 import dspy
 from dspy.clients.call_result import CallResult
-from dspy.clients.execution import PreparedCall, _cached, _store, execute, finalize, prepare
+from dspy.clients.execution import PreparedCall, execute, finalize, prepare
 from dspy.lm15 import Request, Response
 from dspy.utils.callback import with_callbacks
 from dspy.utils.exceptions import (
@@ -24,9 +24,11 @@ from dspy.utils.exceptions import (
     LMUnsupportedModelError,
 )
 
+from programs.lms.calls import reply_cache
 from programs.lms.calls.budget import Budget, Reservation
 from programs.lms.calls.control import current_control
 from programs.lms.calls.estimates import prompt_tokens_at_most, reply_tokens_at_most, tokens_at_most
+from programs.lms.calls.redaction import hide_keys_in, without_keys
 from programs.lms.calls.retry import Attempts, check_readable
 from programs.lms.calls.transport import Transport
 from programs.lms.calls.waiting import CLOCK, call_within
@@ -34,6 +36,7 @@ from programs.lms.calls.width import Width, width_of
 from programs.lms.sampling import rollout_in_repeat
 from programs.parts.meter import record
 from signatures.common.errors import UserError
+from signatures.common.secrets import redact
 
 
 class LMUnavailable(UserError):
@@ -106,9 +109,10 @@ class MeteredLM(dspy.LM):
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Answer as `dspy.LM` does."""
         call = prepare(self, prompt, messages, self._seeded(prompt, kwargs))
-        result = _cached(self, call, False)
+        result = reply_cache.look_up(self, call)
         if result is None:
-            result = self._send(call)
+            result = self._send(replace(call, cache=False))  # whether to cache the reply is decided when it is parsed
+            reply_cache.keep(self, call, result)
         else:
             _record_hit(call, result)
         return finalize(self, call, result)
@@ -140,16 +144,15 @@ class MeteredLM(dspy.LM):
                 current_control().answered(self.model)
                 return result
             except LMError as error:
+                hide_keys_in(error)
                 if not attempts.wait_after(error):
                     raise self._explained(error) from error
 
     def _complete(self, call: PreparedCall, booking: Reservation) -> CallResult:
-        """Call the engine once, within the time limit, and keep a readable reply in the cache."""
+        """Call the engine once, within the time limit."""
         seconds = self.transport.timeout if self.remote else math.inf
         try:
-            result = call_within(
-                partial(execute, self, replace(call, cache=False)), seconds, check=self.budget.check_seconds
-            )
+            result = call_within(partial(execute, self, call), seconds, check=self.budget.check_seconds)
         except LMError:
             raise
         except BaseException as error:  # abandoned; the server may complete the call, and charge for it
@@ -157,8 +160,8 @@ class MeteredLM(dspy.LM):
             if isinstance(error, TimeoutError):
                 raise LMTimeoutError(str(error), model=self.model) from error
             raise
+        result = without_keys(result)  # before the cache: a server may send the key back
         check_readable(result.responses)
-        _store(self, call, result, False)
         return result
 
     def _explained(self, error: LMError) -> Exception:
@@ -173,7 +176,7 @@ class MeteredLM(dspy.LM):
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
         text = f"LM {where} does not answer: {reason}. Check its id, URL and key, then try again."
-        return LMUnavailable(text, self.model)
+        return LMUnavailable(redact(text), self.model)
 
 
 def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None, **kwargs: Any) -> MeteredLM:
@@ -194,7 +197,8 @@ def _book(booking: Reservation, call: PreparedCall, result: CallResult, *, free:
     """Book what a call cost, and count what the LM reports; tokens that it does not report are booked by estimate."""
     usage = result.usage
     sent, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    record(prompt_tokens=sent or 0, completion_tokens=written or 0, usd=result.cost or 0.0)
+    thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
+    record(prompt_tokens=sent or 0, completion_tokens=written or 0, reasoning_tokens=thought, usd=result.cost or 0.0)
     booking.tokens = (prompt_tokens_at_most(call) if sent is None else sent) + (
         reply_tokens_at_most(result) if written is None else written
     )

@@ -1,8 +1,39 @@
 """How calls are sent over a connection."""
 
+import sys
+import warnings
 from dataclasses import dataclass
 
-from signatures.common.errors import UserError
+from programs.parts.fanout import WIDTH
+from signatures.common.errors import UserError, UserNotice
+
+OTHER_FILES = 64  # open files left for the index, the run, the reply cache and Python
+
+
+def connections_for(threads: int) -> int:
+    """Return the connections for questions processed in parallel, as many as the limit of open files allows.
+
+    A question makes up to `programs.parts.fanout.WIDTH` calls at a time. A notice is issued if the limit allows fewer
+    connections than there are threads.
+    """
+    needed, limit = threads * WIDTH, _open_files()
+    if limit is None:
+        return needed
+    most = max(1, limit - OTHER_FILES)
+    if most < threads:
+        message = f"Only {most} of {threads} threads can call a server at a time: this process may open {limit} files."
+        warnings.warn(UserNotice(f"{message} Raise the limit (ulimit -n {threads + OTHER_FILES})."), stacklevel=2)
+    return min(needed, most)
+
+
+def _open_files() -> int | None:
+    """Return how many files this process may have open; None if the system states no limit."""
+    if sys.platform == "win32":
+        return None
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
 
 
 @dataclass(frozen=True)

@@ -166,22 +166,6 @@ def test_a_refused_folder_and_a_complete_index_contain_no_lock(tmp_path, corpus)
     assert not (tmp_path / "i" / "build.lock").exists()
 
 
-def test_killed_while_overwriting_a_folder_is_still_ours_and_restarted(tmp_path, corpus, monkeypatch):
-    folder = tmp_path / "i"
-    build_index(corpus, folder, retriever="bm25")
-
-    def killed(path: Path) -> None:
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr("corpora.index.manifest.shutil.rmtree", killed)
-        with pytest.raises(KeyboardInterrupt):
-            build_index(corpus, folder, retriever="bm25", overwrite=True)
-    with pytest.raises(UserError, match="set overwrite to restart"):
-        build_index(corpus, folder, retriever="bm25", resume=True)
-    assert build_index(corpus, folder, retriever="bm25", overwrite=True).passages
-
-
 KILLED = """
 import os, signal, sys
 sys.path[:0] = [{root!r}, {tests!r}]

@@ -26,7 +26,9 @@ def both(hybrid_folder, tmp_path_factory):
     store = PassageStore(hybrid_folder)
     build_bm25(folder / "tantivy", store.records())
     build_bm25s(folder / "bm25s", store.records(), k1=1.2, b=0.75, title_repeats=1)
-    return Bm25Engine(folder / "tantivy", title_boost=0), Bm25sEngine(folder / "bm25s")
+    count = len(store)
+    bm25s = Bm25sEngine(folder / "bm25s", passages=count)
+    return Bm25Engine(folder / "tantivy", passages=count, title_boost=0), bm25s
 
 
 @pytest.mark.parametrize("query", QUERIES)
@@ -41,7 +43,9 @@ def test_free_k1_and_b_change_the_reference(hybrid_folder, tmp_path):
     store = PassageStore(hybrid_folder)
     for name, k1 in (("low", 0.1), ("high", 3.0)):
         build_bm25s(tmp_path / name, store.records(), k1=k1, b=0.0, title_repeats=1)
-    low, high = (Bm25sEngine(tmp_path / name).rank(["amber"], 5)[0].scores for name in ("low", "high"))
+    low, high = (
+        Bm25sEngine(tmp_path / name, passages=len(store)).rank(["amber"], 5)[0].scores for name in ("low", "high")
+    )
     assert not np.allclose(low, high)
 
 

@@ -10,7 +10,7 @@ LAKES = ["欧萨河流入马恩湖。", "马恩湖在维尔德国。", "Quillon 
 
 def engine(folder: Path, texts: list[str]) -> Bm25Engine:
     build_bm25(folder, [{"title": "", "text": text} for text in texts])
-    return Bm25Engine(folder)
+    return Bm25Engine(folder, passages=len(texts))
 
 
 def test_runs_become_characters_and_pairs_and_english_words_stay_stems():

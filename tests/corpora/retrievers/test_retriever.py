@@ -5,6 +5,7 @@ import pytest
 
 from corpora.index.open import open_index
 from corpora.retrievers.hybrid import RankFusion
+from corpora.retrievers.store import PassageStore, write_store
 from signatures.common.errors import UserError
 from signatures.types import Passage, Retriever
 
@@ -121,3 +122,19 @@ def test_rank_fusion_serves_retrievers_with_scores_of_any_kind(retrievers):
     assert copy.deepcopy(fused) is fused
     with pytest.raises(UserError, match="at least one"):
         RankFusion([])
+
+
+def test_ids_that_no_passage_has_are_found_without_reading_texts(tmp_path):
+    names = ["a", "bb", "ab", "alû", "x" * 30]
+    write_store(tmp_path, [Passage(id=name, title="bb", text="a zz") for name in names])
+    store = PassageStore(tmp_path)
+    assert store.missing(["zz", "alû", "a", "b", "lost \ud800"]) == {"zz", "b", "lost \ud800"}
+    assert store.missing(names, block=2) == set()
+    assert store.missing(["late", "x" * 30], block=1) == {"late"}
+    assert store.missing([]) == set()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_index_knows_which_ids_it_lacks(retrievers, name):
+    known = retrievers[name](QUERIES[0], 1)[0].id
+    assert retrievers[name].missing([known, "nowhere"]) == {"nowhere"}

@@ -80,8 +80,24 @@ def test_the_run_that_records_a_field_groups_the_questions_of_all(toy: ModuleTyp
     assert groups.sizes == {"no": 5, "yes": 3}
     assert groups.recorded_by == "retro"
     assert "plain does not record details.inferential_evidence." in groups.notices
-    hops = compare_by(compare_runs(folders[::-1]), "hops")
+    hops = compare_by(compare_runs(folders[::-1]), "hops_taken")
     assert hops.sizes == {"1": 4, "2": 4}
+
+
+def test_hops_are_those_of_the_question_whatever_the_program_takes(toy: ModuleType, tmp_path: Path) -> None:
+    def gold(number: int) -> dict[str, Any]:
+        kinds = ({"gold_ids": ["p1", "p2"]}, {"gold_ids": []}, {"gold_ids": ["p1"], "sub_questions": [{}, {}, {}]})
+        return kinds[number % 3]
+
+    class Decomposed(toy.Asked):
+        sub_questions: list[dict] = []
+
+    for name, program in (("short", toy.Toy()), ("long", noting(toy, made=0))):
+        asked = [Decomposed(**{**one.model_dump(), **gold(n)}) for n, one in enumerate(toy.questions(8))]
+        toy.run(program, asked, connection=toy.link(toy.Engine()), metrics=["em"], folder=tmp_path / name)
+    groups = compare_by(compare_runs([tmp_path / "long", tmp_path / "short"]), "hops")
+    assert groups.sizes == {"2": 3, "3": 2, "unknown": 3}
+    assert "the questions' gold hops" in groups.notices[0]
 
 
 def test_other_fields_of_the_question_are_found_and_numbers_sorted(toy: ModuleType, tmp_path: Path) -> None:
@@ -101,7 +117,8 @@ def test_a_field_that_nobody_records_and_one_with_too_many_values_are_refused(to
     ("field", "value"),
     [
         ("type", "t"),
-        ("hops", 2),
+        ("hops_taken", 2),
+        ("hops", "unknown"),
         ("details.made", False),
         ("details.deep.deeper", 3),
         ("details.nothing.deeper", None),

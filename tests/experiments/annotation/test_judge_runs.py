@@ -147,3 +147,19 @@ def test_marks_count_the_references_that_a_program_names_even_when_it_names_none
     assert [passage.id for passage in references_of(row, CORPUS)] == ["p1", "p2"]
     assert [passage.id for passage in references_of({**row, "details": {"references": ["p2"]}}, CORPUS)] == ["p2"]
     assert references_of({**row, "details": {"references": []}}, CORPUS) == []
+
+
+def test_what_is_not_judged_is_said_and_nothing_is_asked_for_nothing(toy, runs, tmp_path):
+    judgement = judge_runs(runs, {}, connection=connected(toy, Judge()), out=tmp_path / "uncited")
+    (notice,) = judgement.notices
+    assert notice.startswith("Citations are judged on 0 of ")
+    assert judgement.as_dict()["notices"] == [notice]
+    for run in runs:
+        rows = [{**row, "answers": []} for row in read_rows(run)]
+        (run / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    engine = Judge()
+    with pytest.raises(UserError, match="Nothing can be judged: no question has gold answers"):
+        judge_runs(runs, {}, connection=connected(toy, engine), out=tmp_path / "nothing")
+    assert (engine.prompts, (tmp_path / "nothing").exists()) == ([], False)
+    judgement = judge_runs(runs, CORPUS, connection=connected(toy, engine), out=tmp_path / "cited")
+    assert judgement.notices[-1].startswith("The other criteria are judged on 0 of ")

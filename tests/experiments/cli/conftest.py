@@ -1,8 +1,11 @@
-"""A cache of its own for each test, and a small simulated world with its index."""
+"""A cache of its own for each test, a small simulated world with its index, and an LM that replies as told."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.conftest import Reply, ScriptedEngine
 
 
 @pytest.fixture(autouse=True)
@@ -20,3 +23,23 @@ def world(tmp_path_factory) -> Path:
     passages, _ = generate(folder, questions=60, seed=0)
     build_index(passages, folder / "index", retriever="bm25")
     return folder
+
+
+@pytest.fixture
+def scripted_lm(monkeypatch) -> Callable[[Reply], ScriptedEngine]:
+    """Return a function that makes every LM id that of a scripted LM."""
+    from programs.lms.adapter import ChatForm
+    from programs.lms.calls.metered import metered_lm
+    from programs.lms.connect import Connection
+
+    def use(reply: Reply) -> ScriptedEngine:
+        engine = ScriptedEngine(reply)
+
+        def open_lm(config, budget=None) -> Connection:
+            lm = metered_lm("local/scripted", engine=engine, budget=budget, cache=False, temperature=0.0)
+            return Connection("scripted", lm, ChatForm(), None, "samples")
+
+        monkeypatch.setattr("experiments.pipeline.setup.open_lm", open_lm)
+        return engine
+
+    return use

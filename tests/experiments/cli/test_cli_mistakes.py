@@ -64,9 +64,10 @@ def test_a_folder_that_is_no_run_is_not_judged(verihop, runs, tmp_path):
     assert (code, "not the folder of a run" in err) == (2, True), err
 
 
-def test_answers_are_not_judged_beside_a_corpus_that_nobody_read(verihop, runs, tmp_path):
+def test_answers_are_not_judged_beside_a_corpus_that_nobody_read(verihop, runs, scripted_lm, tmp_path):
+    scripted_lm(lambda system, user: "Certainly!")
     (tmp_path / "other.jsonl").write_text('{"id": "x", "text": "Something else."}\n')
-    judge = ("judge", *runs, "--lm", "simulated", "--out", tmp_path / "out", "--passages")
+    judge = ("judge", *runs, "--out", tmp_path / "out", "--passages")
     code, _, err = verihop(*judge, tmp_path / "other.jsonl")
     assert (code, len(err.splitlines()), "none of the passages that the runs read" in err) == (2, 1, True), err
     _, out, err = verihop(*judge, tmp_path / "world" / "passages.jsonl")
@@ -74,8 +75,9 @@ def test_answers_are_not_judged_beside_a_corpus_that_nobody_read(verihop, runs, 
     assert "Written: " in out
 
 
-def test_a_judging_stopped_by_its_budget_says_how_to_go_on(verihop, runs, tmp_path):
-    code, _, err = verihop("judge", *runs, "--lm", "simulated", "--out", tmp_path / "out", "--budget-calls", 1)
+def test_a_judging_stopped_by_its_budget_says_how_to_go_on(verihop, runs, scripted_lm, tmp_path):
+    scripted_lm(lambda system, user: "Certainly!")
+    code, _, err = verihop("judge", *runs, "--out", tmp_path / "out", "--budget-calls", 1)
     assert (code, "--resume" in err) == (3, True), err
 
 
@@ -100,20 +102,41 @@ def test_calls_and_tokens_of_the_bar_are_both_what_was_paid():
     assert "2 paid calls  8 tokens" in screen._figures()
 
 
-def test_a_judge_that_cannot_be_read_is_an_error(verihop, runs, tmp_path):
-    code, _, err = verihop("judge", *runs, "--lm", "simulated", "--out", tmp_path / "judged")
+def test_the_simulated_lm_judges_and_writes_nothing_that_it_has_no_skill_for(verihop, runs, monkeypatch, tmp_path):
+    def asked(self, request):
+        raise AssertionError("the simulated LM is asked")
+
+    monkeypatch.setattr("experiments.world.simulated.SimulatedEngine.complete", asked)
+    world = tmp_path / "world"
+    commands = (
+        ("judge", *runs),
+        ("keyfacts", "build", world / "questions.jsonl", "--passages", world / "passages.jsonl"),
+        ("eval", world / "questions.jsonl", "--program", "cot", "--metrics", "hallucination[halluqa]", "--judge-lm",
+         "simulated"),
+    )  # fmt: skip
+    for command in commands:
+        code, out, err = verihop(*command, "--lm", "simulated", "--out", tmp_path / "out")
+        assert (code, out, len(err.splitlines())) == (2, "", 1), err
+        assert "The simulated LM cannot" in err
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_judge_that_cannot_be_read_is_an_error(verihop, runs, scripted_lm, tmp_path):
+    scripted_lm(lambda system, user: "Certainly!")
+    code, _, err = verihop("judge", *runs, "--out", tmp_path / "judged")
     assert code == 2
-    assert "simulated returned no verdict that could be parsed" in err.splitlines()[-1]
+    assert "scripted returned no verdict that could be parsed" in err.splitlines()[-1]
 
 
-def test_an_author_of_key_facts_that_cannot_be_read_is_an_error(verihop, runs, tmp_path):
+def test_an_author_of_key_facts_that_cannot_be_read_is_an_error(verihop, runs, scripted_lm, tmp_path):
+    scripted_lm(lambda system, user: "[]")
     world = tmp_path / "world"
     code, _, err = verihop(
         "keyfacts", "build", world / "questions.jsonl", "--passages", world / "passages.jsonl",
-        "--lm", "simulated", "--oracle", "lexical", "--out", tmp_path / "facts",
+        "--oracle", "lexical", "--out", tmp_path / "facts",
     )  # fmt: skip
     assert code == 2
-    assert "simulated returned no key fact that could be parsed" in err.splitlines()[-1]
+    assert "scripted returned no key fact that could be parsed" in err.splitlines()[-1]
 
 
 def test_balanced_references_print_how_well_abstaining_tells(verihop, runs, tmp_path):

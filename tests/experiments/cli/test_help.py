@@ -19,7 +19,20 @@ def test_help_is_light():
     assert done.stderr.strip() == ""
 
 
-COMMANDS = ["demo", "ask", "index", "compile", "eval", "compare", "judge", "keyfacts", "programs", "data", "review"]
+COMMANDS = [
+    "demo",
+    "ask",
+    "index",
+    "compile",
+    "eval",
+    "compare",
+    "judge",
+    "keyfacts",
+    "programs",
+    "data",
+    "review",
+    "doctor",
+]
 
 
 @pytest.mark.parametrize(

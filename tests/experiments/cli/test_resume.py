@@ -56,8 +56,8 @@ def test_a_compilation_stopped_by_its_budget_goes_on(verihop, world, tmp_path):
     assert (code, "had another optimizer" in err) == (2, True)
     code, out, _ = verihop(*command, "--resume")
     cost = json.loads(out)["optimizer"]["cost"]
-    assert (code, cost["cached_calls"] >= 6) == (0, True)
-    whole = verihop(*command[:-1], "--json", "--out", tmp_path / "whole")  # all of it is cached now
+    assert (code, cost["cached_calls"] >= 5) == (0, True)  # one of the 6 was unparseable
+    whole = verihop(*command[:-1], "--json", "--out", tmp_path / "whole")  # what was parsed is cached now
     assert cost["calls"] == json.loads(whole[1])["optimizer"]["cost"]["calls"] + 6
     assert not list(tmp_path.glob(".artifact*"))
 

@@ -2,6 +2,9 @@
 
 import pytest
 
+from programs.artifact import freeze
+from programs.catalog import build
+
 SIMULATED = ("--lm", "simulated", "--quiet", "--index")
 
 
@@ -14,6 +17,8 @@ MISTAKES = {
     "unknown metric": (["--program", "rag", "--metrics", "magic"], "Unknown metric 'magic'"),
     "unknown lm": (["--program", "rag", "--lm", "magic"], "Unknown LM 'magic'"),
     "unknown retriever": (["--program", "rag", "--retriever", "magic"], "Unknown retriever 'magic'"),
+    "preset of an artifact": (["--artifact", "ARTIFACT", "--preset", "code"], "omit the preset 'code'"),
+    "references without their kind": (["--program", "rag", "--n-references", 3], "--n-references needs --references"),
     "two programs": (["--program", "rag", "--artifact", "x"], "contains no artifact"),
     "no program": ([], "Name either a program or an artifact"),
     "empty split": (["--program", "rag", "--split", "test"], "No question has the split 'test'"),
@@ -30,6 +35,9 @@ MISTAKES = {
 @pytest.mark.parametrize("name", sorted(MISTAKES))
 def test_a_mistake_is_one_line_and_code_2_and_writes_nothing(name, verihop, world, tmp_path):
     arguments, message = MISTAKES[name]
+    if "ARTIFACT" in arguments:
+        freeze(build("rag"), tmp_path / "artifact")
+        arguments = [tmp_path / "artifact" if word == "ARTIFACT" else word for word in arguments]
     arguments = arguments if "--lm" in arguments else [*arguments, "--lm", "simulated"]
     out = tmp_path / "run"
     code, shown, err = verihop(
@@ -128,3 +136,14 @@ def test_an_edited_index_is_refused(verihop, world, tmp_path):
 def test_a_question_of_broken_bytes_is_one_line(verihop, world):
     code, _, err = verihop("ask", "who \udcff?", "--program", "rag", *SIMULATED[:2], "--index", world / "index")
     assert (code, "not valid UTF-8" in err) == (2, True)
+
+
+def test_options_that_select_from_nothing_are_refused(verihop, world, tmp_path):
+    questions = world / "questions.jsonl"
+    made = ("compile", questions, "--program", "rag", "--index", world / "index", "--out", tmp_path / "a")
+    code, _, err = verihop(*made, *SIMULATED[:2], "--val-split", "dev")
+    assert (code, "--val-split and --val-limit select questions of --val" in err) == (2, True)
+    asked = ("eval", questions, "--program", "cot", "--retriever", "bm25", "--out", tmp_path / "b")
+    code, _, err = verihop(*asked, *SIMULATED[:2])
+    assert (code, "The retriever bm25 needs an index" in err) == (2, True)
+    assert sorted(tmp_path.iterdir()) == []

@@ -1,6 +1,7 @@
 """Compiling that stops, is repeated, goes on, or meets another compilation."""
 
 import json
+from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -8,12 +9,14 @@ from typing import Any
 import dspy
 import pytest
 
+from corpora.index.build import build_index
+from corpora.index.open import open_index
 from corpora.questions import Question
 from experiments.pipeline.compile import CompileConfig, compile_program
 from experiments.pipeline.setup import ProgramConfig, with_artifact_defaults
 from experiments.runs.config import LMConfig
 from optimizers.metrics.catalog import get_metric
-from programs.artifact import read_artifact
+from programs.artifact import digest_of, read_artifact
 from programs.lms.adapter import ChatForm
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.metered import metered_lm
@@ -156,17 +159,47 @@ def test_budget_and_model_are_written_down(make):
     assert make(overwrite=True).optimizer["budget"] is None
 
 
+def index_of(folder: Path, text: str) -> str:
+    """Build an index of one passage; return its fingerprint."""
+    corpus = folder.parent / f"{folder.name}.jsonl"
+    corpus.write_text(json.dumps({"id": "1", "text": text}))
+    build_index(corpus, folder, retriever="bm25")
+    return open_index(folder).fingerprint
+
+
+def rewrite(artifact: Path, change: Callable[[dict], object]) -> None:
+    record = json.loads((artifact / "artifact.json").read_text())
+    change(record)
+    (artifact / "artifact.json").write_text(json.dumps({**record, "digest": digest_of(record)}))
+
+
 def test_the_index_is_found_from_any_folder_and_after_moving_both(make, tmp_path, monkeypatch):
     home = tmp_path / "home"
-    (home / "index").mkdir(parents=True)
-    (home / "index" / "index.json").touch()
+    home.mkdir()
+    fingerprint = index_of(home / "index", "fog")
     monkeypatch.chdir(home)
     made = make(out=Path("runs/a"), index=Path("index"))
+    rewrite(home / "runs" / "a", lambda record: record.update(corpus=fingerprint))
     assert made.data["index"] == "../../index"
     monkeypatch.chdir("/")
     assert defaults(home / "runs" / "a")[0].index == home / "index"
     home.rename(tmp_path / "moved")
     assert defaults(tmp_path / "moved" / "runs" / "a")[0].index == tmp_path / "moved" / "index"
+
+
+def test_an_artifact_cannot_name_an_index_that_it_was_not_compiled_on(make, tmp_path):
+    make(index=tmp_path / "index")
+    index_of(tmp_path / "index", "the user's own papers")
+    with pytest.raises(UserError, match="not the one it was compiled on: name the index yourself"):
+        defaults(tmp_path / "a")
+
+
+@pytest.mark.parametrize("stored", [7, ["index"], "a\0b", "x" * 5000, {"path": "index"}])
+def test_what_is_no_path_of_an_index_is_refused(stored, make, tmp_path):
+    make()
+    rewrite(tmp_path / "a", lambda record: record["data"].update(index=stored))
+    with pytest.raises(UserError, match="names no folder as its index"):
+        defaults(tmp_path / "a")
 
 
 def test_an_artifact_of_an_lm_on_a_server_asks_for_the_address(make, tmp_path):
@@ -177,7 +210,7 @@ def test_an_artifact_of_an_lm_on_a_server_asks_for_the_address(make, tmp_path):
         "Qwen/m", api_base="http://127.0.0.1:9/v1", traits=ModelTraits(probability_mode="samples", context_size=99)
     )
     record["lm"] = {"id": server.id, "model": server.lm.model, "adapter": "ChatForm", "probability_mode": "samples"}
-    path.write_text(json.dumps(record))
+    path.write_text(json.dumps({**record, "digest": digest_of(record)}))
     assert read_artifact(tmp_path / "a").lm
     with pytest.raises(UserError, match=r"'Qwen/m' on a server: name its URL \(api_base\)"):
         defaults(tmp_path / "a")

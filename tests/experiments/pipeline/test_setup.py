@@ -64,7 +64,8 @@ def test_each_command_hands_its_options_on(command, monkeypatch: pytest.MonkeyPa
     }[command]
     with pytest.raises(UserError) as error:
         command(**needed, lm="m", **SETTINGS)
-    assert str(error.value) == f"{LMConfig('m', **SETTINGS)}"
+    threads = {ask: 1, compile_: 8, eval_: 8}[command]
+    assert str(error.value) == f"{LMConfig('m', **SETTINGS, connections=8 * threads)}"
 
 
 def test_a_judge_draws_on_the_budget_of_the_lm_it_judges() -> None:

@@ -5,8 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.runs.files import RowLog, differing_field, discard_empty, open_run, read_json, read_rows
+from experiments.runs.files import RowLog, differing_field, discard_empty, open_run, read_json, read_rows, run_lock
 from signatures.common.errors import UserError
+from signatures.common.files import atomic_write
 
 
 def write(folder: Path, *ids: str) -> None:
@@ -83,3 +84,14 @@ def test_a_folder_that_is_no_run_says_so(tmp_path: Path) -> None:
     write(tmp_path, "a")
     with pytest.raises(UserError, match=r"contains rows.jsonl but no run.json"):
         open_run(tmp_path, {}, resume=True)
+
+
+def test_the_next_session_removes_temporary_files_of_a_killed_one_and_nothing_else(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / "run.json"):
+        left = next(tmp_path.glob(".run.json.*.tmp")).name
+        raise KeyboardInterrupt
+    kept = [".hidden", ".notes.tmp", "x.tmp"]
+    for name in [left, *kept]:
+        (tmp_path / name).write_text("{")
+    with run_lock(tmp_path):
+        assert sorted(path.name for path in tmp_path.iterdir() if path.name != "run.lock") == sorted(kept)

@@ -61,6 +61,25 @@ def test_a_reasoning_model_refuses_a_short_limit_in_one_line() -> None:
     assert connect("openai/gpt-5-mini", max_tokens=20_000).lm.kwargs["max_completion_tokens"] == 20_000
 
 
+@pytest.mark.parametrize(("word", "sent"), [("off", "none"), ("low", "low"), ("high", "high"), ("auto", None)])
+def test_reasoning_of_a_provider_is_its_effort(word, sent) -> None:
+    connection = connect("openai/gpt-5-mini", traits=ModelTraits(reasoning=word))
+    assert connection.lm.kwargs.get("reasoning_effort") == sent
+    assert connection.probability_mode == "samples"
+
+
+def test_reasoning_of_a_provider_gets_tokens_and_no_short_replies() -> None:
+    connection = connect("anthropic/claude-sonnet-4-5", traits=ModelTraits(reasoning="low", thinking_tokens=3000))
+    assert connection.lm.kwargs["max_tokens"] == 256 + 3000
+    assert not connection.adapter.short_replies
+
+
+@pytest.mark.parametrize("traits", [ModelTraits(reasoning="low"), ModelTraits(server="vllm")])
+def test_settings_of_servers_are_refused_for_an_lm_in_this_process(traits) -> None:
+    with pytest.raises(UserError, match="server"):
+        connect("embedded", traits=traits)
+
+
 def test_a_reasoning_model_on_a_server_is_sampled_without_a_probe(server) -> None:
     assert connect("gpt-5", api_base=server.base).probability_mode == "samples"
     assert server.seen == []
@@ -185,7 +204,7 @@ def test_only_the_named_key_is_sent_and_never_saved(server, monkeypatch) -> None
     connection = connect("openai/m", api_base=server.base, api_key_env="LAB_KEY")
     connection.lm("hello")
     assert server.seen[-1][1]["Authorization"] == "Bearer lab-secret"
-    assert "lab-secret" not in str(connection.lm.dump_state())
+    assert "lab-secret" not in str(connection.lm.engine.dump_state())
 
 
 def test_a_key_that_is_not_set_is_named(server, monkeypatch) -> None:
@@ -201,33 +220,6 @@ def test_a_server_that_is_not_there_is_one_line() -> None:
     with pytest.raises(LMUnavailable, match="does not answer") as caught:
         connect("m", api_base=f"http://127.0.0.1:{port}/v1")
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("status", "transport"),
-    [
-        (500, Transport(retries=2)),
-        (429, Transport(retries=0, patience=5.0)),
-        (503, Transport(retries=0, patience=5.0)),
-    ],
-)
-def test_a_busy_server_is_tried_again(server, status: int, transport: Transport) -> None:
-    connection = connect("m", api_base=server.base, transport=transport, traits=SAMPLED)
-    server.failures = [status, status]
-    assert connection.lm("hello") == ["yes"]
-    server.failures = [status] * 50
-    with pytest.raises(LMUnavailable, match="does not answer"):
-        connection.lm("another")
-    assert len(server.seen) == 6 or (status != 500 and 4 < len(server.seen) < 40)
-
-
-@pytest.mark.parametrize("status", [401, 404])
-def test_a_refusal_is_not_tried_again(server, status: int) -> None:
-    connection = connect("m", api_base=server.base, traits=SAMPLED)
-    server.failures = [status]
-    with pytest.raises(LMUnavailable):
-        connection.lm("hello")
-    assert len(server.seen) == 1
 
 
 def test_garbage_is_one_line(server) -> None:

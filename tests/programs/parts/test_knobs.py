@@ -72,3 +72,10 @@ def test_set_knobs_takes_the_knobs_out_of_a_mapping_and_checks_them():
         set_knobs(program, {"k": 3})
     with pytest.raises(UserError, match="Knob k must be int"):
         set_knobs(program, {**values, "k": "3"})
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), float("nan"), float("inf")])
+def test_a_number_beyond_any_range_is_refused(value):
+    with pytest.raises(UserError, match="must be a number from 1 to 20") as caught:
+        Range(1, 20).check("k", value)
+    assert len(str(caught.value)) < 200

@@ -88,3 +88,45 @@ def test_runs_that_cannot_be_rated_are_refused(make_run, make_row, rate, tmp_pat
 def test_runs_of_one_name_get_different_labels(tmp_path, make_run, make_row, rate):
     first, second = make_run("x/run", make_row("q1", "A.", 1.0)), make_run("y/run", make_row("q1", "B.", 1.0))
     assert {card.run for card in rate([first, second], "completeness").cards} == {"x/run", "y/run"}
+
+
+def titles(review) -> list[str]:
+    return [reference.title for reference in review.cards[0].references]
+
+
+def test_references_have_the_numbers_by_which_the_answer_cites_them(make_run, make_row, rate, questions):
+    cited = [{"id": name, "title": name.upper(), "text": "T."} for name in ("p9", "p3")]
+    row = make_row("q1", "Vadley [2]. Bees [3].", 1.0, passage_ids=["p2", "p9", "p3"], cited_passages=cited)
+    gold = {"questions": questions, "passages": questions.parent / "passages.jsonl"}
+    assert titles(rate([make_run("one", row)], "stepwise", **gold)) == [
+        "Ortel Bridge", "[1] Mira Pell", "[2] P9", "[3] P3",
+    ]  # fmt: skip
+    listed = {**row, "id": "q2", "details": {"references": ["p3", "p9"]}}
+    assert titles(rate([make_run("two", listed)], "completeness")) == ["[1] P3", "[2] P9"]
+
+
+def test_an_answer_without_marks_has_references_without_numbers(make_run, make_row, rate):
+    assert titles(rate([make_run("one", make_row("q1", "Vadley.", 1.0))], "stepwise")) == ["Elsewhere"]
+
+
+@pytest.mark.parametrize(("details", "second"), [({"verifications": [{}]}, "Bees [3], [9]."), ({}, "Bees [1], [6].")])
+def test_steps_number_the_references_as_the_answer_does(details, second, make_run, make_row, rate):
+    """A hop of CoV-RAG numbers its own passages; the hops of others number those of the whole answer."""
+    hops = [
+        {"question": "a", "answer": "Pell [1].", "passage_ids": ["p1", "p2"]},
+        {"question": "b", "answer": "Bees [1], [6].", "passage_ids": ["p3"]},
+    ]
+    row = make_row("q1", "Bees [3].", 1.0, hops=hops, passage_ids=["p1", "p2", "p3"], details=details)
+    run = make_run("one", row)
+    assert [step.answer for step in rate([run], "stepwise").cards[0].steps] == ["Pell [1].", second]
+    assert [dict(item.details)["Answer"] for item in rate([run], "hops").cards[0].items] == ["Pell [1].", second]
+
+
+def test_gold_that_cannot_be_shown_is_counted(make_run, make_row, rate, questions):
+    run = make_run("one", make_row("q1", "Vadley.", 1.0), make_row("q9", "Vadley.", 1.0))
+    assert rate([run], "stepwise", questions=questions).description.left_out == {
+        "questions of the runs not in the file of questions": 1,
+        "gold passages not in the corpus": 2,
+    }
+    given = {"questions": questions, "passages": questions.parent / "passages.jsonl"}
+    assert rate([make_run("two", make_row("q1", "Vadley.", 1.0))], "hops", **given).description.left_out == {}

@@ -1,3 +1,5 @@
+import json
+
 from experiments.annotation.review.cards import segments
 from experiments.annotation.review.keyfact_cards import default_passages, review_keyfacts
 
@@ -30,3 +32,25 @@ def test_segments_join_to_the_text_whatever_is_marked():
     for gold in ([], ["Two."], ["Two.", "wo. T"], ["absent", ""], [text]):
         assert "".join(piece for piece, _ in segments(text, gold)) == text
     assert [piece for piece, marked in segments(text, ["Two."]) if marked] == ["Two."]
+
+
+def test_the_automatic_checks_of_a_fact_are_shown_with_it(questions, tmp_path, session_of):
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    rows[0]["key_fact_checks"] = [
+        {"entailed": 0.934, "supported": True, "duplicate_of": None},
+        {"entailed": 0.1, "supported": False, "duplicate_of": 0},
+        "not a check",
+    ]
+    rows[1]["key_fact_checks"] = []  # the facts were edited since
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    review = review_keyfacts(questions, None, tmp_path / "checked")
+    shown = [item["details"] for item in session_of(review, "Ann").as_dict()["cards"][0]["items"]]
+    assert shown == [
+        [("Automatic check", "entailed by the references (probability 0.93)")],
+        [
+            ("Automatic check", "not entailed by the references (probability 0.10)"),
+            ("Automatic check", "repeats key fact 1"),
+        ],
+        [],
+    ]
+    assert review.cards[1].items[0].details == []

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from experiments.annotation.review.keyfact_cards import review_keyfacts
 from experiments.annotation.review.keyfact_export import export_keyfacts
 from signatures.common.errors import UserError
 
@@ -54,3 +55,19 @@ def test_questions_that_changed_or_went_are_refused(keyfacts, questions, tmp_pat
     moved.write_text(moved.read_text().replace("Bees", "Wasps"))
     with pytest.raises(UserError, match="not the file that was reviewed"):
         export_keyfacts(keyfacts, tmp_path / "other.jsonl", undecided="keep", questions=moved)
+
+
+def test_checks_of_facts_that_changed_are_not_kept(questions, tmp_path, session_of):
+    rows = [json.loads(line) for line in questions.read_text().splitlines()]
+    for row in rows[:2]:
+        row["key_fact_checks"] = [{"entailed": 0.9, "supported": True, "duplicate_of": None}] * len(row["key_facts"])
+    questions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    review = review_keyfacts(questions, None, tmp_path / "checked")
+    session = session_of(review, "Ann")
+    for item in review.items.values():
+        edited = item.text.startswith("Swifts")
+        session.decide(item.id, "edit" if edited else "accept", "Swifts nest under it." if edited else None)
+    export_keyfacts(review, tmp_path / "out.jsonl")
+    first, second, _ = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert (first["key_facts"][2], first["key_fact_checks"]) == ("Swifts nest under it.", [])
+    assert second["key_fact_checks"] == rows[1]["key_fact_checks"]

@@ -1,7 +1,9 @@
 """What a review tells: kappa without the third judge, means of runs, metrics with people."""
 
 import pytest
+from rich.console import Console
 
+from experiments.annotation.review.result_tables import result_tables
 from experiments.annotation.review.results import review_results
 from signatures.common.errors import UserError
 
@@ -100,3 +102,34 @@ def test_only_the_runs_that_were_rated_will_do(make_run, make_row, rate, session
         review_results(review, [make_run("b", make_row("q1", "Vadley.", 1.0))])
     with pytest.raises(UserError, match="another answer to 'q1' than the rated one"):
         review_results(review, [make_run("later/a", make_row("q1", "Orme.", 0.0))])
+
+
+def tables(review) -> str:
+    console = Console(width=120, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(result_tables(review_results(review)))
+    return " ".join(console.export_text().split())
+
+
+@pytest.mark.parametrize(
+    ("raters", "cure"), [(1, "start a review with raters=2, or import ratings"), (2, "let a second reviewer resume")]
+)
+def test_an_agreement_of_one_reviewer_says_why_there_is_none(raters, cure, make_run, make_row, rate, session_of):
+    review = rate([make_run("a", make_row("q0", "One.", 1.0))], "completeness", raters=raters)
+    judge(session_of, review, "Ann", {("a", "q0"): ["1"]})
+    assert f"There is no kappa: only Ann has judged. It needs two judgements of an item: {cure}" in tables(review)
+    assert "only Ann has judged" in review_results(review).as_dict()["between"]["undefined"]
+
+
+def test_reviewers_of_different_items_have_no_kappa(make_run, make_row, rate, session_of):
+    review = rate([make_run("a", *(make_row(f"q{n}", "One.", 1.0) for n in range(2)))], "completeness")
+    judge(session_of, review, "Ann", {("a", "q0"): ["1"]})
+    judge(session_of, review, "Bo", {("a", "q1"): ["1"]})
+    assert "There is no kappa: no two reviewers have judged the same item." in tables(review)
+
+
+def test_two_reviewers_have_a_table(make_run, make_row, rate, session_of):
+    review = rate([make_run("a", *(make_row(f"q{n}", "One.", 1.0) for n in range(2)))], "completeness", raters=2)
+    for name in ("Ann", "Bo"):
+        judge(session_of, review, name, {("a", "q0"): ["1"], ("a", "q1"): ["0"]})
+    assert review_results(review).between.undefined is None
+    assert "Ann, Bo" in tables(review)

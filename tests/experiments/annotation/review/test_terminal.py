@@ -79,4 +79,4 @@ def test_untrusted_text_can_neither_colour_nor_move_the_screen(work, make_run, m
     assert "[red]Vadley[/red]" in printed
     assert "\x1b[2J" not in printed
     assert "\r" not in printed
-    assert plain("a\x1b[31mb\nc\x07") == "a [31mb\nc "
+    assert plain("a\x1b[31mb\nc\x07") == "a\\x1b[31mb\nc\\x07"

@@ -1,0 +1,1 @@
+"""Campaigns against the commands: kills, faults of servers."""

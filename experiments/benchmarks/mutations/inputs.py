@@ -1,0 +1,313 @@
+"""What is mutated, and the functions of the commands that read it; each returns what its input led to."""
+
+import json
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+import numpy as np
+from dspy.lm15 import Message, Request, Response, Usage
+
+from corpora.index import manifest
+from corpora.index.build import build_index
+from corpora.index.open import open_index
+from corpora.passages import read_passages, write_passages
+from corpora.questions import Question, read_questions, write_questions
+from corpora.retrievers.embedder import Embedder
+from corpora.retrievers.settings import make_settings
+from experiments.analysis.compare import compare_runs
+from experiments.analysis.report.html import write_report
+from experiments.analysis.traces import traces
+from experiments.annotation.build_keyfacts import build_key_facts
+from experiments.annotation.judge_runs import judge_runs
+from experiments.pipeline.evaluate import evaluate
+from experiments.pipeline.setup import ProgramConfig, with_artifact_defaults
+from experiments.runs.config import LMConfig, RunConfig
+from optimizers.metrics.entailment.catalog import open_oracle
+from programs.artifact import digest_of, freeze, load
+from programs.genground import GenGround
+from programs.lms.adapter import ChatForm
+from programs.lms.calls.metered import metered_lm
+from programs.lms.connect import Connection
+from programs.rag import RAG
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_file, sha256_text
+from signatures.types import Hop, Passage
+
+_WORDS = "amber brook cedar delta ember fjord grove harbor inlet jetty knoll lagoon meadow north oasis prairie".split()
+_PASSAGES = 80
+QUERIES = ["amber brook lagoon", "cedar", "which meadow lies north of the oasis"]
+
+
+def _hashed(texts: list[str]) -> np.ndarray:
+    """Embed texts by the words in them, so that no model is loaded."""
+    rows = [np.full(64, 1e-3)]
+    for text in texts:
+        words = (np.random.default_rng(zlib.crc32(word.encode())).normal(size=64) for word in text.lower().split())
+        rows.append(sum(words, start=np.full(64, 1e-3)))
+    return np.array(rows[1:]).reshape(len(texts), 64)
+
+
+EMBEDDER = Embedder("hashed words", encode=_hashed)
+
+
+class _Engine:
+    """Answers every prompt with every field that any of our programs asks for."""
+
+    supports_response_schema = False
+
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "_Engine":
+        return self
+
+    def complete(self, request: Request) -> Response:
+        self.prompts.append(f"{request.system}\n{[message.text for message in request.messages]}")
+        fields = {"answer": "amber", "finished": "yes", "sub_question": "Where?", "response": "It is amber [1]."}
+        text = "".join(f"[[ ## {name} ## ]]\n{value}\n\n" for name, value in fields.items())
+        usage = Usage(input_tokens=10, output_tokens=5, total_tokens=15)
+        message = Message.assistant(text)
+        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+
+
+def _connection() -> tuple[Connection, _Engine]:
+    engine = _Engine()
+    lm = metered_lm("mutations/fixed", engine=engine, cache=False)
+    return Connection("fixed", lm, ChatForm(), None, "samples"), engine
+
+
+class _Fixed:
+    """Retrieves the same passages for every query."""
+
+    fingerprint = "fixed"
+
+    def __call__(self, query: str, k: int) -> list[Passage]:
+        return [Passage(id=f"p{n}", title="Title", text=f"Text {n}.", score=1.0) for n in range(k)]
+
+    def many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        return [self(query, k) for query in queries]
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "_Fixed":
+        return self
+
+
+def passages() -> list[Passage]:
+    """Return a small corpus, the same each time."""
+    rng = np.random.default_rng(0)
+    return [
+        Passage(id=f"p{n}", title=" ".join(rng.choice(_WORDS, 2)), text=" ".join(rng.choice(_WORDS, 12)) + ".")
+        for n in range(_PASSAGES)
+    ]
+
+
+def questions() -> list[Question]:
+    """Return a few questions with gold, the same each time."""
+    return [
+        Question(
+            id=f"q{n}",
+            question=f"Question {n}?",
+            answers=["amber", "the amber"] if n % 2 else ["cedar"],
+            gold_ids=[f"p{n}", f"p{n + 1}"],
+            key_facts=[f"Fact {n}."],
+            type="bridge",
+        )
+        for n in range(5)
+    ]
+
+
+@dataclass(frozen=True)
+class Input:
+    """One kind of input.
+
+    Args:
+        make: Writes a valid one into an empty folder.
+        use: Reads it as the commands do, and returns what it led to, as JSON values.
+        seal: Computes the digests anew, as an attacker would; None if there are none.
+        protected: Whether digests promise that a changed file is refused or gives the same result.
+        files: Pattern of the files that are mutated.
+    """
+
+    make: Callable[[Path], object]
+    use: Callable[[Path], Any]
+    seal: Callable[[Path], None] | None = None
+    protected: bool = False
+    files: str = "**/*"
+
+
+def _make_artifact(folder: Path) -> None:
+    program = GenGround(_Fixed(), k=3)
+    hop = Hop(question="h?", answer="x", evidence="e", passage_ids=["p1"])
+    program.deduction.demos = [
+        dspy.Example(augmented=True, question="Q?", hops=[hop], finished=False, sub_question="s?", answer="b")
+    ]
+    freeze(program, folder / "artifact", corpus="fixed", data={"index": "../index"}, optimizer={"name": "labeled"})
+
+
+def _use_artifact(folder: Path) -> Any:
+    with_artifact_defaults(ProgramConfig(artifact=folder / "artifact"), LMConfig())
+    program = load(folder / "artifact", _Fixed())
+    connection, engine = _connection()
+    with connection.use():
+        answer = program(question="Where?").answer
+    return [answer, engine.prompts]
+
+
+def _seal_artifact(folder: Path) -> None:
+    path = folder / "artifact" / "artifact.json"
+    record = json.loads(path.read_bytes())
+    record["state_sha256"] = sha256_file(folder / "artifact" / "program.json")
+    path.write_text(json.dumps({**record, "digest": digest_of(record)}))
+
+
+def _index(retriever: str, dense_kind: str = "auto") -> Input:
+    def make(folder: Path) -> None:
+        write_passages(folder.parent / f"{folder.name}.jsonl", passages())
+        chosen = make_settings(dense_kind=dense_kind)
+        corpus = folder.parent / f"{folder.name}.jsonl"
+        build_index(corpus, folder, retriever=retriever, embedder=EMBEDDER, settings=chosen)
+
+    def use(folder: Path) -> Any:
+        retrieve = open_index(folder, embedder=EMBEDDER)
+        return [[passage.model_dump() for passage in found] for k in (5, 60) for found in retrieve.many(QUERIES, k)]
+
+    return Input(make, use, _seal_index, protected=True)
+
+
+def _seal_index(folder: Path) -> None:
+    path = folder / "index.json"
+    content = json.loads(path.read_bytes())
+    content.pop("digest", None)
+    for name in content["files"]:
+        if (folder / name).is_file():
+            info = {"bytes": (folder / name).stat().st_size, "digest": manifest.file_digest(folder / name)}
+            content["files"][name] = info
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    path.write_text(json.dumps({**content, "digest": sha256_text(canonical)}))
+
+
+def _corpus(suffix: str) -> Input:
+    """A corpus beside its index: what the index accepts must be the corpus that it was built from."""
+
+    def make(folder: Path) -> None:
+        path = folder / f"passages.jsonl{suffix}"
+        write_passages(path, passages())
+        build_index(path, folder.parent / "index-of-corpus", retriever="bm25", overwrite=True)
+
+    def use(folder: Path) -> Any:
+        read = [passage.model_dump() for passage in read_passages(folder / f"passages.jsonl{suffix}")]
+        open_index(ORIGINALS["index"], folder / f"passages.jsonl{suffix}")
+        return read
+
+    return Input(make, use, protected=True)
+
+
+ORIGINALS: dict[str, Path] = {}  # "index": the index of the corpora; "run": another run to compare with
+
+
+def _run(folder: Path, asked: Sequence[Question], *, resume: bool = False) -> Any:
+    connection, _ = _connection()
+    config = RunConfig(metrics=["em", "f1[squad]", "recall@5"], threads=2)
+    return evaluate(
+        RAG(_Fixed(), k=2), asked, config, connection=connection, folder=folder, resume=resume, progress=False
+    )
+
+
+def _make_run(folder: Path) -> None:
+    _run(folder / "run", questions())
+
+
+def _use_run(folder: Path) -> Any:
+    other = ORIGINALS["run"] / "run"
+    results: list[Any] = []
+    for read in (
+        lambda: compare_runs([folder / "run", other]).as_dict(),
+        lambda: str(compare_runs([other, folder / "run"]).as_table()),
+        lambda: len(write_report([folder / "run"], folder / "report.html").read_text()),
+        lambda: len(write_report([folder / "run", other], folder / "both.html").read_text()),
+        lambda: str(traces([folder / "run"], "q1").as_table()),
+        lambda: _judge(folder / "judged", [folder / "run", other]),
+        lambda: _run(folder / "run", questions(), resume=True).as_dict(),
+    ):
+        results.append(_or_refusal(read))
+    return _all_or_refusal(results)
+
+
+def _judge(out: Path, runs: list[Path], *, resume: bool = False) -> Any:
+    connection, _ = _connection()
+    corpus = {passage.id: passage for passage in _Fixed()("", 5)}
+    return judge_runs(runs, corpus, connection=connection, out=out, threads=2, resume=resume).as_dict()
+
+
+def _make_judged(folder: Path) -> None:
+    for name in ("a", "b"):
+        _run(folder / name, questions())
+    _judge(folder / "judged", [folder / "a", folder / "b"])
+
+
+def _use_judged(folder: Path) -> Any:
+    return _judge(folder / "judged", [folder / "a", folder / "b"], resume=True)
+
+
+def _make_questions(folder: Path) -> None:
+    write_questions(folder / "questions.jsonl", questions())
+    _run(folder / "run", questions())
+
+
+def _use_questions(folder: Path) -> Any:
+    """Resume a finished run with the questions; `run.json` holds their digest."""
+    asked = read_questions(folder / "questions.jsonl")
+    _run(folder / "run", asked, resume=True)
+    return [question.model_dump() for question in asked]
+
+
+def _key_facts(folder: Path, *, resume: bool) -> Any:
+    connection, _ = _connection()
+    corpus: dict[str, Passage] = {passage.id: passage for passage in read_passages(folder / "passages.jsonl")}
+    asked = read_questions(folder / "questions.jsonl")
+    oracle = open_oracle("lexical")
+    built = build_key_facts(asked, corpus, connection=connection, oracle=oracle, out=folder / "out", resume=resume)
+    return [built.as_dict(), [item.model_dump() for item in read_questions(folder / "out" / "questions.jsonl")]]
+
+
+def _make_key_facts(folder: Path) -> None:
+    write_passages(folder / "passages.jsonl", passages())
+    write_questions(folder / "questions.jsonl", questions())
+    _key_facts(folder, resume=False)
+
+
+def _or_refusal(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except UserError as error:
+        return error
+
+
+def _all_or_refusal(results: list[Any]) -> Any:
+    """Return the results, or raise the refusal if every reader refused."""
+    refusals = [result for result in results if isinstance(result, Exception)]
+    if len(refusals) == len(results):
+        raise refusals[0]
+    return [str(result) for result in results]
+
+
+INPUTS: dict[str, Input] = {
+    "artifact": Input(_make_artifact, _use_artifact, _seal_artifact, protected=True, files="artifact/*"),
+    "index bm25": _index("bm25"),
+    "index bm25s": _index("bm25s"),
+    "index dense flat": _index("dense"),
+    "index dense rabitq": _index("dense", "rabitq"),
+    "index dense ivf_rabitq": _index("dense", "ivf_rabitq"),
+    "index hybrid": _index("hybrid"),
+    "corpus jsonl": _corpus(""),
+    "corpus gz": _corpus(".gz"),
+    "corpus zst": _corpus(".zst"),
+    "corpus bz2": _corpus(".bz2"),
+    "questions": Input(_make_questions, _use_questions, protected=True, files="questions.jsonl"),
+    "run": Input(_make_run, _use_run, files="run/*.json*"),
+    "judgements": Input(_make_judged, _use_judged, files="judged/*.json*"),
+    "key facts": Input(_make_key_facts, lambda folder: _key_facts(folder, resume=True), files="**/*.jsonl"),
+}

@@ -1,0 +1,95 @@
+"""The commands printed as "Next:": they run as printed, with the options that were used."""
+
+import dataclasses
+import getpass
+import re
+import shlex
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from typer.models import OptionInfo
+
+QUESTION = "your question"
+
+
+def command(*words: object) -> str:
+    """Return a line for the shell; words with spaces or other special characters are quoted."""
+    return " ".join(shlex.quote(str(word)) for word in words)
+
+
+def used(group: Any, *names: str) -> list[str]:
+    """Return the options of a group (see `with_option_groups`) that differ from their defaults, as words of a command.
+
+    Args:
+        group: A frozen dataclass of options.
+        names: The fields to return; all by default.
+    """
+    hints = get_type_hints(type(group), include_extras=True)
+    words: list[str] = []
+    for field in dataclasses.fields(group):
+        value = getattr(group, field.name)
+        if (names and field.name not in names) or value == field.default or value is None:
+            continue
+        on, off = _flags(field.name, hints[field.name])
+        for one in value if isinstance(value, list) else [value]:
+            words += [on if one else off] if isinstance(one, bool) else [on, _without_credentials(str(one))]
+    return words
+
+
+def _flags(name: str, hint: Any) -> tuple[str, str]:
+    """Return the names of an option that sets and, for a switch, unsets it."""
+    info = next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, OptionInfo)), None)
+    # In an annotation, Typer's first argument is a name, although its parameter is called default.
+    names = (info.default, *(info.param_decls or ())) if info else ()
+    declared = [flag for flag in names if isinstance(flag, str) and flag.startswith("--")]
+    on, _, off = (declared[0] if declared else f"--{name.replace('_', '-')}").partition("/")
+    return on, off
+
+
+def _without_credentials(value: str) -> str:
+    """Return a URL with placeholders for a user and password in it, and any other value unchanged."""
+    return re.sub(r"^(https?://)[^/@]*@", r"\1USER:PASSWORD@", value)
+
+
+def new_path(path: Path) -> Path:
+    """Return a path that does not exist: this one, else with -2, -3, ... appended."""
+    candidates = (path, *(path.with_name(f"{path.name}-{number}") for number in range(2, 1000)))
+    return next((candidate for candidate in candidates if not candidate.exists()), path)
+
+
+def reviewer() -> str:
+    """Return the name of the user, as the reviewer of a suggested command."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # no such user, as in some containers
+        return "me"
+
+
+def other_run(run: Path) -> Path | None:
+    """Return the run beside `run` that was written last and has the same questions; None if there is none."""
+    from experiments.runs.files import ROWS, RUN, read_json
+    from signatures.common.errors import UserError
+
+    def questions(folder: Path) -> Any:
+        try:
+            description = read_json(folder / RUN)
+            return None if "kind" in description else description["questions"]["sha256"]
+        except (UserError, KeyError, TypeError):
+            return None
+
+    own = questions(run)
+    siblings = [path.parent for path in run.resolve().parent.glob(f"*/{ROWS}") if path.parent != run.resolve()]
+    same = [folder for folder in siblings if own is not None and questions(folder) == own]
+    newest = max(same, key=lambda folder: (folder / ROWS).stat().st_mtime, default=None)
+    return None if newest is None else run.parent / newest.name
+
+
+def other_split(path: Path, split: str | None) -> list[str]:
+    """Return the words that select questions of a file outside `split`; empty if the file has no other split."""
+    from corpora.questions import read_questions
+
+    if split is None:
+        return []
+    splits = {question.split for question in read_questions(path) if question.split} - {split}
+    names = [name for name in ("dev", "validation", "val", "test", *sorted(splits)) if name in splits]
+    return [str(path), "--split", names[0]] if names else []

@@ -1,0 +1,138 @@
+"""Notes on questions, a program and an index that do not belong together: their scores would look like results."""
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import dspy
+
+    from corpora.questions import Question
+    from experiments.runs.config import RunConfig
+    from signatures.types import Retriever
+
+# Metrics of the passages read, which are 0 if there are none (`recall[hotpot]` and the like are of answers).
+_OF_PASSAGES = re.compile(r"(recall|all_gold|mrr)@.*|recall\[(all|title|annotator|hops)\].*")
+
+
+def retrieves(program: "dspy.Module") -> bool:
+    """Return whether a program retrieves passages."""
+    from programs.parts.knobs import knobs_of
+
+    return "k" in knobs_of(program)
+
+
+def gold_note(questions: "Sequence[Question]", retrieve: "Retriever | None") -> str | None:
+    """Return a note if the index lacks gold passages of the questions.
+
+    Args:
+        questions: Those without gold passages are not counted.
+        retrieve: An opened index; other retrievers cannot be checked.
+
+    Returns:
+        How many questions are concerned, with one id; None if no gold passage is missing or nothing can be checked.
+    """
+    missing_of: Any = getattr(retrieve, "missing", None)
+    with_gold = [question for question in questions if question.gold_ids]
+    if missing_of is None or not with_gold:
+        return None
+    gold = list(dict.fromkeys(name for question in with_gold for name in question.gold_ids))
+    missing = missing_of(gold)
+    if not missing:
+        return None
+    example = next(name for name in gold if name in missing)
+    lacking = sum(not missing.isdisjoint(question.gold_ids) for question in with_gold)
+    if len(missing) == len(gold):
+        return (
+            f"{lacking} of {len(with_gold)} questions have gold passages that the index lacks (e.g. {example!r}): it "
+            "has none at all, so metrics of passage ids (recall, all_gold, support) will be 0. The index probably "
+            "belongs to another corpus: name one of the corpus that these questions were written for."
+        )
+    return (
+        f"{lacking} of {len(with_gold)} questions have gold passages that the index lacks (e.g. {example!r}): metrics "
+        "of passage ids (recall, all_gold, support) cannot be complete on them."
+    )
+
+
+def simulated_note(lm_id: str, questions: "Sequence[Question]") -> str | None:
+    """Return a note if the LM is the simulated one and no question is about the world that it remembers."""
+    name, _, seed = lm_id.partition(":")
+    own = f"w{seed or 0}-"  # ids of a generated world start so
+    if name != "simulated" or not questions or any(question.id.startswith(own) for question in questions):
+        return None
+    return (
+        f"The simulated LM knows only the generated world of seed {seed or 0}, and no question is from it: its answers "
+        "say nothing about an LM. Name another LM, or questions of `verihop data world`."
+    )
+
+
+def run_notes(
+    program: "dspy.Module",
+    retrieve: "Retriever | None",
+    questions: "Sequence[Question]",
+    config: "RunConfig",
+    *,
+    lm_id: str = "",
+) -> list[str]:
+    """Return the notes on a run: missing gold passages, options without effect, questions seen while compiling.
+
+    Args:
+        program: The program.
+        retrieve: Its retriever, if an index was named.
+        questions: Its questions.
+        config: Metrics, fixed contexts and seed of the run.
+        lm_id: Id of its LM.
+    """
+    found: list[str | None] = [simulated_note(lm_id, questions), _seen_note(program, questions)]
+    if retrieves(program):
+        found.append(None if config.contexts else gold_note(questions, retrieve))
+    else:
+        found += _closed_book_notes(program, retrieve, questions, config)
+    if config.seed and not config.contexts:
+        found.append("The seed chooses fixed contexts: without them it changes nothing.")
+    return [text for text in found if text]
+
+
+def _closed_book_notes(
+    program: "dspy.Module", retrieve: "Retriever | None", questions: "Sequence[Question]", config: "RunConfig"
+) -> list[str]:
+    from programs.artifact import program_name
+
+    name, notes = program_name(program), []
+    if retrieve is not None:
+        notes.append(f"{name} answers from memory: the index is not used.")
+    if config.contexts is not None:
+        notes.append(f"{name} answers from memory: the fixed contexts are not used.")
+    of_passages = [metric.name for metric in config.scored if _OF_PASSAGES.fullmatch(metric.name)]
+    if of_passages and any(question.gold_ids for question in questions):
+        notes.append(f"{name} reads no passages: {', '.join(of_passages)} will be 0.")
+    return notes
+
+
+def _seen_note(program: "dspy.Module", questions: "Sequence[Question]") -> str | None:
+    """Return a note if questions are among the demonstrations of a compiled program."""
+    demos = [demo for predictor in program.predictors() for demo in predictor.demos]
+    shown = {_words(demo["question"]) for demo in demos if isinstance(demo.get("question"), str)}
+    seen = sum(_words(question.question) in shown for question in questions)
+    if not seen:
+        return None
+    return (
+        f"{seen} of {len(questions)} questions are in the demonstrations of the compiled program: their scores are too "
+        "good. Evaluate on questions that it was not compiled on."
+    )
+
+
+def overlap_note(training: "Sequence[Question]", validation: "Sequence[Question]") -> str | None:
+    """Return a note if validation questions are training questions, too."""
+    known = {_words(question.question) for question in training}
+    seen = sum(_words(question.question) in known for question in validation)
+    if not seen:
+        return None
+    return (
+        f"{seen} of {len(validation)} validation questions are training questions, too: their scores may be too good. "
+        "Name other questions, or a split of each."
+    )
+
+
+def _words(text: str) -> str:
+    return " ".join(text.casefold().split())

@@ -1,0 +1,175 @@
+"""What the files of a run must contain to be read: runs are copied, edited and cut off, and some come from strangers.
+
+Unknown keys are allowed. Keys that older runs lack have a default, which readers then find in the row.
+"""
+
+import json
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from signatures.common.errors import first_problem
+
+Json = dict[str, Any]
+_Number = Annotated[float, Field(allow_inf_nan=False)]
+_Count = Annotated[float, Field(allow_inf_nan=False, ge=0)]
+_MOST_REPEATS = 10_000
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class _Cited(_Record):
+    id: str
+    title: str = ""
+    text: str = ""
+
+
+class _Candidate(_Record):
+    text: str
+    kept: bool
+    reason: str
+    passage_id: str | None = None
+    score: _Number | None = None
+
+
+class _Hop(_Record):
+    question: str
+    answer: str
+    draft: str | None = None
+    evidence: str | None = None
+    verdict: str | None = None
+    passage_ids: list[str] = []
+    candidates: list[_Candidate] = []
+
+
+class _Details(_Record):
+    references: list[str] | None = None
+
+
+class AnyRow(_Record):
+    """A row of results of any kind."""
+
+    id: str
+    repeat: Annotated[int, Field(ge=1, le=_MOST_REPEATS)] = 1
+
+
+class AnswerRow(AnyRow):
+    """The answer to one question; `experiments.runs.files` says what the keys mean."""
+
+    question: str
+    answers: list[str]
+    scores: dict[str, _Number | None]
+    calls: _Count
+    rounds: _Count
+    abstained: bool
+    parse_failures: _Count
+    truncated: _Count
+    error: str | None
+    type: str | None = None
+    answer: str = ""
+    response: str = ""
+    citations: list[str] = []
+    passage_ids: list[str] = []
+    cited_passages: list[_Cited] = []
+    hops: list[_Hop] = []
+    details: _Details = _Details()
+    about: dict[str, str | bool | int | _Number] = {}
+    unparsed: dict[str, int] = {}
+    judging: dict[str, _Number] = {}
+    cached_calls: _Count = 0
+    prompt_tokens: _Count = 0
+    completion_tokens: _Count = 0
+    cached_tokens: _Count = 0
+    seconds: _Count = 0
+    usd: _Number | None = None
+
+
+class JudgementRow(AnyRow):
+    """The judge's scores of one question: criterion -> run -> score."""
+
+    scores: dict[str, dict[str, _Number | None]]
+    revisions: dict[str, _Number | None]
+    unread: int
+    moved: int
+
+
+class _Fact(_Record):
+    text: str
+    sound: bool
+    supported: bool
+    entailed: _Number | None
+    duplicate_of: int | None
+
+
+class KeyFactsRow(AnyRow):
+    """The key facts of one question."""
+
+    facts: list[_Fact]
+    surplus: int
+    parse_failures: _Count
+
+
+# The `kind` in `run.json` -> its rows; answers have no kind.
+ROWS_OF: dict[str | None, type[AnyRow]] = {None: AnswerRow, "judgements": JudgementRow, "key facts": KeyFactsRow}
+
+
+class _Program(_Record):
+    name: str
+    knobs: Json
+    artifact_sha256: str | None = None
+
+
+class _LM(_Record):
+    id: str
+    adapter: str
+
+
+class _Questions(_Record):
+    n: Annotated[int, Field(ge=0)]
+    sha256: str
+
+
+class _Corpus(_Record):
+    fingerprint: str | None
+
+
+class RunDescription(_Record):
+    """`run.json` of a run with answers."""
+
+    program: _Program
+    lm: _LM
+    metrics: dict[str, str]
+    questions: _Questions
+    corpus: _Corpus
+    judge: _LM | None = None
+    repeats: Annotated[int, Field(ge=1, le=_MOST_REPEATS)] = 1
+    git_revision: str | None = None
+
+
+def parse_row(line: bytes, kind: type[AnyRow]) -> Json:
+    """Return a row, with defaults for keys that it lacks.
+
+    Raises:
+        ValueError: It is not a row of this kind; the first fault is named.
+    """
+    try:
+        checked = kind.model_validate_json(line)
+    except ValidationError as error:
+        raise ValueError(first_problem(error)) from None
+    row: Json = json.loads(line)  # not as deep as to overflow: pydantic has read it
+    missing = kind.model_fields.keys() - row.keys() - {"repeat"}
+    return {**row, **{name: getattr(checked, name) for name in sorted(missing) if name != "details"}}
+
+
+def check_description(description: Json) -> None:
+    """Check `run.json` of a run with answers.
+
+    Raises:
+        ValueError: The first fault.
+    """
+    try:
+        RunDescription.model_validate(description)
+    except ValidationError as error:
+        raise ValueError(first_problem(error)) from None

@@ -1,0 +1,28 @@
+"""Keys out of what an LM's server sends back, before it is cached, parsed or raised."""
+
+from dspy.clients.call_result import CallResult
+
+from signatures.common.secrets import redact, redacted
+
+
+def without_keys(result: CallResult) -> CallResult:
+    """Return a result with keys hidden in its replies, ids and raw data; the result itself if it contains none."""
+    dumped = result.dump()
+    clean = redacted(dumped)
+    if clean is dumped:
+        return result
+    hidden = CallResult.load(clean)
+    hidden.usage, hidden.cache_hit = result.usage, result.cache_hit
+    return hidden
+
+
+def hide_keys_in(error: BaseException | None) -> None:
+    """Hide keys in the texts of an error and of its causes, which a traceback prints."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        error.args = tuple(redact(part) if isinstance(part, str) else part for part in error.args)
+        for name, value in vars(error).items():
+            if isinstance(value, str):
+                setattr(error, name, redact(value))
+        error = error.__cause__ or error.__context__

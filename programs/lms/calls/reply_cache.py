@@ -1,0 +1,174 @@
+"""Which replies of LMs are cached: those that were parsed, so that a bad reply is asked again.
+
+An adapter wraps its call in `cached_if_parsed`: the reply is cached after it was parsed, and a cached reply that cannot
+be parsed is removed. Replies outside of such a block (an optimizer that calls an LM by itself) are cached if they have
+text. A reply that the provider's filter ended is never cached.
+"""
+
+import contextlib
+import contextvars
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dspy
+from dspy.clients.cache import Cache
+from dspy.clients.call_result import CallResult
+from dspy.clients.execution import IGNORED_CACHE_KEYS, PreparedCall
+from dspy.utils.exceptions import AdapterParseError
+
+from programs.lms.calls.reply_store import ReplyStore
+
+FILTERED = "content_filter"  # finish reason of a reply that a filter of the provider ended
+
+
+class ReplyCache(Cache):
+    """DSPy's cache with a `ReplyStore` in place of its memory and its folder of pickles.
+
+    The keys are DSPy's: model string, request and `rollout_id`.
+
+    Args:
+        store: Keeps the replies.
+    """
+
+    def __init__(self, store: ReplyStore):
+        super().__init__(enable_disk_cache=False, enable_memory_cache=False, disk_cache_dir=None)
+        self.store = store
+
+    def __contains__(self, key: str) -> bool:
+        """Return whether there is a value for a key as `cache_key` returns it."""
+        return self.store.get(key) is not None
+
+    def get(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> Any:
+        """Return the value of a request, None if there is none."""
+        key = self._key(request, ignored_args_for_cache_key)
+        return None if key is None else self.store.get(key)
+
+    def put(
+        self,
+        request: dict[str, Any],
+        value: Any,
+        ignored_args_for_cache_key: list[str] | None = None,
+        enable_memory_cache: bool = True,
+    ) -> None:
+        """Store a value that is JSON; others are not stored."""
+        key = self._key(request, ignored_args_for_cache_key)
+        if key is not None:
+            self.store.put(key, value)
+
+    def forget(self, request: dict[str, Any], ignored_args_for_cache_key: list[str] | None = None) -> None:
+        """Remove the value of a request."""
+        key = self._key(request, ignored_args_for_cache_key)
+        if key is not None:
+            self.store.delete(key)
+
+    def _key(self, request: dict[str, Any], ignored: list[str] | None) -> str | None:
+        try:
+            return self.cache_key(request, ignored)
+        except Exception:  # noqa: BLE001 - a request without a JSON form has no key, and orjson raises several types
+            return None
+
+
+class _Reply:
+    """A reply of the LM, and whether it is cached."""
+
+    def __init__(self, key: dict[str, Any], record: dict[str, Any] | None):
+        self.key, self.record = key, record  # a record of None is cached already
+
+    def keep(self) -> None:
+        if self.record is not None:
+            dspy.cache.put(self.key, self.record, IGNORED_CACHE_KEYS)
+
+    def drop(self) -> None:
+        if self.record is None and isinstance(dspy.cache, ReplyCache):
+            dspy.cache.forget(self.key, IGNORED_CACHE_KEYS)
+
+
+class Unparsed:
+    """The replies received in a block of `cached_if_parsed`."""
+
+    def __init__(self) -> None:
+        self._replies: list[_Reply] = []
+
+    def add(self, reply: _Reply) -> None:
+        """Hold a reply until the block ends."""
+        self._replies.append(reply)
+
+    def keep(self) -> None:
+        """Cache the replies."""
+        for reply in self._replies:
+            reply.keep()
+
+    def drop(self) -> None:
+        """Cache none of the replies, and remove those that were cached."""
+        for reply in self._replies:
+            reply.drop()
+        self._replies.clear()
+
+
+_unparsed: contextvars.ContextVar[Unparsed | None] = contextvars.ContextVar("verihop_unparsed", default=None)
+
+
+@contextlib.contextmanager
+def cached_if_parsed() -> Iterator[Unparsed]:
+    """Cache the replies received in the block when it ends; drop them if it raises AdapterParseError."""
+    replies = Unparsed()
+    token = _unparsed.set(replies)
+    try:
+        yield replies
+    except AdapterParseError:
+        replies.drop()
+        raise
+    finally:
+        _unparsed.reset(token)
+    replies.keep()
+
+
+def look_up(lm: dspy.LM, call: PreparedCall) -> CallResult | None:
+    """Return the cached reply to a call; None if there is none that can be used."""
+    if not call.cache:
+        return None
+    key = call.key(lm, False)
+    record = dspy.cache.get(key, IGNORED_CACHE_KEYS)
+    if record is None:
+        return None
+    reply = _Reply(key, None)
+    try:
+        result = CallResult.load(record)
+    except Exception:  # noqa: BLE001 - whatever a damaged or foreign entry contains, the LM is asked
+        reply.drop()
+        return None
+    if _is_empty(result.outputs):
+        reply.drop()
+        return None
+    if (pending := _unparsed.get()) is not None:
+        pending.add(reply)
+    return result
+
+
+def keep(lm: dspy.LM, call: PreparedCall, result: CallResult) -> None:
+    """Cache a reply, or hold it until it was parsed; an empty or filtered one is not cached."""
+    if not call.cache or _is_empty(result.outputs) or FILTERED in _finish_reasons(result):
+        return
+    reply = _Reply(call.key(lm, False), result.dump())
+    if (pending := _unparsed.get()) is None:
+        reply.keep()
+    else:
+        pending.add(reply)
+
+
+def _is_empty(outputs: Sequence[Any]) -> bool:
+    """Return whether any of the outputs has neither text nor anything else that can be read."""
+    return not outputs or any(not _content(output) for output in outputs)
+
+
+def _content(output: Any) -> Any:
+    if not isinstance(output, dict):
+        return output.strip() if isinstance(output, str) else output
+    text = output.get("text")
+    return (text.strip() if isinstance(text, str) else text) or output.get("tool_calls") or output.get("logprobs")
+
+
+def _finish_reasons(result: CallResult) -> list[Any]:
+    if result.responses:
+        return [response.finish_reason for response in result.responses]
+    return [getattr(choice, "finish_reason", None) for choice in getattr(result.raw, "choices", None) or ()]

@@ -1,0 +1,252 @@
+"""Chat models on an OpenAI-compatible server, one POST per call, in the dialect of the server."""
+
+import re
+import threading
+import warnings
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from dspy import lm15
+from dspy.lm15 import Message, Request, Response, TextPart, ThinkingPart, TokenLogprob, TopLogprob, Usage
+
+from programs.lms.calls.transport import Transport
+from programs.lms.requests import turns
+from programs.lms.servers.dialects import DIALECTS, FEW_LOGPROBS
+from programs.lms.servers.post import ServerClient
+from programs.lms.servers.thinking import NOT_SHOWN, answer_tokens, split_message
+from programs.parts.probability import parse_yes_no
+from signatures.common.errors import UserNotice
+
+# Fields that a server may not know; a refusal that names one is answered by the request without it.
+_OPTIONAL = (
+    "reasoning_effort",
+    "chat_template_kwargs",
+    "response_format",
+    "seed",
+    "top_k",
+    "top_p",
+    "stop",
+    "temperature",
+)
+_REFUSAL = re.compile(
+    r"un(?:known|supported|recognized|expected)|not (?:support|permit|allow)|extra|invalid", re.IGNORECASE
+)
+_MORE_LOGPROBS, _MAX_TOKENS = "more logprobs", "max_tokens"
+_FINISHED = {"length": "length", "content_filter": "content_filter"}
+_UNLIKELY = -9999.0  # for a token whose own log-probability is unusable, as OpenAI's API writes it
+
+
+class ChatEngine:
+    """Answers requests through `<api_base>/chat/completions`; safe under threads.
+
+    The thinking of the model is a `ThinkingPart` before the answer, and no part of it; a reply that is all thinking has
+    no other part. Log-probabilities are those of the answer. A field that the server refuses by name is left out from
+    then on, with a notice; the repeated request is part of the same call.
+
+    Args:
+        api_base: Base URL, usually ending in /v1.
+        model: The model's name on the server.
+        key: Sent as a bearer token; None sends none.
+        dialect: Name in `DIALECTS`.
+        transport: Time limit of a call, and calls in flight.
+    """
+
+    supports_function_calling = False
+    supports_reasoning = True
+    supported_params = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed", "logprobs", "top_logprobs",
+                        "response_format", "reasoning_effort")  # fmt: skip
+
+    def __init__(
+        self,
+        api_base: str,
+        model: str,
+        key: str | None = None,
+        *,
+        dialect: str = "openai",
+        transport: Transport = Transport(),
+    ):
+        self.api_base, self.model, self.dialect = api_base, model, DIALECTS[dialect]
+        self.supports_response_schema = True
+        self.thinks_in_text = False  # whether a reply had its thinking in its content, where a schema would prevent it
+        self.max_tokens_field = self.dialect.max_tokens
+        self._dialect_name = dialect
+        self.transport = transport
+        self._client = ServerClient(api_base, key, transport)
+        self._lock = threading.Lock()
+        self._refused: set[str] = set()
+        self._noticed: set[str] = set()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ChatEngine":
+        return self
+
+    def dump_state(self) -> dict[str, Any]:
+        """Return the arguments for `load_state`, without any key or password."""
+        host = urlsplit(self.api_base)
+        address = host._replace(netloc=host.netloc.rpartition("@")[2]).geturl()
+        return {"api_base": address, "model": self.model, "dialect": self._dialect_name}
+
+    @classmethod
+    def load_state(cls, state: dict[str, Any]) -> "ChatEngine":
+        """Return an engine for the same model, without a key."""
+        return cls(**state)
+
+    def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        self._client.close()
+
+    def complete(self, request: Request) -> Response:
+        """Answer one request.
+
+        Raises:
+            lm15.LM15Error: The server cannot be reached in time, refuses the request, or sends no readable reply.
+        """
+        if request.tools:
+            raise lm15.UnsupportedFeatureError("tools are not supported on a server", feature="tools")
+        body = self._body(request)
+        reply = self._post(body)
+        try:
+            return self._response(request, reply)
+        except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+            raise lm15.ServerError(f"the reply is not that of a chat server: {error!r}"[:300]) from error
+
+    def _body(self, request: Request) -> dict[str, Any]:
+        config = request.config
+        body: dict[str, Any] = {"model": self.model, "messages": turns(request)}
+        optional = {
+            self.max_tokens_field: config.max_tokens,
+            "temperature": config.temperature,
+            "top_p": config.top_p,
+            "top_k": config.top_k,
+            "seed": config.seed,
+            "stop": list(config.stop) or None,
+            "response_format": _response_format(config.response_format),
+        }
+        body.update({name: value for name, value in optional.items() if value is not None})
+        if config.logprobs is not None:
+            body.update(logprobs=True, top_logprobs=min(max(config.logprobs, 1), self.dialect.top_logprobs))
+        if config.reasoning is not None:
+            body.update(
+                self.dialect.reasoning.get(config.reasoning.effort, {"reasoning_effort": config.reasoning.effort})
+            )
+        body.update(config.extensions or {})
+        return body
+
+    def _post(self, body: dict[str, Any]) -> Any:
+        while True:
+            sent = self._allowed(body)
+            try:
+                return self._client.post("chat/completions", sent)
+            except lm15.InvalidRequestError as error:
+                if not self._adapt(sent, error):
+                    raise
+
+    def _allowed(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        with self._lock:
+            refused = set(self._refused)
+        sent = {name: value for name, value in body.items() if name not in refused}
+        if _MAX_TOKENS in refused and _MAX_TOKENS in body:
+            sent["max_completion_tokens"] = body[_MAX_TOKENS]
+        if _MORE_LOGPROBS in refused and "top_logprobs" in sent:
+            sent["top_logprobs"] = min(sent["top_logprobs"], FEW_LOGPROBS)
+        return sent
+
+    def _adapt(self, sent: Mapping[str, Any], error: lm15.InvalidRequestError) -> bool:
+        """Remember the field that a refusal names; return whether the request may be sent again, now without it."""
+        if isinstance(error, lm15.ContextLengthError | lm15.UnsupportedModelError):
+            return False
+        reason = error.message
+        refused = _refused_field(sent, reason)
+        if refused is None:
+            return False
+        with self._lock:
+            self._refused.add(refused)
+        if refused in _OPTIONAL:
+            self._notice(f"{self.model} at {self.api_base} refuses {refused}, which is left out: {reason[:200]}")
+        return True
+
+    def _response(self, request: Request, reply: Any) -> Response:
+        if isinstance(reply, dict) and reply.get("error") and not reply.get("choices"):
+            raise ValueError(str(reply["error"])[:200])
+        choice = reply["choices"][0]
+        message = choice["message"]
+        thinking, answer, in_text = split_message(message)
+        if not answer and isinstance(message.get("refusal"), str):
+            answer = message["refusal"]
+        self.thinks_in_text = self.thinks_in_text or in_text
+        finish = _FINISHED.get(choice.get("finish_reason") or "", "stop")
+        usage = _usage(reply.get("usage") or {}, thinking, answer)
+        if not answer and not thinking and (finish == "length" and usage.reasoning_tokens):
+            thinking = NOT_SHOWN
+        if message.get("content") is None and not (thinking or answer) and finish == "stop":
+            raise ValueError("its content is null")
+        parts: list[Any] = [ThinkingPart(thinking)] if thinking else []
+        if answer or not thinking:
+            parts.append(TextPart(answer))
+        tokens = (choice.get("logprobs") or {}).get("content") if request.config.logprobs is not None else None
+        logprobs = None if not tokens else answer_tokens([_token(item) for item in tokens], answer, thinking)
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant(parts),
+            finish_reason=finish,
+            usage=usage,
+            logprobs=logprobs or None,
+        )
+
+    def _notice(self, text: str) -> None:
+        """Show a notice once."""
+        with self._lock:
+            first = text not in self._noticed
+            self._noticed.add(text)
+        if first:
+            warnings.warn(UserNotice(text), stacklevel=2)
+
+
+def _refused_field(sent: Mapping[str, Any], reason: str) -> str | None:
+    """Return what a refusal names, and the request can do without; log-probabilities cannot be done without."""
+    if "top_logprobs" in reason and sent.get("top_logprobs", 0) > FEW_LOGPROBS:
+        return _MORE_LOGPROBS
+    if "max_completion_tokens" in reason and _MAX_TOKENS in sent:
+        return _MAX_TOKENS  # OpenAI's newer models: "use 'max_completion_tokens' instead"
+    if not _REFUSAL.search(reason):
+        return None
+    return next((name for name in _OPTIONAL if name in sent and re.search(rf"\b{name}\b", reason)), None)
+
+
+def _response_format(wanted: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if wanted is None or wanted.get("type") == "text":
+        return None
+    if wanted.get("type") != "json_schema":
+        return {"type": "json_object"}
+    schema = {"name": wanted.get("name") or "reply", "schema": wanted.get("schema") or {"type": "object"}}
+    return {"type": "json_schema", "json_schema": {**schema, "strict": wanted.get("strict", True)}}
+
+
+def _usage(usage: Mapping[str, Any], thinking: str, answer: str) -> Usage:
+    """Return the tokens; if the server does not state those of the thinking, they are estimated by its length."""
+    written = usage.get("completion_tokens")
+    thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")
+    if thought is None and thinking and written is not None:
+        thought = round(written * len(thinking) / (len(thinking) + len(answer)))
+    return Usage(input_tokens=usage.get("prompt_tokens"), output_tokens=written, reasoning_tokens=thought)
+
+
+def _token(item: Mapping[str, Any]) -> TokenLogprob:
+    """Return a token with the alternatives whose log-probability is one: a number of at most 0, up to rounding.
+
+    If a yes or no has none, the others say nothing about P(yes): the token is then as unlikely as can be, and alone.
+    """
+    text = str(item["token"])
+    found = {str(other["token"]): _logprob(other.get("logprob")) for other in item.get("top_logprobs") or ()}
+    own = _logprob(item.get("logprob"))
+    if any(value is None and parse_yes_no(word) is not None for word, value in ({text: own} | found).items()):
+        return TokenLogprob(token=text, logprob=_UNLIKELY)
+    top = tuple(TopLogprob(token=word, logprob=value) for word, value in found.items() if value is not None)
+    return TokenLogprob(token=text, logprob=_UNLIKELY if own is None else own, top=top)
+
+
+def _logprob(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value <= 0.01:  # as nan is not
+        return None
+    return min(max(float(value), _UNLIKELY), 0.0)

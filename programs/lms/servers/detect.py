@@ -1,0 +1,182 @@
+"""Ask a server which dialect it speaks, its version, the context size of a model and its slots."""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from programs.lms.servers.dialects import DIALECTS, Dialect, Place
+from signatures.common.errors import unknown
+from signatures.common.http import http_client
+
+if TYPE_CHECKING:
+    import httpx
+
+SECONDS = 5.0  # for each answer; the questions are asked in parallel
+_THINKING_WORDS = ("enable_thinking", "<think>", "[THINK]")  # in a chat template
+
+
+@dataclass(frozen=True)
+class ServerDescription:
+    """What is known of the server and the model behind a connection.
+
+    Args:
+        dialect: Name in `DIALECTS`.
+        version: As the server states it; None if it does not.
+        context_size: Tokens of prompt and reply together for one request, as set or stated; None if neither.
+        slots: Requests answered at a time, if the server states them.
+        thinks: Whether replies begin with thinking, in the setting of `reasoning`; None if it was not tried.
+        reasoning: Setting of the replies.
+        yes_no_reasoning: Setting of yes/no questions, which are asked without thinking where that is possible.
+        yes_no_sure: Whether yes/no questions were seen to be answered without thinking.
+        thinking_tokens: Tokens of each reply reserved for thinking.
+        structured: Whether a JSON schema is sent.
+        no_logprobs: Why P(yes) is not computed from log-probabilities; None if it is, or if another way was chosen.
+    """
+
+    dialect: str
+    version: str | None = None
+    context_size: int | None = None
+    slots: int | None = None
+    thinks: bool | None = None
+    reasoning: str = "auto"
+    yes_no_reasoning: str = "auto"
+    yes_no_sure: bool = False
+    thinking_tokens: int = 0
+    structured: bool = True
+    no_logprobs: str | None = None
+
+
+def dialect_named(name: str) -> Dialect:
+    """Return a dialect.
+
+    Raises:
+        UserError: There is none of this name.
+    """
+    if name not in DIALECTS:
+        raise unknown("server", name, DIALECTS)
+    return DIALECTS[name]
+
+
+def describe(api_base: str, model: str, key: str | None, server: str | None = None) -> ServerDescription:
+    """Return what a server says about itself and a model; it never fails, since each answer is optional.
+
+    Args:
+        api_base: Base URL.
+        model: The model's name on the server.
+        key: Sent as a bearer token.
+        server: Name of the dialect, if it need not be found.
+
+    Raises:
+        UserError: There is no dialect of this name.
+    """
+    known = {server: dialect_named(server)} if server is not None else DIALECTS
+    answers = _ask(api_base, key, (place.path for dialect in known.values() for place in _places(dialect)))
+
+    def at(place: Place | None) -> Any:
+        return None if place is None else value_at(answers.get(place.path), place.keys, model)
+
+    name = server or next((name for name, dialect in known.items() if _speaks(dialect, at)), "openai")
+    dialect = DIALECTS[name]
+    thinks = None
+    if name == "ollama":
+        capabilities = _show(api_base, key, model).get("capabilities")
+        thinks = "thinking" in capabilities if isinstance(capabilities, list) else None
+    template = at(Place("/props", "chat_template")) if name == "llamacpp" else None
+    if isinstance(template, str):
+        thinks = any(word in template for word in _THINKING_WORDS)
+    version = next((found for place in dialect.version if (found := at(place))), None)
+    return ServerDescription(
+        dialect=name,
+        version=str(version) if version else None,
+        context_size=next((size for place in dialect.context if (size := _number(at(place)))), None),
+        slots=_number(at(dialect.slots)),
+        thinks=thinks,
+    )
+
+
+def loaded_context(api_base: str, model: str, key: str | None, dialect: Dialect) -> int | None:
+    """Return the context size again, for servers that load a model, and choose its context, with the first request."""
+    answers = _ask(api_base, key, (place.path for place in dialect.context))
+    sizes = (_number(value_at(answers.get(place.path), place.keys, model)) for place in dialect.context)
+    return next((size for size in sizes if size), None)
+
+
+def value_at(answer: Any, keys: str, model: str) -> Any:
+    """Return the value at dotted keys of an answer; None if it is not there.
+
+    `[]` takes the entry of a list whose `id`, `name` or `model` is the model's, or the only one.
+    """
+    for key in keys.split("."):
+        if key == "[]":
+            answer = _entry(answer, model)
+        elif isinstance(answer, Mapping):
+            answer = answer.get(key)
+        else:
+            return None
+    return answer
+
+
+def _entry(entries: Any, model: str) -> Any:
+    if not isinstance(entries, list):
+        return None
+    named = [
+        entry
+        for entry in entries
+        if isinstance(entry, Mapping)
+        and {model, f"{model}:latest"} & {entry.get(name) for name in ("id", "name", "model") if entry.get(name)}
+    ]
+    return named[0] if named else entries[0] if len(entries) == 1 else None
+
+
+def _number(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _speaks(dialect: Dialect, at: Callable[[Place | None], Any]) -> bool:
+    values = ((at(sign.place), sign.value) for sign in dialect.signs)
+    return any(found is not None and wanted in (None, found) for found, wanted in values)
+
+
+def _places(dialect: Dialect) -> Iterable[Place]:
+    slots = [dialect.slots] if dialect.slots else []
+    return [*(sign.place for sign in dialect.signs), *dialect.version, *dialect.context, *slots]
+
+
+def _address(api_base: str, path: str) -> str:
+    if not path.startswith("/"):
+        return f"{api_base}/{path}"
+    root, _, last = api_base.rpartition("/")
+    return (root if last in ("v1", "v3") else api_base) + path
+
+
+def _ask(api_base: str, key: str | None, paths: Iterable[str]) -> dict[str, Any]:
+    """Return the JSON answers by path, of those that are answered."""
+    wanted = list(dict.fromkeys(paths))
+    with _client(key) as client, ThreadPoolExecutor(max(1, len(wanted)), thread_name_prefix="detect") as pool:
+        answers = list(pool.map(lambda path: _json(client, "GET", _address(api_base, path)), wanted))
+    return {path: answer for path, answer in zip(wanted, answers, strict=True) if answer is not None}
+
+
+def _show(api_base: str, key: str | None, model: str) -> Mapping[str, Any]:
+    """Return what Ollama knows of a model: https://docs.ollama.com/api-reference/show-model-details."""
+    with _client(key) as client:
+        answer = _json(client, "POST", _address(api_base, "/api/show"), {"model": model})
+    return answer if isinstance(answer, Mapping) else {}
+
+
+def _client(key: str | None) -> "httpx.Client":
+    client = http_client(SECONDS, redirects=False)
+    if key:
+        client.headers["Authorization"] = f"Bearer {key}"
+    return client
+
+
+def _json(client: "httpx.Client", method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
+    import httpx
+
+    try:
+        reply = client.request(method, url, json=body)
+        return reply.json() if reply.is_success else None
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
+        return None

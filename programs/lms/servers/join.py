@@ -1,0 +1,171 @@
+"""Join an LM on a server: ask what it is, try a question, and choose limits, probability mode and form by that."""
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
+
+from dspy.utils.exceptions import LMConfigurationError
+
+from programs.lms.calls.metered import MeteredLM, metered_lm
+from programs.lms.calls.transport import Transport
+from programs.lms.servers import server
+from programs.lms.servers.chat import ChatEngine
+from programs.lms.servers.completions import CompletionsEngine
+from programs.lms.servers.detect import ServerDescription, describe, loaded_context
+from programs.lms.servers.dialects import Reasoning
+from programs.lms.servers.probe import try_question
+from programs.lms.servers.thinking_budget import THINKING_TOKENS
+from programs.parts.fanout import WIDTH
+from programs.parts.probability import ProbabilityMode
+from signatures.common.errors import UserError, UserNotice
+
+LEAST_PROMPT = 512  # tokens of the context that replies must leave
+
+
+class Wanted(Protocol):
+    """What the user sets instead of having it detected (`programs.lms.connect.ModelTraits`)."""
+
+    @property
+    def context_size(self) -> int | None:
+        """Tokens of prompt and reply together."""
+        ...
+
+    @property
+    def probability_mode(self) -> ProbabilityMode | Literal["auto"]:
+        """How P(yes) is computed."""
+        ...
+
+    @property
+    def reasoning(self) -> Reasoning:
+        """How much the LM thinks."""
+        ...
+
+    @property
+    def thinking_tokens(self) -> int | None:
+        """Tokens for thinking in each reply."""
+        ...
+
+    @property
+    def server(self) -> str | None:
+        """Name of the dialect."""
+        ...
+
+
+@dataclass(frozen=True)
+class Joined:
+    """An LM on a server.
+
+    Args:
+        lm: The LM.
+        context_size: Tokens of prompt and reply together; None if unknown.
+        mode: How P(yes) is computed.
+        reasons: Whether its name is that of a reasoning model of OpenAI, which takes no short limit.
+        found: What is known of the server; None for a completion-style model.
+    """
+
+    lm: MeteredLM
+    context_size: int | None
+    mode: ProbabilityMode
+    reasons: bool = False
+    found: ServerDescription | None = None
+
+
+def join(
+    lm_id: str, api_base: str, api_key_env: str | None, settings: dict[str, Any], auto: set[str], wanted: Wanted
+) -> Joined:
+    """Return an LM on a server.
+
+    Args:
+        lm_id: The model's name on the server, after an optional kind of server and a slash.
+        api_base: Base URL.
+        api_key_env: Name of the environment variable with the key.
+        settings: Of the LM.
+        auto: Names of the settings that were left to the LM.
+        wanted: What need not be detected.
+
+    Raises:
+        UserError: The key is missing, or replies leave no room for a prompt.
+        LMUnavailable: The server does not answer.
+    """
+    key, name = server.checked_key(api_key_env), server.name_on_server(lm_id)
+    prefix, transport = server.prefix_of(api_base, api_key_env), settings["transport"]
+    settings = {**settings, "address": api_base, **effort(wanted.reasoning)}
+    mode: ProbabilityMode = "samples" if wanted.probability_mode == "auto" else wanted.probability_mode
+    if settings["model_type"] == "text":
+        text = CompletionsEngine(api_base, name, key, transport)
+        lm = metered_lm(f"{prefix}/{name}", engine=text, **{**settings, "model_type": "chat"})
+        return Joined(lm, wanted.context_size, mode)
+    found = describe(api_base, name, key, wanted.server)
+    transport = within_slots(transport, found.slots)
+    engine = ChatEngine(api_base, name, key, dialect=found.dialect, transport=transport)
+    settings.update(engine=engine, transport=transport)
+    lm, reasons = remote(f"{prefix}/{name}", auto, **settings)
+    if reasons:  # by its name, as gpt-5 behind a gateway: it takes no limit, no temperature and no probe
+        engine.max_tokens_field = "max_completion_tokens"
+        return Joined(lm, wanted.context_size or found.context_size, mode, True, found)
+    found = _tried(lm.model, engine, found, wanted)
+    if wanted.probability_mode == "auto":
+        mode = "samples" if found.no_logprobs else "logprobs"
+    size = wanted.context_size or found.context_size or loaded_context(api_base, name, key, engine.dialect)
+    found = replace(found, context_size=size)
+    if found.thinks or wanted.thinking_tokens:
+        found = replace(found, thinking_tokens=thinking_tokens(wanted.thinking_tokens, size))
+        settings["max_tokens"] = settings["max_tokens"] and settings["max_tokens"] + found.thinking_tokens
+    _check_room(settings["max_tokens"], found)
+    if found.thinks and engine.thinks_in_text and wanted.reasoning != "off":
+        engine.supports_response_schema, found = False, replace(found, structured=False)
+    return Joined(metered_lm(lm.model, **settings), size, mode, False, found)
+
+
+def _tried(model: str, engine: ChatEngine, found: ServerDescription, wanted: Wanted) -> ServerDescription:
+    """Return the description after a question, which is not asked if nothing depends on it."""
+    if wanted.probability_mode != "auto" and wanted.reasoning == "auto":
+        return replace(found, yes_no_reasoning="off") if found.thinks else found
+    lm = metered_lm(model, engine=engine, address=engine.api_base, transport=engine.transport)
+    tokens = thinking_tokens(wanted.thinking_tokens, wanted.context_size or found.context_size)
+    found = try_question(lm, found, wanted.reasoning, tokens, logprobs=wanted.probability_mode == "auto")
+    if found.no_logprobs:
+        warnings.warn(UserNotice(f"P(yes) is computed from samples: {found.no_logprobs}."), stacklevel=4)
+    return found
+
+
+def within_slots(transport: Transport, slots: int | None) -> Transport:
+    """Return the transport with no more calls at a time than the server has slots; further ones wait before they start.
+
+    A notice is issued if there are more threads than slots (a thread makes up to `programs.parts.fanout.WIDTH` calls).
+    """
+    if slots is None or slots >= transport.connections:
+        return transport
+    if slots < transport.connections // WIDTH:
+        message = f"The server answers {slots} calls at a time, so more threads than that only wait"
+        warnings.warn(UserNotice(f"{message}: start it with more slots, or use fewer threads."), stacklevel=4)
+    return replace(transport, connections=slots)
+
+
+def thinking_tokens(given: int | None, size: int | None) -> int:
+    """Return the tokens for thinking: those given, else the default or half of a smaller context."""
+    return given or min(THINKING_TOKENS, (size or 2 * THINKING_TOKENS) // 2)
+
+
+def _check_room(longest: int | None, found: ServerDescription) -> None:
+    if longest and found.thinking_tokens and found.context_size and longest + LEAST_PROMPT > found.context_size:
+        raise UserError(
+            f"Replies of up to {longest} tokens ({found.thinking_tokens} for thinking) leave no room for a prompt in a "
+            f"context of {found.context_size}: lower max_tokens or thinking_tokens, or enlarge the server's context."
+        )
+
+
+def effort(reasoning: Reasoning) -> dict[str, str]:
+    """Return the LM's setting for a setting of reasoning; none for "auto"."""
+    return {} if reasoning == "auto" else {"reasoning_effort": "none" if reasoning == "off" else reasoning}
+
+
+def remote(model: str, auto: set[str], **settings: Any) -> tuple[MeteredLM, bool]:
+    """Return the LM, and whether it is a reasoning model.
+
+    DSPy refuses a temperature and short replies for a reasoning model, so its `auto` settings get the LM's defaults.
+    """
+    try:
+        return metered_lm(model, **settings), False
+    except LMConfigurationError:
+        return metered_lm(model, **{**settings, **dict.fromkeys(auto)}), True

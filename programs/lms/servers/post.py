@@ -1,0 +1,152 @@
+"""HTTP to an LM server: one pool of kept connections, a limit on the time of a call, and errors that say what to do."""
+
+import email.utils
+import json
+import re
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from dspy import lm15
+
+from programs.lms.calls.transport import Transport
+from signatures.common.http import http_client
+
+if TYPE_CHECKING:
+    import httpx
+
+_ERRORS: dict[int, type[lm15.ProviderError]] = {  # by HTTP status; others of 5xx are server errors, of 4xx refusals
+    401: lm15.AuthError,
+    402: lm15.BillingError,
+    403: lm15.AuthError,
+    404: lm15.UnsupportedModelError,
+    408: lm15.TimeoutError,
+    413: lm15.ContextLengthError,
+    429: lm15.RateLimitError,
+    504: lm15.TimeoutError,
+}
+# Words in which servers refuse a prompt that is too long; they differ in status and code.
+# https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/serving_engine.py "maximum context length"
+# https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md "exceed_context_size_error"
+# https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/managers/tokenizer_manager.py "is longer than"
+# https://github.com/openvinotoolkit/model_server/blob/main/docs/llm/reference.md "exceeds model max length"
+_TOO_LONG = re.compile(
+    r"context[ _](?:length|size|window)|exceeds? (?:the )?(?:model )?max(?:imum)? (?:model )?length|prompt is too long"
+    r"|longer than the model",
+    re.IGNORECASE,
+)
+_LONGEST_REASON = 300  # characters of a server's message
+
+
+class ServerClient:
+    """Sends JSON to one server and returns JSON; safe under threads.
+
+    Args:
+        api_base: Base URL, usually ending in /v1.
+        key: Sent as a bearer token; None sends none.
+        transport: Time limit of a call, and calls in flight.
+    """
+
+    def __init__(self, api_base: str, key: str | None = None, transport: Transport = Transport()):
+        self.api_base, self._key, self.transport = api_base, key, transport
+        self._lock = threading.Lock()
+        self._opened: httpx.Client | None = None
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Return the JSON reply to a POST of `body` to `<api_base>/<path>`.
+
+        Raises:
+            lm15.LM15Error: The server cannot be reached in time, refuses, or does not reply in JSON. Its `status` and
+                `retry_after` (seconds) are those of the reply.
+        """
+        import httpx
+
+        # httpx limits the wait for each piece of a reply; a server that sends slowly would never end.
+        end = time.monotonic() + self.transport.timeout
+        try:
+            with self._client.stream("POST", f"{self.api_base}/{path}", json=body) as reply:
+                pieces = []
+                for piece in reply.iter_bytes():
+                    pieces.append(piece)
+                    if time.monotonic() > end:
+                        raise lm15.TimeoutError(f"no complete reply within {self.transport.timeout:g} s")
+                content = b"".join(pieces)
+        except httpx.TimeoutException as error:
+            raise lm15.TimeoutError(f"no reply within {self.transport.timeout:g} s") from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            raise lm15.TransportError(self._without_key(str(error) or type(error).__name__)) from error
+        if not reply.is_success:
+            raise self._failure(reply, content)
+        try:
+            return json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise lm15.ServerError("it did not answer in JSON", status=reply.status_code) from error
+
+    def close(self) -> None:
+        """Close the connections; the next call opens new ones."""
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    @property
+    def _client(self) -> "httpx.Client":
+        with self._lock:
+            if self._opened is None:
+                transport = self.transport
+                # A redirect would carry the key and the prompt elsewhere.
+                self._opened = http_client(transport.timeout, connections=transport.connections, redirects=False)
+                if self._key:
+                    self._opened.headers["Authorization"] = f"Bearer {self._key}"
+                weakref.finalize(self, self._opened.close)
+            return self._opened
+
+    def _failure(self, reply: "httpx.Response", content: bytes) -> lm15.ProviderError:
+        status, hint = reply.status_code, retry_after(reply.headers)
+        reason = self._without_key(error_message(content))
+        if reply.is_redirect:
+            message = f"HTTP {status}: it redirects to {reply.headers.get('Location')!r}; give that address"
+            return lm15.InvalidRequestError(message, status=status)
+        kind = _ERRORS.get(status, lm15.ServerError if status >= 500 else lm15.InvalidRequestError)
+        if status in (400, 413, 422, 500) and _TOO_LONG.search(reason):
+            kind = lm15.ContextLengthError
+        return kind(f"HTTP {status}: {reason}", status=status, retry_after=hint)
+
+    def _without_key(self, text: str) -> str:
+        return text.replace(self._key, "***") if self._key else text
+
+
+def error_message(content: bytes) -> str:
+    """Return the message of an error reply in one line, else its text."""
+    text: Any = content.decode("utf-8", "replace")
+    try:
+        body = json.loads(content)
+    except (ValueError, RecursionError):
+        body = None
+    if isinstance(body, dict):
+        error = body.get("error")
+        inner = error.get("message") if isinstance(error, dict) else error
+        text = inner or body.get("message") or body.get("detail") or text
+    return " ".join(str(text).split())[:_LONGEST_REASON] or "no reason given"
+
+
+def retry_after(headers: Mapping[str, str], now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> float | None:
+    """Return the seconds that a server asks to wait, given as seconds or as an HTTP date; None if it asks for none.
+
+    https://www.rfc-editor.org/rfc/rfc9110#field.retry-after
+    """
+    value = headers.get("retry-after") or headers.get("Retry-After")
+    if not value:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            date = email.utils.parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        seconds = (date.replace(tzinfo=date.tzinfo or UTC) - now()).total_seconds()
+    return seconds if 0 <= seconds < float("inf") else 0.0 if seconds < 0 else None

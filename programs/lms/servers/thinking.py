@@ -1,0 +1,80 @@
+"""Separate the thinking of a model from its answer, in the text of a reply and in its tokens."""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from dspy.lm15 import TokenLogprob
+
+# What models write around their thinking, where no parser of the server takes it out.
+TAGS = (
+    (
+        "<think>",
+        "</think>",
+    ),  # DeepSeek R1, Qwen 3, GLM: https://docs.sglang.io/docs/advanced_features/separate_reasoning
+    ("<thinking>", "</thinking>"),
+    ("[THINK]", "[/THINK]"),  # Magistral: https://huggingface.co/mistralai/Magistral-Small-2509
+    ("◁think▷", "◁/think▷"),  # Kimi: https://docs.sglang.io/docs/advanced_features/separate_reasoning
+    ("<seed:think>", "</seed:think>"),  # Seed-OSS: https://huggingface.co/ByteDance-Seed/Seed-OSS-36B-Instruct
+)
+# Fields of a message that hold thinking: `reasoning` on vLLM from 0.11 and on Ollama, `reasoning_content` elsewhere.
+# https://docs.vllm.ai/en/stable/features/reasoning_outputs/, https://github.com/ollama/ollama/blob/main/openai/openai.go
+FIELDS = ("reasoning_content", "reasoning")
+NOT_SHOWN = "(thinking that the server does not show)"
+
+_HEADER = re.compile(r"\[\[ ## ")
+
+
+def split_text(text: str) -> tuple[str, str]:
+    """Return the thinking and the answer in a text; the thinking is empty if there is none.
+
+    Thinking stands at the start. It may lack its end, if the reply was cut, and its start, if the chat template wrote
+    that into the prompt. A closing tag inside an answer (a passage may contain one) ends nothing.
+    """
+    stripped = text.lstrip()
+    for start, end in TAGS:
+        if stripped.startswith(start):
+            thinking, closed, answer = stripped[len(start) :].partition(end)
+            return thinking.strip(), answer.lstrip() if closed else ""
+    for _, end in TAGS:
+        before, closed, answer = text.partition(end)
+        if closed and not _HEADER.search(before) and not before.lstrip().startswith(("{", "```")):
+            return before.strip(), answer.lstrip()
+    return "", text
+
+
+def split_message(message: dict[str, Any]) -> tuple[str, str, bool]:
+    """Return the thinking and the answer of a message of the chat API, and whether its content had both.
+
+    Raises:
+        TypeError: The content is neither text, a list of parts, nor null.
+    """
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(part.get("text") or "" for part in content if isinstance(part, dict))
+    if content is not None and not isinstance(content, str):
+        raise TypeError(f"content is {type(content).__name__}")
+    inside, answer = split_text(content or "")
+    separate = next((message[name] for name in FIELDS if isinstance(message.get(name), str) and message[name]), "")
+    return "\n".join(part for part in (separate.strip(), inside) if part), answer, bool(inside)
+
+
+def answer_tokens(tokens: Sequence[TokenLogprob], answer: str, thinking: str) -> tuple[TokenLogprob, ...]:
+    """Return the tokens of the answer: servers differ in whether those of the thinking come before them.
+
+    SGLang gives both even with a reasoning parser (https://github.com/sgl-project/sglang/issues/25055).
+    """
+    if not thinking:
+        return tuple(tokens)
+    text = "".join(token.token for token in tokens)
+    begin = max((text.rfind(end) + len(end) for _, end in TAGS if end in text), default=0)
+    wanted = answer.strip()
+    place = text.rfind(wanted) if wanted else -1
+    if place < begin:
+        return ()
+    position = 0
+    for number, token in enumerate(tokens):
+        position += len(token.token)
+        if position > place:
+            return tuple(tokens[number:])
+    return ()

@@ -1,0 +1,200 @@
+"""The state of a program: instructions, field descriptions and demonstrations of its predictors, as plain JSON.
+
+A state may come from a stranger, and DSPy's `load_state` honours more than this: an LM with its servers, and any other
+key, which becomes an attribute. So a state is checked whole against the signatures of the program it is for, and only
+what was checked is applied.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import dspy
+from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
+
+from signatures.common.errors import UserError, first_problem
+
+_MOST_DEMOS = 1000  # per predictor
+_AUGMENTED = "augmented"  # DSPy's mark of a bootstrapped demonstration
+
+_Instructions = Annotated[str, StringConstraints(max_length=200_000)]
+_FieldText = Annotated[str, StringConstraints(max_length=20_000)]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class FieldRecord(_Strict):
+    """One field of a signature: its name, "input" or "output", its type as Python prints it, its description."""
+
+    name: str
+    role: str
+    type: str
+    desc: str
+
+
+class _FieldState(_Strict):
+    prefix: _FieldText
+    description: _FieldText
+
+
+class _SignatureState(_Strict):
+    instructions: _Instructions
+    fields: list[_FieldState]
+
+
+class _PredictorState(_Strict):
+    """What `dspy.Predict.dump_state` writes for our predictors; `traces` and `train` are always empty."""
+
+    traces: list[None]
+    train: list[None]
+    demos: list[dict[str, Any]]
+    signature: _SignatureState
+    lm: None = None
+
+
+def signature_fields(program: dspy.Module) -> dict[str, list[FieldRecord]]:
+    """Return the fields of every predictor, in prompt order."""
+    return {
+        name: [
+            FieldRecord(
+                name=field_name,
+                role=str(field.json_schema_extra["__dspy_field_type"]),
+                type=str(field.annotation),
+                desc=str(field.json_schema_extra.get("desc", "")),
+            )
+            for field_name, field in predictor.signature.fields.items()
+        ]
+        for name, predictor in program.named_predictors()
+    }
+
+
+def check_signatures(name: str, frozen: Mapping[str, list[FieldRecord]], program: dspy.Module) -> None:
+    """Raise UserError if a signature has changed; DSPy would load the state by position and swap descriptions.
+
+    Args:
+        name: Of the program, for errors.
+        frozen: The fields of every predictor when the program was frozen.
+        program: The program as it is now.
+    """
+    current = signature_fields(program)
+    if frozen.keys() != current.keys():
+        raise UserError(
+            f"Program {name} had the predictors {_names(frozen)} when it was frozen and has {_names(current)} now. "
+            "Compile it again."
+        )
+    for predictor, fields in frozen.items():
+        for before, now in zip(fields, current[predictor], strict=False):
+            if (before.name, before.role, before.type) != (now.name, now.role, now.type):
+                raise UserError(
+                    f"Field {_short(before.name)} of predictor {predictor} was {_short(before.role)} "
+                    f"{_short(before.type)} when it was frozen; now there is {now.name!r}, {now.role} {now.type}. "
+                    "Compile the program again."
+                )
+        if len(fields) != len(current[predictor]):
+            longer = max(fields, current[predictor], key=len)
+            field = longer[min(len(fields), len(current[predictor]))].name
+            raise UserError(f"Field {_short(field)} of predictor {predictor} was added or removed. Compile it again.")
+
+
+def dump_state(program: dspy.Module) -> dict[str, Any]:
+    """Return the state of a program as JSON values, which `apply_state` accepts.
+
+    Of a demonstration, keys that are no fields of its signature (log-probabilities, a reasoning trace) are left out;
+    lone surrogates, which LMs can write, become "?".
+
+    Raises:
+        UserError: A demonstration has a value of another type than its field.
+    """
+    state = json.loads(_utf8(json.dumps(program.dump_state(), ensure_ascii=False)))
+    for name, predictor in program.named_predictors():
+        known = {*predictor.signature.fields, _AUGMENTED}
+        demos = [{key: value for key, value in demo.items() if key in known} for demo in state[name]["demos"]]
+        state[name] |= {"traces": [], "train": [], "lm": None, "demos": demos}
+    return check_state(state, program)
+
+
+def _utf8(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def apply_state(program: dspy.Module, state: Any) -> None:
+    """Set instructions, field descriptions and demonstrations of a program; nothing is changed if `state` is refused.
+
+    Args:
+        program: Of the class the state was dumped from.
+        state: As `dump_state` returns it, but untrusted.
+
+    Raises:
+        UserError: The state is not exactly one of this program; the message names the first fault.
+    """
+    checked = check_state(state, program)
+    for name, predictor in program.named_predictors():
+        predictor.load_state(checked[name])
+
+
+def check_state(state: Any, program: dspy.Module) -> dict[str, Any]:
+    """Return a copy of `state` that contains only what was checked.
+
+    Raises:
+        UserError: The state is not exactly one of this program; the message names the first fault.
+    """
+    predictors = dict(program.named_predictors())
+    if not isinstance(state, dict):
+        raise UserError(f"a JSON object was expected, not {type(state).__name__}")
+    if state.keys() != predictors.keys():
+        raise UserError(f"it holds the predictors {_names(state)}, the program has {_names(predictors)}")
+    return {name: _check_predictor(name, state[name], predictor.signature) for name, predictor in predictors.items()}
+
+
+def _check_predictor(name: str, state: Any, signature: Any) -> dict[str, Any]:
+    try:
+        checked = _PredictorState.model_validate(state)
+    except ValidationError as error:
+        raise UserError(f"predictor {name}: {first_problem(error)}") from None
+    if checked.traces or checked.train:
+        raise UserError(f"predictor {name}: traces and train must be empty")
+    if len(checked.signature.fields) != len(signature.fields):
+        raise UserError(
+            f"predictor {name}: it has {len(checked.signature.fields)} fields, the signature has "
+            f"{len(signature.fields)} ({', '.join(signature.fields)})"
+        )
+    if len(checked.demos) > _MOST_DEMOS:
+        raise UserError(f"predictor {name}: it has {len(checked.demos)} demos, at most {_MOST_DEMOS} are read")
+    demos = [
+        _check_demo(f"predictor {name}, demo {number}", demo, signature)
+        for number, demo in enumerate(checked.demos, start=1)
+    ]
+    return {**checked.model_dump(mode="json"), "demos": demos}
+
+
+def _check_demo(place: str, demo: dict[str, Any], signature: Any) -> dict[str, Any]:
+    fields = signature.fields
+    for key in demo:
+        if key not in fields and key != _AUGMENTED:
+            raise UserError(f"{place}: {_short(key)} is no field of the signature ({', '.join(fields)})")
+    if not isinstance(demo.get(_AUGMENTED, True), bool):
+        raise UserError(f"{place}: {_AUGMENTED!r} must be true or false")
+    checked = {}
+    for key, value in demo.items():
+        adapter: TypeAdapter[Any] = TypeAdapter(bool if key == _AUGMENTED else fields[key].annotation)
+        try:
+            # As JSON, since only there a strict model accepts an object.
+            typed = adapter.validate_json(json.dumps(value), strict=True)
+        except (ValidationError, ValueError, RecursionError) as error:
+            why = first_problem(error) if isinstance(error, ValidationError) else str(error)
+            raise UserError(f"{place}, field {key!r}: {why}") from None
+        checked[key] = adapter.dump_python(typed, mode="json")
+    return checked
+
+
+def _names(names: Any) -> str:
+    listed = [str(name) for name in names]
+    shown = ", ".join(listed[:12]) + (", ..." if len(listed) > 12 else "")
+    return _short(shown, 200)[1:-1] or "none"
+
+
+def _short(text: str, longest: int = 60) -> str:
+    """Return the text as Python prints it, cut: it may be a stranger's."""
+    return repr(text if len(text) <= longest else text[:longest] + "...")

@@ -1,0 +1,66 @@
+"""An index that may only be read: on a read-only disk, or another user's."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from corpora.index.build import build_index
+from corpora.index.open import open_index
+from corpora.retrievers.settings import make_settings
+
+KINDS = {"bm25": {}, "bm25s": {}, "dense": {}, "hybrid": {"dense_kind": "ivf_rabitq"}}
+ROOT = Path(__file__).parents[3]
+
+READER = """
+import json, os, sys
+import bm25s, faiss, numpy, tantivy
+from corpora.index.open import open_index
+from corpora.retrievers.embedder import Embedder
+embedder = Embedder("fake", encode=lambda texts: numpy.ones((len(texts), 64)))
+embedder(["load"])
+open_index.__globals__["_embedder_of"] = lambda info, model: model
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+assert not os.access(sys.argv[1], os.W_OK)
+print(json.dumps([passage.id for passage in open_index(sys.argv[1], embedder=embedder)("amber brook", 5)]))
+"""
+
+
+@pytest.fixture(params=KINDS)
+def folder(request, corpus, fake_embedder):
+    """Build an index where other users can reach it."""
+    root = Path(tempfile.mkdtemp())
+    root.chmod(0o755)
+    settings = make_settings(**KINDS[request.param])
+    build_index(corpus, root / "index", retriever=request.param, embedder=fake_embedder, settings=settings)
+    yield root / "index"
+    for path in (root, *(path for path in root.rglob("*") if path.is_dir())):
+        path.chmod(0o755)
+    shutil.rmtree(root)
+
+
+def test_opening_and_searching_write_nothing_into_the_folder(folder, fake_embedder):
+    def state():
+        return {path: path.stat().st_mtime_ns for path in (folder, *folder.rglob("*"))}
+
+    before = state()
+    assert open_index(folder, embedder=fake_embedder)("amber brook", 5)
+    assert state() == before  # a lock file that came and went would change its folder
+
+
+def test_a_read_only_index_opens_and_answers_for_another_user(folder):
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    command = [sys.executable, "-c", READER, str(folder)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)) == 5

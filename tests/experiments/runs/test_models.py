@@ -1,0 +1,109 @@
+"""Rows and `run.json` that are not what a run writes are refused with the fault named."""
+
+import json
+
+import pytest
+
+from experiments.analysis.compare import compare_runs
+from experiments.analysis.report.html import write_report
+from experiments.analysis.summary import summarise
+from experiments.benchmarks.mutations.inputs import INPUTS
+from experiments.runs.files import read_rows, read_run
+from signatures.common.errors import UserError
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("run")
+    INPUTS["run"].make(folder)
+    return folder / "run"
+
+
+@pytest.fixture
+def run(original, tmp_path):
+    """Return a function that writes a run with its first row and its `run.json` changed."""
+
+    def change(row=lambda row: None, description=lambda description: None):
+        folder = tmp_path / "run"
+        folder.mkdir()
+        first, *rest = (original / "rows.jsonl").read_text().splitlines()
+        record = json.loads(first)
+        row(record)
+        (folder / "rows.jsonl").write_text("\n".join([json.dumps(record), *rest]) + "\n")
+        record = json.loads((original / "run.json").read_text())
+        description(record)
+        (folder / "run.json").write_text(json.dumps(record))
+        return folder
+
+    return change
+
+
+ROWS = {
+    "'cached_calls'": lambda row: row.update(cached_calls="2"),
+    "'scores.em'": lambda row: row["scores"].update(em="1"),
+    "'scores'": lambda row: row.update(scores=None),
+    "'hops.0.question'": lambda row: row.update(hops=[{"answer": "x"}]),
+    "'passage_ids.0'": lambda row: row.update(passage_ids=[{"a": 1}]),
+    "'details.references": lambda row: row.update(details={"references": [[1]]}),
+    "'repeat'": lambda row: row.update(repeat=10**9),
+    "'id'": lambda row: row.update(id=["q"]),
+    "'error'": lambda row: row.pop("error"),
+    "'about.level": lambda row: row["about"].update(level={"a": 1}),
+    "'seconds'": lambda row: row.update(seconds=float("inf")),
+}
+
+
+@pytest.mark.parametrize("fault", ROWS)
+def test_a_row_that_no_run_writes_is_refused_by_every_reader(fault, run, original, tmp_path):
+    folder = run(row=ROWS[fault])
+    for read in (
+        lambda: summarise(folder),
+        lambda: compare_runs([folder, original]),
+        lambda: write_report([folder], tmp_path / "r.html"),
+    ):
+        with pytest.raises(UserError, match=r"rows.jsonl:1 is not a row of a run") as caught:
+            read()
+        assert fault in str(caught.value)
+    assert not (tmp_path / "r.html").exists()
+
+
+DESCRIPTIONS = {
+    "'metrics'": lambda description: description.pop("metrics"),
+    "'program.knobs'": lambda description: description["program"].update(knobs=[]),
+    "'questions.n'": lambda description: description["questions"].update(n=-1),
+    "'repeats'": lambda description: description.update(repeats=2**31),
+    "'corpus.fingerprint'": lambda description: description["corpus"].update(fingerprint=[]),
+    "'lm'": lambda description: description.update(lm="embedded"),
+}
+
+
+@pytest.mark.parametrize("fault", DESCRIPTIONS)
+def test_a_description_that_no_run_writes_is_refused_by_every_reader(fault, run, original, tmp_path):
+    folder = run(description=DESCRIPTIONS[fault])
+    for read in (
+        lambda: summarise(folder),
+        lambda: compare_runs([folder, original]),
+        lambda: write_report([folder], tmp_path / "r.html"),
+    ):
+        with pytest.raises(UserError, match="run.json is damaged") as caught:
+            read()
+        assert fault in str(caught.value)
+
+
+def test_a_run_comes_back_unchanged(original):
+    lines = [json.loads(line) for line in (original / "rows.jsonl").read_text().splitlines()]
+    assert read_rows(original) == lines
+    assert read_run(original) == json.loads((original / "run.json").read_text())
+
+
+def test_a_row_of_an_older_run_gets_what_it_lacks(run):
+    folder = run(row=lambda row: [row.pop(name) for name in ("hops", "seconds", "cited_passages")])
+    row = read_rows(folder, complete=True)[0]
+    assert (row["hops"], row["seconds"], row["cited_passages"]) == ([], 0, [])
+
+
+def test_deep_nesting_in_a_row_is_refused(run, original):
+    folder = run()
+    (folder / "rows.jsonl").write_bytes(b'{"id": "q", "details": ' + b"[" * 50_000 + b"\n")
+    with pytest.raises(UserError, match=r"rows.jsonl:1 is not a row"):
+        read_rows(folder)

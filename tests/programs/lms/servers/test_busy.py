@@ -1,0 +1,57 @@
+"""Tests of a server that refuses calls: for its load, or for good."""
+
+import threading
+
+import pytest
+
+from programs.lms.calls.metered import LMUnavailable
+from programs.lms.calls.transport import Transport
+from programs.lms.calls.waiting import Clock
+from programs.lms.calls.width import Width
+from programs.lms.connect import ModelTraits, connect
+
+SAMPLED = ModelTraits(probability_mode="samples")
+
+
+class _SkippedTime(Clock):
+    """A clock whose waits take no time."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> float:
+        return self.seconds
+
+    def wait(self, event: threading.Event, seconds: float) -> None:
+        self.seconds += seconds
+
+
+@pytest.mark.parametrize(
+    ("status", "transport", "attempts"),
+    [
+        (500, Transport(retries=2), 3),
+        (429, Transport(retries=0, patience=20.0), 4),  # after 2, 4 and 8 s; the next wait is too long
+        (503, Transport(retries=0, patience=20.0), 4),
+    ],
+)
+def test_a_busy_server_is_tried_again(server, status: int, transport: Transport, attempts: int, monkeypatch) -> None:
+    monkeypatch.setattr("programs.lms.calls.retry.jitter", lambda: 1.0)
+    connection = connect("m", api_base=server.base, transport=transport, traits=SAMPLED)
+    connection.lm.clock = clock = _SkippedTime()
+    connection.lm.width = Width(4, clock=clock)
+    server.failures = [status, status]
+    assert connection.lm("hello") == ["yes"]
+    assert len(server.seen) == 3
+    server.failures = [status] * 50
+    with pytest.raises(LMUnavailable, match="does not answer"):
+        connection.lm("another")
+    assert len(server.seen) == 3 + attempts
+
+
+@pytest.mark.parametrize("status", [401, 404])
+def test_a_refusal_is_not_tried_again(server, status: int) -> None:
+    connection = connect("m", api_base=server.base, traits=SAMPLED)
+    server.failures = [status]
+    with pytest.raises(LMUnavailable):
+        connection.lm("hello")
+    assert len(server.seen) == 1

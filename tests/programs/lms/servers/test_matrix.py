@@ -1,0 +1,96 @@
+"""Every program on a stand-in of every server: answers come, and P(yes) is right or its mode says why not."""
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import dspy
+import pytest
+
+from experiments.world.generate import records
+from programs.catalog import build
+from programs.lms.calls.metered import metered_lm
+from programs.lms.connect import Connection, connect
+from programs.parts.meter import metered
+from programs.parts.probability import probability
+from signatures.common.errors import UserNotice
+from signatures.types import Passage
+from tests.conftest import load_module
+
+quirks = load_module(Path(__file__).with_name("quirks.py"))
+MODEL, brain, StandIn = quirks.MODEL, quirks.standin.brain, quirks.standin.StandIn
+pytestmark = pytest.mark.filterwarnings("always::signatures.common.errors.UserNotice")
+PROGRAMS = ("rag", "genground", "cov_rag", "retro_rag")
+
+
+class IsRelevant(dspy.Signature):
+    """Decide whether the passages help to answer the question."""
+
+    question: str = dspy.InputField()
+    passages: list[Passage] = dspy.InputField()
+    relevant: bool = dspy.OutputField()
+
+
+@pytest.fixture(scope="module")
+def world() -> tuple[str, list[Passage]]:
+    """Return a question and the passages it needs."""
+    passages, questions = records(8, seed=0)
+    question = next(item for item in questions if item["type"] == "bridge-2")
+    named = {item["id"]: item for item in passages}
+    return question["question"], [
+        Passage(id=key, title=named[key]["title"], text=named[key]["text"]) for key in question["gold_ids"]
+    ]
+
+
+@pytest.fixture
+def joined() -> Iterator[Callable[[str], tuple[Connection, list[str]]]]:
+    """Return a function that starts a stand-in and returns the connection to it and the notices shown."""
+    with contextlib.ExitStack() as running:
+
+        def join(name: str) -> tuple[Connection, list[str]]:
+            server = StandIn(quirks.SERVERS[name][1])
+            running.callback(server.close)
+            with warnings.catch_warnings(record=True) as shown:
+                warnings.simplefilter("always")
+                connection = connect(MODEL, api_base=server.api_base)
+            running.callback(connection.close)
+            return connection, [str(item.message) for item in shown if issubclass(item.category, UserNotice)]
+
+        yield join
+
+
+@pytest.mark.parametrize("name", quirks.SERVERS)
+def test_every_program_answers_on_every_server(name: str, joined, world) -> None:
+    question, passages = world
+    connection, _ = joined(name)
+    for program in PROGRAMS:
+        with connection.use(), metered() as meter:
+            prediction = build(program)(question=question, passages=passages)
+        assert prediction.answer, program
+        assert (meter.parse_failures, meter.thinking_only) == (0, 0), program
+        assert "passages say" not in repr(prediction), "thinking is in the prediction"
+
+
+@pytest.mark.parametrize("name", quirks.SERVERS)
+def test_the_probability_of_yes_is_that_of_the_model_or_says_why_not(name: str, joined, world) -> None:
+    dialect, expected = quirks.SERVERS[name]
+    connection, notices = joined(name)
+    assert connection.server.dialect == dialect
+    without = expected.logprobs in ("none", "chosen") or expected.thinks == "always"
+    assert connection.probability_mode == ("samples" if without else "logprobs")
+    assert bool(connection.server.no_logprobs) is without
+    assert [text for text in notices if "P(yes) is computed from samples" in text] == [
+        f"P(yes) is computed from samples: {connection.server.no_logprobs}."
+    ] * without
+
+    predict = dspy.Predict(IsRelevant)
+    inputs = {"question": world[0], "passages": world[1][:1]}
+    with connection.use():
+        found = probability(predict, **inputs)
+    adapter = type(connection.adapter)(probability_mode=connection.probability_mode)  # samples have the same seeds
+    with dspy.context(lm=metered_lm("brain/x", engine=brain(), temperature=0.0, cache=False), adapter=adapter):
+        true = probability(predict, **inputs)
+    assert found is not None
+    assert true is not None
+    assert found.value == pytest.approx(true.value, abs=1e-6)

@@ -1,0 +1,236 @@
+"""Models that think before they answer: their answers, P(yes), limits, traces and empty replies."""
+
+import contextlib
+import dataclasses
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+
+from experiments.world.generate import records
+from programs.artifact import freeze
+from programs.lms.calls.budget import Budget, BudgetExceeded
+from programs.lms.connect import Connection, ModelTraits, connect
+from programs.lms.servers import thinking_budget
+from programs.parts.meter import LONGEST_THOUGHT, metered
+from programs.parts.probability import probability
+from programs.rag import RAG
+from signatures.common.errors import UserError, UserNotice
+from signatures.types import Passage
+from tests.conftest import load_module
+
+quirks = load_module(Path(__file__).with_name("quirks.py"))
+MODEL, StandIn, THOUGHT = quirks.MODEL, quirks.standin.StandIn, quirks.standin.THOUGHT
+OLLAMA = quirks.SERVERS["ollama, thinking"][1]
+pytestmark = pytest.mark.filterwarnings("always::signatures.common.errors.UserNotice")
+
+
+class Answer(dspy.Signature):
+    """Answer the question from the passages."""
+
+    question: str = dspy.InputField()
+    passages: list[Passage] = dspy.InputField()
+    answer: str = dspy.OutputField()
+
+
+class IsRelevant(dspy.Signature):
+    """Decide whether the passages help to answer the question."""
+
+    question: str = dspy.InputField()
+    passages: list[Passage] = dspy.InputField()
+    relevant: bool = dspy.OutputField()
+
+
+@pytest.fixture(scope="module")
+def inputs() -> dict[str, Any]:
+    passages, questions = records(8, seed=0)
+    question = next(item for item in questions if item["type"] == "bridge-2")
+    named = {item["id"]: item for item in passages}
+    found = [Passage(id=key, title=named[key]["title"], text=named[key]["text"]) for key in question["gold_ids"]]
+    return {"question": question["question"], "passages": found}
+
+
+@pytest.fixture
+def joined() -> Iterator[Callable[..., tuple[Any, Connection]]]:
+    """Return a function that starts a stand-in and returns it with a connection to it."""
+    with contextlib.ExitStack() as running:
+
+        def join(like: Any, max_tokens: int | str = "auto", **traits: Any) -> tuple[Any, Connection]:
+            server = StandIn(like)
+            running.callback(server.close)
+            connection = connect(MODEL, api_base=server.api_base, max_tokens=max_tokens, traits=ModelTraits(**traits))
+            running.callback(connection.close)
+            return server, connection
+
+        yield join
+
+
+def test_thinking_has_its_own_tokens_so_that_an_answer_is_left(joined, inputs) -> None:
+    server, connection = joined(OLLAMA, max_tokens=40)  # thinking takes 60
+    with connection.use(), metered() as meter:
+        reply = dspy.Predict(Answer)(**inputs)
+    assert reply.answer
+    assert meter.parse_failures == 0
+    assert server.seen[-1]["max_tokens"] == 40 + 4096
+    assert connection.adapter.reply_tokens == 40 + 4096
+    assert "Let me see" not in repr(reply)
+
+
+def test_p_yes_of_a_thinking_model_is_asked_without_thinking(joined, inputs) -> None:
+    server, connection = joined(OLLAMA)
+    with connection.use(), metered() as meter:
+        found = probability(dspy.Predict(IsRelevant), **inputs)
+    assert found is not None
+    assert found.mode == "logprobs"
+    assert 0 < found.value < 1
+    assert server.seen[-1]["reasoning_effort"] == "none"
+    assert server.seen[-1]["max_tokens"] <= 4
+    assert meter.reasoning_tokens == 0
+
+
+def test_an_effort_that_was_asked_for_holds_for_yes_no_questions_too(joined, inputs) -> None:
+    server, connection = joined(dataclasses.replace(OLLAMA, logprobs="all"), reasoning="low", thinking_tokens=200)
+    with connection.use(), metered() as meter:
+        found = probability(dspy.Predict(IsRelevant), **inputs)
+        dspy.Predict(Answer)(**inputs)
+    assert found is not None
+    assert found.mode == "logprobs"
+    assert [body["reasoning_effort"] for body in server.seen] == ["low"] * len(server.seen)
+    assert [body["max_tokens"] for body in server.seen[-2:]] == [4 + 200, 256 + 200]
+    assert meter.reasoning_tokens > 100
+
+
+def test_reasoning_off_is_sent_with_every_call(joined, inputs) -> None:
+    server, connection = joined(OLLAMA, reasoning="off")
+    with connection.use():
+        assert dspy.Predict(Answer)(**inputs).answer
+    assert {body["reasoning_effort"] for body in server.seen} == {"none"}
+    assert server.seen[-1]["max_tokens"] == 256
+    assert connection.server.thinks is False
+
+
+def test_a_model_that_cannot_stop_thinking_says_so(joined, inputs) -> None:
+    with pytest.warns(UserNotice, match="Thinking cannot be turned off here"):
+        _, connection = joined(dataclasses.replace(OLLAMA, thinks="always"), reasoning="off")
+    assert connection.probability_mode == "samples"
+    with connection.use(), metered() as meter:
+        assert dspy.Predict(Answer)(**inputs).answer
+        assert probability(dspy.Predict(IsRelevant), **inputs) is not None
+    assert meter.parse_failures == 0
+
+
+def test_thinking_in_the_content_is_not_prevented_by_a_schema(joined, inputs) -> None:
+    server, connection = joined(dataclasses.replace(OLLAMA, thinking_at="tags", thinks="always"))
+    with connection.use():
+        assert dspy.Predict(Answer)(**inputs).answer
+    assert "response_format" not in server.seen[-1]
+
+
+def test_a_reply_that_thinking_took_says_so_once_and_names_the_cure(joined, inputs, monkeypatch) -> None:
+    monkeypatch.setattr(thinking_budget, "_shown", set())
+    _, connection = joined(OLLAMA, thinking_tokens=5, max_tokens=30)
+    predict = dspy.Predict(Answer)
+    with connection.use(), metered() as meter, warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            with pytest.raises(dspy.utils.exceptions.AdapterParseError, match="raise thinking_tokens"):
+                predict(**inputs)
+    assert (meter.parse_failures, meter.thinking_only) == (2, 2)
+    notices = [str(item.message) for item in shown if issubclass(item.category, UserNotice)]
+    assert len(notices) == 1
+    assert "all thinking, without an answer (5 tokens reserved for thinking)" in notices[0]
+    assert "set reasoning to low or off" in notices[0]
+
+
+def test_thinking_is_kept_with_its_predictor_but_in_no_demonstration(joined, inputs) -> None:
+    _, connection = joined(OLLAMA)
+    predict, trace = dspy.Predict(Answer), []
+    with connection.use(), metered() as meter, dspy.context(trace=trace):
+        predict(**inputs)
+    (thought,) = meter.thinking()
+    assert thought.predictor is predict
+    assert thought.text == THOUGHT.strip()[:LONGEST_THOUGHT]
+    assert meter.reasoning_tokens > 30
+    assert "Let me see" not in str(trace)
+
+
+def test_thinking_gets_half_of_a_small_context(joined) -> None:
+    like = dataclasses.replace(OLLAMA, gets={**OLLAMA.gets, "/api/ps": {"models": [{"context_length": 2048}]}})
+    _, connection = joined(like)
+    assert connection.context_size == 2048
+    assert connection.lm.kwargs["max_tokens"] == 256 + 1024
+
+
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        ({"reasoning": "much"}, r"reasoning 'much'.*auto, high, low, medium, off"),
+        ({"server": "tgi"}, r"server 'tgi'.*llamacpp, lmstudio, ollama, openai, ovms, sglang, vllm"),
+        ({"thinking_tokens": 0}, "thinking_tokens must be at least 1"),
+    ],
+)
+def test_a_setting_that_does_not_exist_says_what_does(traits, message) -> None:
+    with pytest.raises(UserError, match=message):
+        ModelTraits(**traits)
+
+
+def test_a_mode_that_is_given_leaves_room_for_thinking_that_cannot_be_turned_off(joined, inputs) -> None:
+    server, connection = joined(dataclasses.replace(OLLAMA, thinks="always"), probability_mode="samples")
+    assert server.seen == []
+    with connection.use(), metered() as meter:
+        assert probability(dspy.Predict(IsRelevant), **inputs) is not None
+    assert meter.thinking_only == 0
+    assert {body["reasoning_effort"] for body in server.seen} == {"none"}
+
+
+def test_a_model_that_does_not_think_about_an_easy_question_may_do_so_later(joined, inputs) -> None:
+    like = dataclasses.replace(OLLAMA, thinks="never")  # though /api/show says that it can
+    _, connection = joined(like)
+    assert connection.server.thinks is True
+    assert connection.lm.kwargs["max_tokens"] == 256 + 4096
+
+
+def test_replies_that_leave_no_room_for_a_prompt_are_refused(joined) -> None:
+    with pytest.raises(UserError, match=r"5256 tokens \(5000 for thinking\).*context of 5000.*lower max_tokens"):
+        joined(OLLAMA, context_size=5000, thinking_tokens=5000)
+
+
+def test_a_named_server_is_believed(joined) -> None:
+    _, connection = joined(quirks.SERVERS["openai"][1], server="vllm")
+    assert connection.server.dialect == "vllm"
+
+
+@pytest.mark.parametrize("place", ["reasoning", "tags", "closing tag"])
+def test_demonstrations_and_artifacts_have_no_thinking(joined, inputs, place, tmp_path) -> None:
+    always = "always" if place != "reasoning" else "hybrid"
+    _, connection = joined(dataclasses.replace(OLLAMA, thinking_at=place, thinks=always))
+    example = dspy.Example(**inputs, answer="x").with_inputs("question", "passages")
+    with connection.use(), metered() as meter:
+        compiled = dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=1, max_labeled_demos=0).compile(
+            RAG(), trainset=[example]
+        )
+    assert meter.thinking()
+    (_, predictor), *_ = compiled.named_predictors()
+    assert [demo for demo in predictor.demos if demo.get("augmented")]
+    freeze(compiled, tmp_path / "artifact")
+    for file in (tmp_path / "artifact").iterdir():
+        text = file.read_text()
+        assert "Let me see" not in text
+        assert "think>" not in text
+
+
+def test_a_budget_of_tokens_counts_the_longest_thinking(joined, inputs) -> None:
+    server = StandIn(OLLAMA)
+    try:
+        budget = Budget(tokens=2000)
+        connection = connect(MODEL, api_base=server.api_base, budget=budget, traits=ModelTraits(thinking_tokens=2000))
+        asked = len(server.seen)
+        with connection.use(), pytest.raises(BudgetExceeded):
+            dspy.Predict(Answer)(**inputs)
+        assert len(server.seen) == asked
+        connection.close()
+    finally:
+        server.close()

@@ -1,0 +1,91 @@
+"""Keys and passwords become stars; ordinary words do not."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from signatures.common import secrets
+from signatures.common.secrets import redact, redacted, without_userinfo
+
+KEY = "sk-4f9a8b7c6d5e"
+
+
+@pytest.fixture(autouse=True)
+def no_other_keys(monkeypatch):
+    monkeypatch.setattr(secrets, "_registered", set())
+    for name in list(secrets.os.environ):
+        if secrets._PROVIDER_VARIABLE.search(name.upper()):
+            monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "lab_api_key"])
+def test_keys_of_providers_are_known_from_the_environment(name, monkeypatch):
+    assert redact(f"key {KEY}.") == f"key {KEY}."
+    monkeypatch.setenv(name, KEY)
+    assert redact(f"key {KEY}.") == "key ***."
+
+
+def test_a_registered_key_is_hidden_in_all_its_spellings():
+    secrets.register('a"key/with+signs 12345', None, "")
+    for text in ('a"key/with+signs 12345', 'a\\"key/with+signs 12345', "a%22key%2Fwith%2Bsigns%2012345"):
+        assert redact(f"<{text}>") == "<***>"
+
+
+@pytest.mark.parametrize("key", ["none", "test", "EMPTY", "question", "placeholder", "12345678", "sk-1"])
+def test_a_key_that_could_be_a_word_or_a_number_hides_no_answer(key):
+    secrets.register(key)
+    plain = f"The {key} of the {key}, and the bearer of news."
+    assert redact(plain) == plain
+    assert redact(f"Authorization: Bearer {key}") == "Authorization: Bearer ***"
+    assert redact(f'{{"Authorization": "Bearer {key}"}}') == '{"Authorization": "Bearer ***"}'
+    assert redact(f"wrong api key: {key}.") == "wrong api key: ***."
+
+
+def test_a_header_is_hidden_even_if_its_key_is_unknown():
+    assert redact("got authorization: bearer abc.def-ghi, sorry") == "got authorization: bearer ***, sorry"
+    assert redact("Authorization: Basic YW5uOnB3") == "Authorization: Basic ***"
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("http://ann:pw@host/v1", "http://***@host/v1"),
+        ("at https://ann:p%40w@[::1]:80 and", "at https://***@[::1]:80 and"),
+        ("http://ann:p@ss@host/", "http://***@host/"),
+        ("https://:token@host", "https://***@host"),
+        ("ssh://git@example.org/a:b", "ssh://git@example.org/a:b"),
+        ("http://host:8000/v1?mail=a@b", "http://host:8000/v1?mail=a@b"),
+    ],
+)
+def test_a_password_in_an_address_is_hidden(text, hidden):
+    assert redact(text) == hidden
+
+
+@pytest.mark.parametrize("address", ["ftp://ann:pw@host", "ann:pw@host", "http://a/b:pw@host"])
+def test_an_invalid_address_is_shown_without_what_may_be_a_password(address):
+    assert "pw" not in without_userinfo(address)
+    assert without_userinfo("http://host/v1") == "http://host/v1"
+
+
+def test_the_password_of_an_address_is_hidden_in_the_header_that_is_made_of_it():
+    secrets.register_address("http://ann:Long-pass-1@host/v1")
+    assert redact("Basic YW5uOkxvbmctcGFzcy0x and Long-pass-1") == "Basic *** and ***"
+
+
+def test_values_of_rows_are_redacted_at_every_depth_and_others_are_the_same_object():
+    secrets.register(KEY)
+    row = {"answer": [{"text": KEY, "n": 1}], KEY: None}
+    assert redacted(row) == {"answer": [{"text": "***", "n": 1}], "***": None}
+    clean = {"answer": [{"text": "x"}]}
+    assert redacted(clean) is clean
+
+
+@pytest.mark.parametrize("unit", ["://", "://a:", "authorization: bearer ", "bearer ", "a", ":", "@", "://a:@"])
+def test_a_long_text_takes_linear_time(unit):
+    """With a quadratic pattern, 600,000 characters would take minutes."""
+    assert redact(unit * 150_000)
+
+
+@given(st.text())
+def test_redacting_twice_changes_nothing_more(text):
+    assert redact(redact(text)) == redact(text)
