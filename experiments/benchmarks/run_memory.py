@@ -2,10 +2,11 @@
 
     python -m experiments.benchmarks.run_memory
 
-`evaluate` asks RAG questions of a generated world; the simulated LM answers, so that nothing but the run itself takes
-memory. Each side runs in a process of its own: with the reply cache, without any, and with the cache of DSPy that
-earlier versions used (everything in memory, and in a folder of pickles). The resident set is read after every
-thousandth row, from the third thousand on; growth is given in MB per 1,000 questions, by least squares.
+`evaluate` asks RAG questions of a generated world; every reply is the same, so that nothing but the run itself takes
+memory (the simulated LM keeps what it parsed of each question). Each side runs in a process of its own: with the reply
+cache, without any, and with the cache of DSPy that earlier versions used (everything in memory, and in a folder of
+pickles). The resident set is read after every thousandth row; growth is given in MB per 1,000 questions, by least
+squares, from the fourth reading on.
 """
 
 import json
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from dspy.lm15 import Message, Request, Response, Usage
 
 from experiments.runs.files import write_json
 from experiments.runs.provenance import provenance
@@ -34,6 +36,23 @@ def resident() -> float:
     """Return the resident set of this process in MB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+class Constant:
+    """An engine that gives the same answer to everything."""
+
+    free = True
+    supports_response_schema = False
+    supported_params = ("temperature", "max_tokens")
+
+    def complete(self, request: Request) -> Response:
+        """Answer."""
+        usage = Usage(input_tokens=500, output_tokens=20, total_tokens=520)
+        message = Message.assistant("[[ ## answer ## ]]\nParis\n\n[[ ## completed ## ]]")
+        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Constant":
+        return self
 
 
 class Reader(threading.Thread):
@@ -86,9 +105,12 @@ def measure(side: str, folder: Path, *, questions: int, threads: int, seed: int)
     from corpora.questions import read_questions
     from experiments.pipeline.evaluate import evaluate
     from experiments.runs.config import RunConfig
-    from experiments.world.connect import connect_any
     from experiments.world.generate import generate
     from programs.catalog import build
+    from programs.lms.adapter import ChatForm
+    from programs.lms.caches import use_reply_cache
+    from programs.lms.calls.metered import metered_lm
+    from programs.lms.connect import Connection
 
     passages, asked = generate(folder / "world", questions=400, seed=seed)
     build_index(passages, folder / "index", retriever="bm25")
@@ -100,7 +122,9 @@ def measure(side: str, folder: Path, *, questions: int, threads: int, seed: int)
         for number in range(questions)
         for question in [own[number % len(own)]]
     ]
-    connection = connect_any(f"simulated:{seed}", cache=side != "none")
+    lm = metered_lm("constant/1", engine=Constant(), temperature=0.0, max_tokens=256, cache=side != "none")
+    connection = Connection("constant", lm, ChatForm(), None, "samples")
+    use_reply_cache()
     if side == "dspy":
         dspy.configure_cache(disk_cache_dir=str(folder / "pickles"), restrict_pickle=True)
     program = build("rag", open_index(folder / "index"))

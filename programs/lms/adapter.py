@@ -8,8 +8,7 @@ There is no second call if a reply cannot be parsed: the failure is counted and 
 its documented fallback (`programs.parts.predict`).
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 from dspy.adapters import ChatAdapter, JSONAdapter
@@ -17,12 +16,12 @@ from dspy.adapters.chat_adapter import field_header_pattern
 from dspy.adapters.utils import apply_output_field_defaults
 from dspy.utils.exceptions import AdapterParseError
 
-from programs.lms.calls.reply_cache import Unparsed, cached_if_parsed
+from programs.lms.parsing import counting_replies, drop_without_p_yes
 from programs.lms.rendering import describe_field, escape_all, is_passages, render
 from programs.lms.servers.thinking_budget import ThinkingBudget, is_thinking_only, record_replies
 from programs.lms.tolerant import LONGEST_REPLY, check_length, coerce, read_json
-from programs.parts.meter import record, record_unreadable
-from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs, yes_share
+from programs.parts.meter import record
+from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs
 
 Messages = list[dict[str, Any]]
 Inputs = dict[str, Any]
@@ -34,32 +33,6 @@ _ONE_WORD_TOKENS = 4  # allows for formatting such as "**Yes**"; log-probabiliti
 def rough_tokens(text: str) -> int:
     """Return a high estimate of the tokens in `text`, for LMs whose tokenizer is not available."""
     return len(text.encode()) // 3 + 4  # English has about 4 bytes per token; 3 overestimates
-
-
-@contextmanager
-def _counting_failures() -> Iterator[Unparsed]:
-    """Count the reply of the block; one that cannot be parsed is counted, shown and not cached."""
-    try:
-        with cached_if_parsed() as replies:
-            yield replies
-    except AdapterParseError as error:
-        record(replies=1, parse_failures=1)
-        record_unreadable(_text_of(error.lm_response))
-        raise
-    record(replies=1)
-
-
-def _check_logprobs(lm_kwargs: Inputs, signature: Any, values: list[Inputs], replies: Unparsed) -> None:
-    """Leave a reply uncached that has no P(yes) although log-probabilities were requested."""
-    if lm_kwargs.get("logprobs") and asks_yes_no(signature):
-        given = [value.get("logprobs") for value in values]
-        if any(not logprobs or yes_share(logprobs.get("content") or ()) is None for logprobs in given):
-            replies.drop()
-
-
-def _text_of(reply: Any) -> str:
-    """Return the text of an unparseable reply as DSPy gives it: text, "None", or a dict."""
-    return "" if str(reply) == "None" or str(reply).startswith(("{'text': None", "{'text': ''")) else str(reply)
 
 
 class _Form:
@@ -96,9 +69,9 @@ class _Form:
     def __call__(self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs) -> list[Inputs]:
         """Call the LM once; count a reply that cannot be parsed, and raise AdapterParseError."""
         self._limit(lm_kwargs, signature)
-        with _counting_failures() as replies:
+        with counting_replies() as replies:
             values = super().__call__(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
-            _check_logprobs(lm_kwargs, signature, values, replies)
+            drop_without_p_yes(lm_kwargs, signature, values, replies)
             return values
 
     async def acall(
@@ -106,9 +79,9 @@ class _Form:
     ) -> list[Inputs]:
         """Do the same asynchronously."""
         self._limit(lm_kwargs, signature)
-        with _counting_failures() as replies:
+        with counting_replies() as replies:
             values = await super().acall(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
-            _check_logprobs(lm_kwargs, signature, values, replies)
+            drop_without_p_yes(lm_kwargs, signature, values, replies)
             return values
 
     def _limit(self, lm_kwargs: Inputs, signature: Any) -> None:

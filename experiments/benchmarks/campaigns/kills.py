@@ -207,7 +207,8 @@ def kills(
             found = _campaign(name, materials, Path(folder), each=each, seed=seed)
             results[name] = {**totals(found), "found": _notable(found)}
             typer.echo(f"{name}: {json.dumps(totals(found))}")
-    write_json(out, {**provenance("experiments.benchmarks.campaigns.kills"), "seed": seed, "commands": results})
+            head = provenance("experiments.benchmarks.campaigns.kills")
+            write_json(out, {**head, "seed": seed, "commands": results})  # after each: a campaign takes a while
     typer.echo(f"Written: {out}")
 
 
