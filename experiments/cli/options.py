@@ -137,7 +137,13 @@ class LM:
             show_default=False,
         ),
     ] = None
-    retries: Annotated[int, typer.Option(min=0, help="How often a call is repeated after a transient failure.")] = 3
+    retries: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="How often a call is repeated after a transient failure, such as HTTP 500 or an unreadable reply.",
+        ),
+    ] = 3
     patience: Annotated[
         float,
         typer.Option(
@@ -169,13 +175,15 @@ class Limits:
         int | None, typer.Option(min=1, help="Stop after this many LM calls.", show_default=False)
     ] = None
     budget_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Stop after this many tokens.", show_default=False)
+        int | None,
+        typer.Option(min=1, help="Stop after this many tokens, estimated if the LM reports none.", show_default=False),
     ] = None
     budget_usd: Annotated[
         float | None, typer.Option(min=0, help="Stop after this many US dollars.", show_default=False)
     ] = None
     budget_seconds: Annotated[
-        float | None, typer.Option(min=0, help="Stop after this many seconds.", show_default=False)
+        float | None,
+        typer.Option(min=0, help="Stop after this many seconds, also in the middle of a call.", show_default=False),
     ] = None
 
     def budget(self) -> "Budget | None":

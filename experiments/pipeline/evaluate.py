@@ -4,7 +4,7 @@
 """
 
 import contextlib
-import functools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,8 +26,17 @@ from signatures.common.errors import UserError, user_error_within
 if TYPE_CHECKING:
     import dspy
 
-_Answered = tuple[Row, Exception | None]
 _Key = tuple[str, int]  # id and repeat
+
+
+class _Answers(NamedTuple):
+    """How many calls each LM had answered in the session when a question was started, and when it ended."""
+
+    before: Counter[str]
+    after: Counter[str]
+
+
+_Answered = tuple[Row, Exception | None, _Answers]
 
 
 class _Asked(NamedTuple):
@@ -142,8 +151,12 @@ def _ask_all(
     written: set[_Key] = set()
 
     def work(asked: _Asked) -> _Answered:
-        meter = meters[asked.key] = Meter()
-        return run_question(program, asked.example, config, connection=connection, repeat=asked.repeat, meter=meter)
+        meter, before = Meter(), control.answers()
+        meters[asked.key] = meter
+        row, cause = run_question(
+            program, asked.example, config, connection=connection, repeat=asked.repeat, meter=meter
+        )
+        return row, cause, _Answers(before, control.answers())
 
     with RowLog(folder) as log, bar, controlled(bar.say) as control:
 
@@ -152,8 +165,7 @@ def _ask_all(
             written.add((row["id"], repeat_of(row)))
             bar.add(row)
 
-        answers = functools.partial(control.answers, connection.lm.model)
-        collector = _Collector(write, min(config.threads, len(waiting)), answers)
+        collector = _Collector(write, min(config.threads, len(waiting)), connection.lm.model)
         pool = ThreadPool(work, waiting, threads=config.threads)
         try:
             interrupted = _collect(pool, collector, control, bar.say)
@@ -164,21 +176,22 @@ def _ask_all(
 
 
 class _Collector:
-    """Writes the rows of a session, and aborts it if the LM does not answer.
+    """Writes the rows of a session, and aborts it if the LM, or the judge, does not answer.
 
     Questions may fail with a user error (e.g. an unreachable server) as long as the LM answers other calls. The session
     is aborted if as many as there are threads fail before the first answer; they then get no rows. Later it is aborted
-    after twice as many consecutive ones without any answer between.
+    after twice as many consecutive ones during which no call was answered.
 
     Args:
         write: Receives the rows.
         threads: Questions in progress at a time.
-        answers: Returns how many calls the LM has answered in this session.
+        model: The task LM.
     """
 
-    def __init__(self, write: Callable[[Row], None], threads: int, answers: Callable[[], int]):
-        self._write, self._threads, self._answers = write, threads, answers
-        self._working, self._silent, self._answers_before = False, 0, 0
+    def __init__(self, write: Callable[[Row], None], threads: int, model: str):
+        self._write, self._threads, self._model = write, threads, model
+        self._working = False
+        self._silent: Counter[str] = Counter()  # consecutive failures of each LM without an answer
         self._held: list[Row] = []  # failed before the first answer
         self.stopped: str | None = None
 
@@ -196,17 +209,25 @@ class _Collector:
                 raise error or RuntimeError("A question ended with neither result nor error.")
             self.stopped = f"{type(error).__name__}: {error}"
             return
-        row, cause = outcome.result
-        answers = self._answers()
+        row, cause, answers = outcome.result
         user_error = user_error_within(cause)
-        self._silent = (self._silent if answers == self._answers_before else 0) + 1 if user_error else 0
-        self._answers_before = answers
-        self._working = self._working or cause is None or answers > 0
-        if user_error and self._silent >= (2 if self._working else 1) * self._threads:
-            raise user_error
+        if user_error is None:
+            self._working = self._working or cause is None
+            self._silent.clear()
+        else:
+            self._count_failure(user_error, answers)
         self._held.append(row)
         if self._working or not user_error:
             self.write_held()
+
+    def _count_failure(self, error: UserError, answers: _Answers) -> None:
+        """Raise the error if its LM has not answered for too long."""
+        model = getattr(error, "model", None) or self._model
+        working = answers.after[model] > 0 or (self._working and model == self._model)
+        self._working = self._working or (working and model == self._model)
+        self._silent[model] = 0 if answers.after[model] > answers.before[model] else self._silent[model] + 1
+        if self._silent[model] >= (2 if working else 1) * self._threads:
+            raise error
 
     def write_held(self) -> None:
         """Write the rows that were held back until the LM answers."""

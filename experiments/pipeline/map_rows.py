@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from experiments.pipeline.thread_pool import Outcome, ThreadPool
+from experiments.pipeline.thread_pool import ThreadPool
 from experiments.runs.config import Connected
 from experiments.runs.files import Json, Row, RowLog, open_run, read_rows, run_lock
-from programs.lms.calls.control import GRACE, controlled
+from programs.lms.calls.control import GRACE, Control, controlled
+from programs.lms.calls.metered import LMUnavailable
+from signatures.common.errors import UserError, user_error_within
 from signatures.common.terminal import open_console
 
 Item = TypeVar("Item")
@@ -51,9 +53,10 @@ def map_rows(
         progress: Show a bar on stderr.
 
     Raises:
-        UserError: `out` contains something else, or rows although `resume` is False.
-        BaseException: What `work` raised, Ctrl-C or a spent budget; no further item is started, items in progress have
-            a moment to finish, and all rows are kept.
+        UserError: `out` contains something else, or rows although `resume` is False; or items failed because the LM did
+            not answer, after all others have their rows.
+        BaseException: What else `work` raised, Ctrl-C or a spent budget; no further item is started, items in progress
+            have a moment to finish, and all rows are kept.
     """
     import dspy
 
@@ -68,23 +71,46 @@ def map_rows(
                 str(description.get("kind", "rows")), len(items), len(items) - len(waiting), shown=progress
             ) as advance,
         ):
-            pool: ThreadPool[Any, Row] = ThreadPool(work, waiting, threads=threads)
-            try:
-                for outcome in pool:
-                    log.append(_row(outcome))
-                    advance()
-            except BaseException as error:
-                pool.stop()
-                if isinstance(error, KeyboardInterrupt):
-                    control.stop()
-                for outcome in pool.within(GRACE):
-                    if outcome.result is not None:
-                        log.append(outcome.result)
-                raise
+            model = connection.lm.model
+
+            def row_of(item: Item) -> Row | UserError:
+                before = control.answers()[model]
+                try:
+                    return work(item)
+                except Exception as error:
+                    cause = user_error_within(error)
+                    if isinstance(cause, LMUnavailable) and control.answers()[model] > before:
+                        return cause  # the LM answers others
+                    raise
+
+            def write(row: Row) -> None:
+                log.append(row)
+                advance()
+
+            failed = _collect(ThreadPool(row_of, waiting, threads=threads), write, control)
+        if failed:
+            raise UserError(f"{len(failed)} of {len(waiting)} items failed; resume to ask them again. {failed[0]}")
         return read_rows(out)
 
 
-def _row(outcome: Outcome[Any, Row]) -> Row:
-    if outcome.result is None:
-        raise outcome.error or RuntimeError("An item ended with neither row nor error.")
-    return outcome.result
+def _collect(pool: ThreadPool[Any, Row | UserError], write: Callable[[Row], None], control: Control) -> list[UserError]:
+    """Write all rows, and return the errors of items that failed."""
+    failed: list[UserError] = []
+
+    def add(result: Row | UserError) -> None:
+        failed.append(result) if isinstance(result, UserError) else write(result)
+
+    try:
+        for outcome in pool:
+            if outcome.result is None:
+                raise outcome.error or RuntimeError("An item ended with neither row nor error.")
+            add(outcome.result)
+    except BaseException as error:
+        pool.stop()
+        if isinstance(error, KeyboardInterrupt):
+            control.stop()
+        for outcome in pool.within(GRACE):
+            if outcome.result is not None:
+                add(outcome.result)
+        raise
+    return failed

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 from experiments.runs.config import Connected, RunConfig
 from experiments.runs.files import Row
 from optimizers.metrics.catalog import Metric
+from programs.lms.calls.metered import LMUnavailable
 from programs.lms.sampling import fresh_samples
 from programs.parts.meter import Meter, metered
+from signatures.common.errors import user_error_within
 
 if TYPE_CHECKING:
     import dspy
@@ -54,24 +56,30 @@ def score(metric: Metric, example: Any, prediction: Any, *, failed: bool) -> flo
     return 0.0 if metric.higher_is_better else None
 
 
-def _scored(metrics: Sequence[Metric], example: Any, prediction: Any, *, failed: bool) -> Row:
-    """Return the scores, how many judge replies were unparseable per metric, and the cost of judging."""
+def _scored(metrics: Sequence[Metric], example: Any, prediction: Any, *, failed: bool) -> tuple[Row, Exception | None]:
+    """Return the scores, how many judge replies were unparseable per metric, and the cost of judging.
+
+    If the judge does not answer, the score is None, and its error is returned, too.
+    """
+    silent: Exception | None = None
     scores: dict[str, float | None] = {}
     unparsed: dict[str, int] = {}
     judging = Meter()
     for metric in metrics:
         with metered() as meter:
-            scores[metric.name] = score(metric, example, prediction, failed=failed)
+            try:
+                scores[metric.name] = score(metric, example, prediction, failed=failed)
+            except Exception as error:
+                if not isinstance(user_error_within(error), LMUnavailable):
+                    raise
+                scores[metric.name], silent = None, error
         counts = meter.counts()
         judging.add(**{name: counts[name] for name in _JUDGING})
         if counts["parse_failures"]:
             unparsed[metric.name] = int(counts["parse_failures"])
     spent = judging.counts()
-    return {
-        "scores": scores,
-        "unparsed": unparsed,
-        "judging": {name: spent[name] for name in _JUDGING} if spent["calls"] else {},
-    }
+    judged = {name: spent[name] for name in _JUDGING} if spent["calls"] else {}
+    return {"scores": scores, "unparsed": unparsed, "judging": judged}, silent
 
 
 def _thinking(program: "dspy.Module", meter: Meter) -> Row:
@@ -108,7 +116,7 @@ def run_question(
         meter: Counts the program's cost, also if the question ends without a row; by default a new one.
 
     Returns:
-        The row, and the exception that stopped the program, if any.
+        The row, and the exception that stopped the program, or that of a judge that does not answer, if any.
 
     Raises:
         BaseException: Anything but an Exception, e.g. a spent budget; the question then has no row.
@@ -129,6 +137,8 @@ def run_question(
         except Exception as error:  # noqa: BLE001 - whatever stops one question must not stop the others
             cause = error
         seconds = time.perf_counter() - start
+    scored, unjudged = _scored(config.scored, example, prediction, failed=cause is not None)
+    cause = cause or unjudged
     row: Row = {
         "id": example.id,
         "question": example.question,
@@ -137,7 +147,7 @@ def run_question(
         "about": _other_fields(example),
         **({"repeat": repeat} if config.repeats > 1 else {}),
         **_prediction_fields(prediction),
-        **_scored(config.scored, example, prediction, failed=cause is not None),
+        **scored,
         **meter.counts(),
         **_thinking(program, meter),
         **({} if meter.unreadable is None else {"unreadable": meter.unreadable}),

@@ -54,10 +54,10 @@ class Control:
         if self._outer is not None:
             self._outer.answered(model)
 
-    def answers(self, model: str) -> int:
-        """Return how many calls an LM has answered; cached replies are not counted."""
+    def answers(self) -> Counter[str]:
+        """Return how many calls each LM has answered, by its model string; cached replies are not counted."""
         with self._lock:
-            return self._answers[model]
+            return self._answers.copy()
 
     @property
     def any_answers(self) -> bool:

@@ -40,7 +40,16 @@ from signatures.common.secrets import redact
 
 
 class LMUnavailable(UserError):
-    """After all retries, the LM cannot be reached, refuses, or replies in another format."""
+    """After all retries, the LM cannot be reached, refuses, or replies in another format.
+
+    Args:
+        message: What the user can do.
+        model: The LM's model string; None if unknown.
+    """
+
+    def __init__(self, message: str, model: str | None = None):
+        super().__init__(message)
+        self.model = model
 
 
 class AsyncEngine:
@@ -166,9 +175,8 @@ class MeteredLM(dspy.LM):
             return error
         reason = " ".join(str(error).split())[:300] or type(error).__name__
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
-        return LMUnavailable(
-            redact(f"LM {where} does not answer: {reason}. Check its id, URL and key, then try again.")
-        )
+        text = f"LM {where} does not answer: {reason}. Check its id, URL and key, then try again."
+        return LMUnavailable(redact(text), self.model)
 
 
 def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None, **kwargs: Any) -> MeteredLM:

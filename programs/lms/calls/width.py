@@ -102,6 +102,7 @@ class Width:
             hint: Seconds for which the server asks not to be called.
         """
         with self._lock:
+            in_flight = self._in_flight
             self._in_flight -= 1
             if outcome == "answered":
                 self.answered = True
@@ -111,13 +112,13 @@ class Width:
                 # Calls that were in flight at the last cut tell nothing new.
                 if started >= self._last_cut:
                     self._last_cut = now
-                    self._cut()
+                    self._cut(in_flight)
                 self._opens = max(self._opens, now + hint)
             self._wake()
 
-    def _cut(self) -> None:
+    def _cut(self, in_flight: int) -> None:
         if self._limit > 1:
-            self._limit = max(1.0, self._limit / 2)
+            self._limit = max(1.0, min(self._limit, in_flight) / 2)  # there may be fewer threads than places
         else:
             self._spacing = min(max(2 * self._spacing, _FIRST_SPACING), _LONGEST_SPACING)
 

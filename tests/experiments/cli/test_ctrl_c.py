@@ -33,7 +33,7 @@ class HangingServer:
                 self.reply({"data": [{"id": "m"}]})
 
             def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with lock:
                     outer.left -= 1
                     hangs = outer.left < 0
@@ -42,8 +42,13 @@ class HangingServer:
                     outer.closed.wait(PATIENCE)
                     self.close_connection = True
                     return
-                message = {"role": "assistant", "content": '{"answer": "yes"}'}
-                self.reply({"model": "m", "choices": [{"index": 0, "finish_reason": "stop", "message": message}]})
+                choice = {"index": 0, "finish_reason": "stop"}
+                choice["message"] = {"role": "assistant", "content": '{"answer": "yes"}'}
+                if body.get("logprobs"):
+                    choice["message"]["content"] = "Yes"
+                    top = [{"token": token, "logprob": -0.7, "bytes": None} for token in ("Yes", "No")]
+                    choice["logprobs"] = {"content": [{**top[0], "top_logprobs": top}]}
+                self.reply({"model": "m", "choices": [choice]})
 
             def reply(self, body: dict) -> None:
                 data = json.dumps(body).encode()
@@ -105,7 +110,7 @@ def interrupted_while(server: HangingServer, *arguments: object) -> str:
     return err
 
 
-@pytest.mark.parametrize(("program", "answers"), [("rag", 20), ("retro_rag", 150)])
+@pytest.mark.parametrize(("program", "answers"), [("rag", 20), ("retro_rag", 300)])
 def test_eval_keeps_its_rows(program: str, answers: int, hanging_after, world: Path, tmp_path: Path) -> None:
     err = interrupted_while(
         hanging_after(answers), "eval", world / "questions.jsonl", "--program", program, "--index", world / "index",

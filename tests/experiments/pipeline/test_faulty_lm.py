@@ -94,4 +94,41 @@ def test_an_lm_that_answers_no_more_ends_the_run(toy: ModuleType, tmp_path: Path
 
     with pytest.raises(UserError, match="gone"):
         run(toy, tmp_path / "run", before, threads=1)
-    assert len(read_rows(tmp_path / "run")) == 3
+    assert len(read_rows(tmp_path / "run")) == 4  # the third was answered in part, the fourth not at all
+
+
+def judged(toy: ModuleType, folder: Path, replies: Any) -> Any:
+    """Run with a judge that answers by `replies`."""
+
+    class Judge(toy.Engine):  # type: ignore[name-defined,misc]
+        def complete(self, request: Any) -> Any:
+            replies()
+            return super().complete(request)
+
+    lms = [metered_lm(f"{name}/m", engine=engine, cache=False, temperature=0.0, transport=Transport(retries=0))
+           for name, engine in (("task", toy.Engine()), ("judge", Judge()))]  # fmt: skip
+    task, judge = (toy.Link(lm, dspy.ChatAdapter(use_json_adapter_fallback=False)) for lm in lms)
+    return toy.run(toy.Toy(), toy.questions(20), connection=task, judge=judge, metrics=["em", "acc[judge]"],
+                   folder=folder, threads=2, progress=False)  # fmt: skip
+
+
+def test_a_judge_that_fails_now_and_then_leaves_rows_to_be_asked_again(toy: ModuleType, tmp_path: Path) -> None:
+    asked = iter(range(10_000))
+
+    def replies() -> None:
+        if next(asked) % 7 == 3:
+            raise ServerError("500")
+
+    summary = judged(toy, tmp_path / "run", replies)
+    assert summary.answered == 20
+    assert 0 < summary.errors < 20
+    failed = [row for row in read_rows(tmp_path / "run") if row["error"]]
+    assert all(row["scores"]["acc[judge]"] is None and row["answer"] == "even" for row in failed)
+
+
+def test_a_judge_that_never_answers_ends_the_run(toy: ModuleType, tmp_path: Path) -> None:
+    def replies() -> None:
+        raise ServerError("500")
+
+    with pytest.raises(LMUnavailable, match="judge/m"):
+        judged(toy, tmp_path / "run", replies)

@@ -70,3 +70,21 @@ def test_two_tasks_in_parallel_return_both_results_in_order():
         return "second"
 
     assert in_parallel(lambda: first_started.set() or "first", second) == ("first", "second")
+
+
+def test_threads_do_not_keep_the_process_from_exiting():
+    assert fanout([lambda: threading.current_thread().daemon] * 3) == [True] * 3
+
+
+class Ended(BaseException):
+    """As a spent budget."""
+
+
+def test_what_is_no_exception_is_raised_after_its_costs_are_counted():
+    def end():
+        record(calls=1, rounds=1)
+        raise Ended
+
+    with metered() as meter, pytest.raises(Ended):
+        fanout([end, lambda: record(calls=1, rounds=1)])
+    assert meter.calls == 2

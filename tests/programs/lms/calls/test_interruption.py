@@ -108,4 +108,4 @@ def test_a_rate_limit_is_said_in_words(echo) -> None:
     said: list[str] = []
     with controlled(said.append):
         metered_lm("echo/a", engine=echo(reply), cache=False)("hello")
-    assert said == ["The LM server limits the rate: waiting 7 s, then 50 calls at a time."]
+    assert said == ["The LM server limits the rate: waiting 7 s, then 1 call at a time."]

@@ -1,5 +1,6 @@
 """A server that takes 20 requests a second and 64 threads that ask it 300 questions, in virtual time."""
 
+import copy
 import random
 from collections import deque
 from pathlib import Path
@@ -148,3 +149,10 @@ def test_a_timeout_is_not_waited_for_with_patience(echo, clock, error) -> None:
     lm = limited_lm(echo, reply, clock, retries=1)
     assert ask(lm, clock, 2, threads=1) == ["yes", "lost"]
     assert len(lm.engine.requests) == 3
+
+
+def test_all_lms_on_one_server_share_its_width(echo) -> None:
+    one, judge = (metered_lm(f"server/{name}", engine=echo(), address="http://host:1/v1") for name in ("m", "judge"))
+    other = metered_lm("server/m", engine=echo(), address="http://host:2/v1")
+    assert one.width is judge.width is one.copy(temperature=1.0).width is copy.deepcopy(one).width
+    assert other.width is not one.width
