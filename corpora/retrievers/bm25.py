@@ -11,8 +11,10 @@ import contextlib
 import functools
 import re
 import shutil
+import struct
 import tempfile
 import weakref
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -34,6 +36,7 @@ from tantivy import (
 
 from corpora.retrievers.engine import Ranking
 from signatures.common.errors import UserError
+from signatures.common.strict_json import parse_strict_json
 from signatures.common.words import QUERY_STOPWORDS
 from signatures.text import CJK
 
@@ -41,6 +44,9 @@ ANALYZER = "english_stems"
 _LONGEST_WORD = 40  # bytes; longer runs of letters are base64 or similar
 _KEPT_WORDS = 65_536  # query words whose clauses are cached; a few megabytes
 _TIE_LIMIT = 10_000  # hits searched at most for the end of a run of equal scores
+
+_CHECKED = 4 << 20  # bytes
+_FOOTER = 1337  # the last four bytes of every file of tantivy: https://github.com/quickwit-oss/tantivy (footer.rs)
 
 _RUN = re.compile(f"[{CJK}]+")
 
@@ -125,6 +131,25 @@ def tantivy_errors(folder: Path) -> Iterator[None]:
         raise damaged(folder, str(error)) from error
 
 
+def _check_sums(folder: Path) -> None:
+    """Raise ValueError if a file differs from the checksum that tantivy wrote at its end.
+
+    tantivy trusts the sizes in its files, and a wrong one can end the process. Files above 4 MiB are not read: that
+    would take seconds. The checksum is no secret, so this stops damage, and not an attacker.
+    """
+    for path in folder.iterdir():
+        if path.suffix in (".json", ".lock") or not path.is_file() or path.stat().st_size > _CHECKED:
+            continue
+        content = path.read_bytes()
+        length, magic = struct.unpack("<II", content[-8:]) if len(content) >= 8 else (0, 0)
+        if magic != _FOOTER or length > len(content) - 8:
+            raise ValueError(f"{path.name} is cut off")
+        start = len(content) - 8 - length
+        footer = parse_strict_json(content[start:-8])
+        if not isinstance(footer, dict) or footer.get("crc") != zlib.crc32(content[:start]):
+            raise ValueError(f"{path.name} differs from its checksum")
+
+
 def _linked(folder: Path) -> Path:
     """Return a new temporary folder of links to the files of `folder`.
 
@@ -154,6 +179,7 @@ class Bm25Engine:
 
     def __init__(self, folder: Path, *, passages: int, title_boost: float = 0.5):
         with tantivy_errors(folder):
+            _check_sums(folder)
             links = _linked(folder)
             weakref.finalize(self, shutil.rmtree, links, ignore_errors=True)
             index = Index.open(str(links))

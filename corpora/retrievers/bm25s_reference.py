@@ -15,6 +15,8 @@ from corpora.retrievers.engine import EMPTY, Ranking, best
 from signatures.common.errors import UserError
 
 MAX_PASSAGES = 5_000_000
+# Parameters that every index of ours has; bm25s uses them unchecked.
+_WRITTEN = {"method": "lucene", "dtype": "float32", "int_dtype": "int32", "backend": "numpy"}
 
 
 def build_bm25s(
@@ -67,6 +69,9 @@ class Bm25sEngine:
 
     def _check(self, passages: int) -> None:
         """Raise ValueError unless the sparse matrix of scores is one: bm25s trusts its indices."""
+        for name, value in _WRITTEN.items():
+            if getattr(self._index, name) != value:
+                raise ValueError(f"its {name} is not {value!r}")
         scores, vocabulary = self._index.scores, self._index.vocab_dict
         starts, rows, values = (scores[name] for name in ("indptr", "indices", "data"))
         if scores["num_docs"] != passages:

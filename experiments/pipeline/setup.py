@@ -75,11 +75,12 @@ def _index_of(artifact: Path, stored: object, corpus: str | None) -> Path | None
     """
     from corpora.index.open import fingerprints
 
-    index = Path(os.path.normpath(artifact.resolve() / stored)) if isinstance(stored, str) else None
+    named = isinstance(stored, str) and "\0" not in stored
+    index = Path(os.path.normpath(artifact.resolve() / str(stored))) if named else None
     try:
         if index is not None and not (index / "index.json").is_file():
             return None
-    except (OSError, ValueError):  # a name that is too long, or with a null byte
+    except OSError:  # a name that is too long
         index = None
     if index is None:
         raise UserError(f"{artifact} names no folder as its index: name the folder of an index (index).")

@@ -149,7 +149,7 @@ def main() -> None:
         "seconds": round(time.monotonic() - started),
         "total": total,
         "counts": counts,
-        "bad": bad,
+        "bad": [{**item, "error": item.get("error", "").strip().rpartition("\n")[2][:200]} for item in bad],  # no paths
     }
     write_json(arguments.out, record)
     print(f"Written: {arguments.out}")

@@ -1,122 +1,35 @@
 """What is mutated, and the functions of the commands that read it; each returns what its input led to."""
 
 import json
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import dspy
-import numpy as np
-from dspy.lm15 import Message, Request, Response, Usage
 
 from corpora.index import manifest
 from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.passages import read_passages, write_passages
 from corpora.questions import Question, read_questions, write_questions
-from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.settings import make_settings
 from experiments.analysis.compare import compare_runs
 from experiments.analysis.report.html import write_report
 from experiments.analysis.traces import traces
 from experiments.annotation.build_keyfacts import build_key_facts
 from experiments.annotation.judge_runs import judge_runs
+from experiments.benchmarks.mutations.samples import EMBEDDER, QUERIES, Fixed, connection, passages, questions
 from experiments.pipeline.evaluate import evaluate
 from experiments.pipeline.setup import ProgramConfig, with_artifact_defaults
 from experiments.runs.config import LMConfig, RunConfig
 from optimizers.metrics.entailment.catalog import open_oracle
 from programs.artifact import digest_of, freeze, load
 from programs.genground import GenGround
-from programs.lms.adapter import ChatForm
-from programs.lms.calls.metered import metered_lm
-from programs.lms.connect import Connection
 from programs.rag import RAG
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 from signatures.types import Hop, Passage
-
-_WORDS = "amber brook cedar delta ember fjord grove harbor inlet jetty knoll lagoon meadow north oasis prairie".split()
-_PASSAGES = 80
-QUERIES = ["amber brook lagoon", "cedar", "which meadow lies north of the oasis"]
-
-
-def _hashed(texts: list[str]) -> np.ndarray:
-    """Embed texts by the words in them, so that no model is loaded."""
-    rows = [np.full(64, 1e-3)]
-    for text in texts:
-        words = (np.random.default_rng(zlib.crc32(word.encode())).normal(size=64) for word in text.lower().split())
-        rows.append(sum(words, start=np.full(64, 1e-3)))
-    return np.array(rows[1:]).reshape(len(texts), 64)
-
-
-EMBEDDER = Embedder("hashed words", encode=_hashed)
-
-
-class _Engine:
-    """Answers every prompt with every field that any of our programs asks for."""
-
-    supports_response_schema = False
-
-    def __init__(self) -> None:
-        self.prompts: list[str] = []
-
-    def __deepcopy__(self, memo: dict[int, object]) -> "_Engine":
-        return self
-
-    def complete(self, request: Request) -> Response:
-        self.prompts.append(f"{request.system}\n{[message.text for message in request.messages]}")
-        fields = {"answer": "amber", "finished": "yes", "sub_question": "Where?", "response": "It is amber [1]."}
-        text = "".join(f"[[ ## {name} ## ]]\n{value}\n\n" for name, value in fields.items())
-        usage = Usage(input_tokens=10, output_tokens=5, total_tokens=15)
-        message = Message.assistant(text)
-        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
-
-
-def _connection() -> tuple[Connection, _Engine]:
-    engine = _Engine()
-    lm = metered_lm("mutations/fixed", engine=engine, cache=False)
-    return Connection("fixed", lm, ChatForm(), None, "samples"), engine
-
-
-class _Fixed:
-    """Retrieves the same passages for every query."""
-
-    fingerprint = "fixed"
-
-    def __call__(self, query: str, k: int) -> list[Passage]:
-        return [Passage(id=f"p{n}", title="Title", text=f"Text {n}.", score=1.0) for n in range(k)]
-
-    def many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
-        return [self(query, k) for query in queries]
-
-    def __deepcopy__(self, memo: dict[int, object]) -> "_Fixed":
-        return self
-
-
-def passages() -> list[Passage]:
-    """Return a small corpus, the same each time."""
-    rng = np.random.default_rng(0)
-    return [
-        Passage(id=f"p{n}", title=" ".join(rng.choice(_WORDS, 2)), text=" ".join(rng.choice(_WORDS, 12)) + ".")
-        for n in range(_PASSAGES)
-    ]
-
-
-def questions() -> list[Question]:
-    """Return a few questions with gold, the same each time."""
-    return [
-        Question(
-            id=f"q{n}",
-            question=f"Question {n}?",
-            answers=["amber", "the amber"] if n % 2 else ["cedar"],
-            gold_ids=[f"p{n}", f"p{n + 1}"],
-            key_facts=[f"Fact {n}."],
-            type="bridge",
-        )
-        for n in range(5)
-    ]
 
 
 @dataclass(frozen=True)
@@ -139,7 +52,7 @@ class Input:
 
 
 def _make_artifact(folder: Path) -> None:
-    program = GenGround(_Fixed(), k=3)
+    program = GenGround(Fixed(), k=3)
     hop = Hop(question="h?", answer="x", evidence="e", passage_ids=["p1"])
     program.deduction.demos = [
         dspy.Example(augmented=True, question="Q?", hops=[hop], finished=False, sub_question="s?", answer="b")
@@ -149,9 +62,9 @@ def _make_artifact(folder: Path) -> None:
 
 def _use_artifact(folder: Path) -> Any:
     with_artifact_defaults(ProgramConfig(artifact=folder / "artifact"), LMConfig())
-    program = load(folder / "artifact", _Fixed())
-    connection, engine = _connection()
-    with connection.use():
+    program = load(folder / "artifact", Fixed())
+    link, engine = connection()
+    with link.use():
         answer = program(question="Where?").answer
     return [answer, engine.prompts]
 
@@ -209,11 +122,9 @@ ORIGINALS: dict[str, Path] = {}  # "index": the index of the corpora; "run": ano
 
 
 def _run(folder: Path, asked: Sequence[Question], *, resume: bool = False) -> Any:
-    connection, _ = _connection()
+    link, _ = connection()
     config = RunConfig(metrics=["em", "f1[squad]", "recall@5"], threads=2)
-    return evaluate(
-        RAG(_Fixed(), k=2), asked, config, connection=connection, folder=folder, resume=resume, progress=False
-    )
+    return evaluate(RAG(Fixed(), k=2), asked, config, connection=link, folder=folder, resume=resume, progress=False)
 
 
 def _make_run(folder: Path) -> None:
@@ -237,9 +148,9 @@ def _use_run(folder: Path) -> Any:
 
 
 def _judge(out: Path, runs: list[Path], *, resume: bool = False) -> Any:
-    connection, _ = _connection()
-    corpus = {passage.id: passage for passage in _Fixed()("", 5)}
-    return judge_runs(runs, corpus, connection=connection, out=out, threads=2, resume=resume).as_dict()
+    link, _ = connection()
+    corpus = {passage.id: passage for passage in Fixed()("", 5)}
+    return judge_runs(runs, corpus, connection=link, out=out, threads=2, resume=resume).as_dict()
 
 
 def _make_judged(folder: Path) -> None:
@@ -265,11 +176,11 @@ def _use_questions(folder: Path) -> Any:
 
 
 def _key_facts(folder: Path, *, resume: bool) -> Any:
-    connection, _ = _connection()
+    link, _ = connection()
     corpus: dict[str, Passage] = {passage.id: passage for passage in read_passages(folder / "passages.jsonl")}
     asked = read_questions(folder / "questions.jsonl")
     oracle = open_oracle("lexical")
-    built = build_key_facts(asked, corpus, connection=connection, oracle=oracle, out=folder / "out", resume=resume)
+    built = build_key_facts(asked, corpus, connection=link, oracle=oracle, out=folder / "out", resume=resume)
     return [built.as_dict(), [item.model_dump() for item in read_questions(folder / "out" / "questions.jsonl")]]
 
 

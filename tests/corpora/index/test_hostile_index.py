@@ -113,6 +113,25 @@ def test_any_damaged_file_with_fitting_digests_is_refused_or_answers(kind, seed,
     assert all(len(passages) <= 60 for passages in found)
 
 
+def test_a_file_of_tantivy_that_differs_from_its_checksum_is_refused(copied, fake_embedder):
+    """tantivy asked for 256 GiB at this one, and ended the process."""
+    folder = copied("bm25")
+    (path,) = (folder / "bm25").glob("*.store")
+    content = path.read_bytes()
+    path.write_bytes(content[:76] + b"\x07\x80\x80\x01" + content[76:])
+    seal(folder)
+    assert ".store differs from its checksum" in refusal(folder, fake_embedder)
+
+
+@pytest.mark.parametrize("name", ["int_dtype", "dtype", "method", "backend"])
+def test_parameters_of_bm25s_that_we_never_write_are_refused(name, copied, fake_embedder):
+    folder = copied("bm25s")
+    path = folder / "bm25s" / "params.index.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: [{"a": "int32"}]}))
+    seal(folder)
+    assert "is damaged" in refusal(folder, fake_embedder)
+
+
 FAISS = {
     "number of codes": ("rabitq", "codes.faiss", 57, field(2**40)),
     "number of bits": ("rabitq", "codes.faiss", -1, b"\x09"),
