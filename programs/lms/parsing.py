@@ -1,6 +1,6 @@
 """Count the replies that an adapter parses, show one that it could not, and cache only those that it could."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -30,7 +30,7 @@ def drop_without_p_yes(
     """Leave a reply uncached that has no P(yes) although log-probabilities were requested."""
     if lm_kwargs.get("logprobs") and asks_yes_no(signature):
         given = [value.get("logprobs") for value in values]
-        if any(not logprobs or yes_share(logprobs.get("content") or ()) is None for logprobs in given):
+        if any(not isinstance(each, Mapping) or yes_share(each.get("content")) is None for each in given):
             replies.drop()
 
 

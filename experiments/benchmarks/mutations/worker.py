@@ -90,7 +90,8 @@ def _outcome(
     kind, rng = INPUTS[name], random.Random(f"{name} {seed} {sealed}")
     writes.allowed, allowed = ("/",), writes.allowed
     copied(originals / name, folder)
-    files = sorted(path for path in folder.glob(kind.files) if path.is_file())
+    # By suffix first: tantivy chooses the rest of its names at random.
+    files = sorted((path for path in folder.glob(kind.files) if path.is_file()), key=lambda path: (path.suffix, path))
     done = mutate(files, rng)
     if sealed and kind.seal is not None:
         try:
@@ -110,6 +111,8 @@ def _outcome(
             outcome |= {"outcome": "traceback", "error": f"several lines: {str(error)[:300]!r}"}
     except BaseException as error:  # noqa: BLE001  # a panic of a library is no Exception
         outcome |= {"outcome": "traceback", "error": "".join(traceback.format_exception(error)[-4:])[-1500:]}
-    if writes.seen:
-        outcome |= {"outcome": "written outside", "error": "; ".join(writes.seen[:5])}
+    # The hook hears Python; a library's own writes beside the folder are found afterwards.
+    beside = [path.name for path in folder.parent.iterdir() if path != folder]
+    if writes.seen or beside:
+        outcome |= {"outcome": "written outside", "error": "; ".join([*writes.seen[:5], *beside])}
     return outcome

@@ -157,6 +157,8 @@ class ChatEngine:
             return False
         reason = error.message
         refused = _refused_field(sent, reason)
+        if refused is None and self.dialect.no_thinking is not None and self.dialect.no_thinking in reason:
+            refused = next((name for name in ("reasoning_effort", "chat_template_kwargs") if name in sent), None)
         if refused is None:
             return False
         with self._lock:

@@ -61,6 +61,7 @@ class Dialect:
         max_tokens: The field that limits a reply, thinking included.
         top_logprobs: The most alternatives that may be requested for a token.
         no_logprobs: Why no alternatives come from this server, if it is known.
+        no_thinking: What a refusal says if a model that cannot think is to think; None if none is known.
         off_fails: Why thinking may go on although it is turned off, if that is known.
     """
 
@@ -73,6 +74,7 @@ class Dialect:
     max_tokens: str = "max_tokens"
     top_logprobs: int = 20
     no_logprobs: str | None = None
+    no_thinking: str | None = None
     off_fails: str | None = None
 
 
@@ -181,7 +183,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
             context=(Place("/api/ps", "models.[].context_length"),),
             # https://github.com/ollama/ollama/blob/main/openai/openai.go FromChatRequest: "none" becomes think=false.
             reasoning=_efforts(off={"reasoning_effort": "none"}, on={}),
-            # Refuses more: https://github.com/ollama/ollama/blob/main/server/routes.go "between 0 and 20"
+            # Both: https://github.com/ollama/ollama/blob/main/server/routes.go ChatHandler ("between 0 and 20")
+            no_thinking="does not support thinking",
             top_logprobs=20,
             no_logprobs="Ollama gives them from version 0.12.11 on "
             "(https://github.com/ollama/ollama/releases/tag/v0.12.11)",

@@ -4,7 +4,7 @@ import warnings
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
-from dspy.utils.exceptions import LMConfigurationError
+from dspy.utils.exceptions import LMConfigurationError, LMInvalidRequestError
 
 from programs.lms.calls.metered import MeteredLM, metered_lm
 from programs.lms.calls.transport import Transport
@@ -123,7 +123,13 @@ def _tried(model: str, engine: ChatEngine, found: ServerDescription, wanted: Wan
         return replace(found, yes_no_reasoning="off") if found.thinks else found
     lm = metered_lm(model, engine=engine, address=engine.api_base, transport=engine.transport)
     tokens = thinking_tokens(wanted.thinking_tokens, wanted.context_size or found.context_size)
-    found = try_question(lm, found, wanted.reasoning, tokens, logprobs=wanted.probability_mode == "auto")
+    try:
+        found = try_question(lm, found, wanted.reasoning, tokens, logprobs=wanted.probability_mode == "auto")
+    except LMInvalidRequestError as error:
+        reason = " ".join(str(error).split())[:300]
+        raise UserError(
+            f"{engine.model} at {engine.api_base} refuses a plain question: {reason}. Check the model and its settings."
+        ) from error
     if found.no_logprobs:
         warnings.warn(UserNotice(f"P(yes) is computed from samples: {found.no_logprobs}."), stacklevel=4)
     return found

@@ -90,6 +90,29 @@ def test_a_damaged_faiss_file_with_fitting_digests_never_ends_the_process(kind, 
     assert all(len(found) <= 60 for found in retrieve.many(["amber", "cedar lagoon"], 60))
 
 
+@pytest.mark.parametrize("kind", ["bm25", "bm25s", "flat"])
+@pytest.mark.parametrize("seed", range(40))
+def test_any_damaged_file_with_fitting_digests_is_refused_or_answers(kind, seed, copied, fake_embedder):
+    folder, rng = copied(kind), random.Random(seed)
+    names = json.loads((folder / "index.json").read_text())["files"]
+    path = folder / rng.choice(sorted(names, key=lambda name: (name.rsplit(".", 1)[-1], name)))
+    content = bytearray(path.read_bytes())
+    place = rng.randrange(rng.choice([128, len(content)]))
+    if rng.random() < 0.2:
+        del content[place:]
+    else:
+        content[place : place + 8] = rng.choice(
+            [rng.randbytes(8), field(2**63 - 1), field(0), b"((((((((", b"\xff" * 8]
+        )
+    path.write_bytes(content)
+    seal(folder)
+    try:
+        found = open_index(folder, embedder=fake_embedder).many(["amber", "cedar lagoon"], 60)
+    except UserError:
+        return
+    assert all(len(passages) <= 60 for passages in found)
+
+
 FAISS = {
     "number of codes": ("rabitq", "codes.faiss", 57, field(2**40)),
     "number of bits": ("rabitq", "codes.faiss", -1, b"\x09"),

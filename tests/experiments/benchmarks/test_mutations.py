@@ -54,7 +54,9 @@ def test_no_mutated_artifact_ends_in_a_traceback(part, originals, tmp_path):
 
 @pytest.mark.parametrize("name", ["run", "judgements", "key facts"])
 def test_no_mutated_rows_end_in_a_traceback(name, originals, tmp_path):
-    outcomes = [worker._outcome(name, seed, False, originals, tmp_path / "case", "", NoWrites()) for seed in range(25)]
+    outcomes = [
+        worker._outcome(name, seed, False, originals, tmp_path / "case" / "inner", "", NoWrites()) for seed in range(25)
+    ]
     assert [outcome for outcome in outcomes if outcome["outcome"] not in ("accepted", "refused")] == []
 
 
@@ -64,7 +66,7 @@ def outcome_of(use, tmp_path, monkeypatch, *, protected=True, writes=None):
     (tmp_path / "originals" / "fake").mkdir(parents=True)
     (tmp_path / "originals" / "fake" / "a.json").write_text('{"a": 1}')
     expected = worker._digest("right")
-    case = tmp_path / "case"
+    case = tmp_path / "case" / "inner"
     return worker._outcome("fake", 3, False, tmp_path / "originals", case, expected, writes or NoWrites())["outcome"]
 
 
@@ -103,6 +105,14 @@ def test_another_result_is_wrong_only_where_a_digest_promised_the_same(tmp_path,
 def test_a_file_written_outside_is_told_apart(tmp_path, monkeypatch):
     writes = NoWrites(["open /etc/x"])
     assert outcome_of(OUTCOMES["accepted"], tmp_path, monkeypatch, writes=writes) == "written outside"
+
+
+def test_a_file_left_beside_the_folder_is_told_apart(tmp_path, monkeypatch):
+    def use(folder):
+        (folder.parent / "left").touch()
+        return "right"
+
+    assert outcome_of(use, tmp_path, monkeypatch) == "written outside"
 
 
 EVENTS = [

@@ -74,7 +74,9 @@ def test_reasoning_of_a_provider_gets_tokens_and_no_short_replies() -> None:
     assert not connection.adapter.short_replies
 
 
-@pytest.mark.parametrize("traits", [ModelTraits(reasoning="low"), ModelTraits(server="vllm")])
+@pytest.mark.parametrize(
+    "traits", [ModelTraits(reasoning="low"), ModelTraits(thinking_tokens=9), ModelTraits(server="vllm")]
+)
 def test_settings_of_servers_are_refused_for_an_lm_in_this_process(traits) -> None:
     with pytest.raises(UserError, match="server"):
         connect("embedded", traits=traits)

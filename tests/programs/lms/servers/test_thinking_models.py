@@ -198,6 +198,39 @@ def test_replies_that_leave_no_room_for_a_prompt_are_refused(joined) -> None:
         joined(OLLAMA, context_size=5000, thinking_tokens=5000)
 
 
+def test_an_effort_that_the_model_cannot_make_is_left_out_with_a_notice(joined, inputs) -> None:
+    """As Ollama refuses it."""
+
+    class Refusing(StandIn):
+        def post(self, path, body):
+            if "reasoning_effort" in body and "chat" in path:
+                return 400, {"error": {"message": '"lab/model" does not support thinking'}}
+            return super().post(path, body)
+
+    server = Refusing(quirks.SERVERS["ollama"][1])
+    try:
+        with pytest.warns(UserNotice, match="refuses reasoning_effort.*does not support thinking"):
+            connection = connect(MODEL, api_base=server.api_base, traits=ModelTraits(reasoning="low"))
+        with connection.use():
+            assert dspy.Predict(Answer)(**inputs).answer
+        connection.close()
+    finally:
+        server.close()
+
+
+def test_a_server_that_refuses_every_question_is_one_line() -> None:
+    class Refusing(StandIn):
+        def post(self, path, body):
+            return 400, {"error": {"message": "the model is an embedder"}}
+
+    server = Refusing(quirks.SERVERS["openai"][1])
+    try:
+        with pytest.raises(UserError, match="refuses a plain question: .*the model is an embedder"):
+            connect(MODEL, api_base=server.api_base)
+    finally:
+        server.close()
+
+
 def test_a_named_server_is_believed(joined) -> None:
     _, connection = joined(quirks.SERVERS["openai"][1], server="vllm")
     assert connection.server.dialect == "vllm"
