@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import dspy
 from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from programs.artifact_folder import replacing
+from programs.artifact_folder import complete_artifact, replacing
 from programs.catalog import PROGRAMS, build
 from programs.parts.knobs import check_knobs, knob_values
 from programs.state import FieldRecord, apply_state, check_signatures, dump_state, signature_fields
@@ -165,7 +165,7 @@ def read_artifact(folder: Path | str) -> Artifact:
     Raises:
         UserError: There is no artifact, it is damaged, or it has another schema version.
     """
-    path = Path(folder) / "artifact.json"
+    path = complete_artifact(Path(folder)) / "artifact.json"
     try:
         record = read_strict_json(path)
         if not isinstance(record, dict):
@@ -206,7 +206,7 @@ def load(folder: Path | str, retrieve: Retriever | None = None, *, connection: A
             demonstration and field are named), or a signature has changed since (the field is named).
     """
     artifact = read_artifact(folder)
-    path = Path(folder) / "program.json"
+    path = complete_artifact(Path(folder)) / "program.json"
     state = _read_state(path, artifact.state_sha256)
     if artifact.program not in PROGRAMS:
         raise unknown("program", artifact.program, PROGRAMS)

@@ -20,8 +20,7 @@ def replacing(folder: Path, *, overwrite: bool) -> Iterator[Path]:
     Raises:
         UserError: `folder` exists and is no artifact or may not be overwritten, or another process is writing to it.
     """
-    busy = f"Another process is writing an artifact to {folder}: wait for it or choose another folder."
-    with exclusive_lock(folder.parent / f".{folder.name}.freezing.lock", busy):
+    with _locked(folder):
         recover(folder)
         if folder.exists() and not (overwrite and (folder / "artifact.json").exists()):
             raise UserError(f"{folder} exists already. Choose another folder, or set overwrite to replace an artifact.")
@@ -34,6 +33,27 @@ def replacing(folder: Path, *, overwrite: bool) -> Iterator[Path]:
             temporary.rename(folder)
         finally:
             recover(folder)
+
+
+def _locked(folder: Path) -> contextlib.AbstractContextManager[None]:
+    busy = f"Another process is writing an artifact to {folder}: wait for it or choose another folder."
+    return exclusive_lock(folder.parent / f".{folder.name}.freezing.lock", busy)
+
+
+def clean_up(folder: Path) -> None:
+    """Do as `recover` does, and remove the lock of a killed process.
+
+    Raises:
+        UserError: Another process is writing to the folder.
+    """
+    with _locked(folder):
+        recover(folder)
+
+
+def complete_artifact(folder: Path) -> Path:
+    """Return the folder to read: `folder`, or the artifact that a killed process had moved away to replace it."""
+    backup = _backup(folder)
+    return backup if not folder.exists() and (backup / "artifact.json").is_file() else folder
 
 
 def _backup(folder: Path) -> Path:

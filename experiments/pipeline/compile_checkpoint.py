@@ -42,12 +42,12 @@ def compile_checkpoint(
     Raises:
         UserError: Another process compiles into `out`, or `out` or the checkpoint belongs to another request.
     """
-    from programs.artifact_folder import recover
+    from programs.artifact_folder import clean_up
 
     folder = out.parent / f".{out.name}.compiling"
     busy = f"Another process is compiling into {out}: wait for it or choose another folder."
     with exclusive_lock(out.parent / f".{out.name}.compiling.lock", busy), metered() as meter, controlled() as control:
-        recover(out)
+        clean_up(out)
         if resume and _finished(out, folder, request):
             shutil.rmtree(folder, ignore_errors=True)
             yield None

@@ -6,6 +6,7 @@ import dspy
 import pytest
 
 from programs.artifact import digest_of, freeze, load, read_artifact
+from programs.artifact_folder import clean_up
 from programs.genground import GenGround
 from programs.rag import RAG
 from signatures.common.errors import UserError, UserNotice
@@ -152,6 +153,8 @@ def test_a_kill_while_overwriting_never_costs_the_old_artifact(number, folder, r
         kill_at(patch, number)
         with pytest.raises(Killed):
             freeze(RAG(retriever), folder, overwrite=True)
+    assert read_artifact(folder).program == "genground"  # before anything is repaired
+    assert type(load(folder, retriever)) is GenGround
     with pytest.raises(UserError, match="exists already"):
         freeze(RAG(retriever), folder)
     assert read_artifact(folder).program == "genground"
@@ -166,6 +169,12 @@ def test_only_what_a_killed_freeze_to_this_name_left_is_removed(tmp_path, retrie
         (tmp_path / name).mkdir()
     freeze(RAG(retriever), tmp_path / "a")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["a", *others])
+
+
+def test_the_lock_of_a_killed_freeze_is_removed(tmp_path):
+    (tmp_path / ".a.freezing.lock").touch()
+    clean_up(tmp_path / "a")
+    assert not list(tmp_path.iterdir())
 
 
 def test_another_server_under_the_same_model_name_warns(tmp_path, retriever):
