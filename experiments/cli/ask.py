@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli import options
-from experiments.cli.console import emit, note, say
-from experiments.cli.option_groups import with_option_groups
+from experiments.cli.shared import options
+from experiments.cli.shared.console import emit, note, say
+from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from experiments.cli import options
-from experiments.cli.console import emit, next_step, note, show
-from experiments.cli.next_commands import command
+from experiments.cli.shared import options
+from experiments.cli.shared.console import emit, next_step, note, show
+from experiments.cli.shared.next_commands import command
 from signatures.common.errors import UserError
 
 

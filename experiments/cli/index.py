@@ -6,10 +6,10 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from experiments.cli import options
-from experiments.cli.console import emit, next_step, resumable, say
-from experiments.cli.next_commands import QUESTION, command
-from experiments.cli.option_groups import with_option_groups
+from experiments.cli.shared import options
+from experiments.cli.shared.console import emit, next_step, resumable, say
+from experiments.cli.shared.next_commands import QUESTION, command
+from experiments.cli.shared.option_groups import with_option_groups
 
 
 @dataclass(frozen=True)

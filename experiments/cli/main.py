@@ -22,11 +22,12 @@ try:
     from experiments.cli.compile import compile_
     from experiments.cli.data import data
     from experiments.cli.demo import demo
+    from experiments.cli.doctor import doctor
     from experiments.cli.eval import eval_
     from experiments.cli.index import index
-    from experiments.cli.installed import doctor, programs
     from experiments.cli.judge import judge
     from experiments.cli.keyfacts import keyfacts
+    from experiments.cli.programs import programs
     from experiments.cli.review import review
     from signatures.common.errors import UserNotice, user_error_within
     from signatures.common.terminal import printable, printable_diagnostics

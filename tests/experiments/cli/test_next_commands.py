@@ -10,8 +10,8 @@ from typing import Annotated
 import pytest
 import typer
 
-from experiments.cli.next_commands import command, new_path, used
-from experiments.cli.options import LM
+from experiments.cli.shared.next_commands import command, new_path, used
+from experiments.cli.shared.options import LM
 
 FACTS = "[[ ## steps ## ]]\n- Ansa keeps the gate.\n\n[[ ## key_facts ## ]]\n- Ansa keeps the gate.\n- The gate is old."
 VERDICTS = "\n\n".join(

@@ -16,7 +16,7 @@ EVIL = "\x1b]0;pwned\x07\x1b[2J\x9b31m\u202ered\u200b [bold]x[/bold] [link=http:
 UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069]")
 # Commands of the project itself, which print figures; and those two that print for all others.
 OWN_OUTPUT = ("experiments/benchmarks/", "experiments/papers/")
-PRINTERS = ("signatures/common/terminal.py", "experiments/cli/console.py", "experiments/cli/main.py")
+PRINTERS = ("signatures/common/terminal.py", "experiments/cli/shared/console.py", "experiments/cli/main.py")
 
 
 def hostile(headers: dict[str, str]) -> str:

@@ -1,0 +1,39 @@
+"""`verihop doctor`: check the installation, an index and an LM, and say what to do about what does not work."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments.cli.shared import options
+from experiments.cli.shared.console import emit, say
+from experiments.cli.shared.option_groups import with_option_groups
+
+_DONE = {"ok": "Everything works.", "warning": "Everything works; see the warnings."}
+
+
+@with_option_groups
+def doctor(
+    lm: options.LM,
+    index: Annotated[Path | None, typer.Option(help="Also check this index.", show_default=False)] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check Python, packages, weights, cache, an index and an LM; exit code 1 if something does not work."""
+    from experiments.pipeline.doctor import examine
+
+    checks = []
+    for check in examine(lm.config(), index):
+        checks.append(check)
+        if not as_json:
+            say(f"{check.state:<8} {check.name:<18} {check.found}")
+            if check.cure:
+                say(f"{'':<27} -> {check.cure}")
+    failed = [check.name for check in checks if check.state == "failed"]
+    if as_json:
+        emit({"checks": [check.as_dict() for check in checks], "failed": failed})
+    elif failed:
+        say(f"\nDoes not work: {', '.join(failed)}.")
+    else:
+        say(f"\n{_DONE['warning' if any(check.state == 'warning' for check in checks) else 'ok']}")
+    if failed:
+        raise typer.Exit(1)
