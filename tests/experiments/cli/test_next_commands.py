@@ -66,7 +66,7 @@ def runs(verihop, spaced) -> list[Path]:
 
 
 def test_from_a_world_to_an_index_to_a_question(following, data, scripted_lm):
-    scripted_lm(lambda system, user: "Ansa")
+    scripted_lm(lambda system, user: "[[ ## reasoning ## ]]\nShe keeps it.\n\n[[ ## answer ## ]]\nAnsa")
     assert following("data", "world", "--questions", 5, "--out", data)[0][1] == "index"
     assert following("index", data / "passages.jsonl", "--retriever", "bm25", "--out", data / "other")[0][1] == "ask"
     assert following("programs")[0][1] == "ask"
@@ -142,7 +142,7 @@ def test_reviews_are_resumed_exported_imported_and_their_agreement_shown(followi
 
 
 def test_from_benchmarks_to_an_evaluation(following, data, scripted_lm, monkeypatch):
-    scripted_lm(lambda system, user: "Ansa")
+    scripted_lm(lambda system, user: "[[ ## reasoning ## ]]\nShe keeps it.\n\n[[ ## answer ## ]]\nAnsa")
     record = {
         "_id": "1", "question": "Who keeps the gate?", "answer": "Ansa", "type": "bridge", "level": "easy",
         "supporting_facts": [["Gate", 0]],
