@@ -5,12 +5,12 @@ its earlier row in the file. `costs.jsonl` has one line per session that was sto
 questions that were in progress. Only a killed process loses the cost of these.
 """
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from experiments.runs.files import COSTS, ROWS, Json, RowLog, complete_lines
+from experiments.runs.models import Spent, parse_row
 from signatures.common.errors import UserError
 
 COUNTED = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "usd", "retries", "waited")
@@ -54,7 +54,7 @@ def _lines(path: Path) -> list[Json]:
     found = []
     for number, line in complete_lines(path):
         try:
-            found.append(dict(json.loads(line)))
-        except (ValueError, TypeError):
-            raise UserError(f"{path}:{number} is not a row of a run. Delete that line and resume.") from None
+            found.append(parse_row(line, Spent))
+        except ValueError as error:
+            raise UserError(f"{path}:{number} is not a row of a run ({error}). Delete that line and resume.") from None
     return found

@@ -14,6 +14,7 @@ Json = dict[str, Any]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 _Count = Annotated[float, Field(allow_inf_nan=False, ge=0)]
 _MOST_REPEATS = 10_000
+_LEFT_OUT = frozenset({"repeat", "details", "unreadable"})  # keys that many rows lack, without a default in the row
 
 
 class _Record(BaseModel):
@@ -46,6 +47,19 @@ class _Hop(_Record):
 
 class _Details(_Record):
     references: list[str] | None = None
+
+
+class Spent(_Record):
+    """What a row, or a line of `costs.jsonl`, says was spent; nothing is required."""
+
+    calls: _Count = 0
+    cached_calls: _Count = 0
+    prompt_tokens: _Count = 0
+    completion_tokens: _Count = 0
+    usd: _Number | None = None
+    retries: _Count = 0
+    waited: _Count = 0
+    judging: dict[str, _Number | None] = {}
 
 
 class AnyRow(_Record):
@@ -84,6 +98,12 @@ class AnswerRow(AnyRow):
     cached_tokens: _Count = 0
     seconds: _Count = 0
     usd: _Number | None = None
+    replies: _Count = 0
+    unreadable: str | None = None
+    reasoning_tokens: _Count = 0
+    thinking_only: _Count = 0
+    retries: _Count = 0
+    waited: _Count = 0
 
 
 class JudgementRow(AnyRow):
@@ -148,7 +168,7 @@ class RunDescription(_Record):
     git_revision: str | None = None
 
 
-def parse_row(line: bytes, kind: type[AnyRow]) -> Json:
+def parse_row(line: bytes, kind: type[AnyRow] | type[Spent]) -> Json:
     """Return a row, with defaults for keys that it lacks.
 
     Raises:
@@ -159,8 +179,8 @@ def parse_row(line: bytes, kind: type[AnyRow]) -> Json:
     except ValidationError as error:
         raise ValueError(first_problem(error)) from None
     row: Json = json.loads(line)  # not as deep as to overflow: pydantic has read it
-    missing = kind.model_fields.keys() - row.keys() - {"repeat"}
-    return {**row, **{name: getattr(checked, name) for name in sorted(missing) if name != "details"}}
+    missing = kind.model_fields.keys() - row.keys() - _LEFT_OUT
+    return {**row, **{name: getattr(checked, name) for name in sorted(missing)}}
 
 
 def check_description(description: Json) -> None:

@@ -49,6 +49,9 @@ ROWS = {
     "'id'": lambda row: row.update(id=["q"]),
     "'error'": lambda row: row.pop("error"),
     "'about.level": lambda row: row["about"].update(level={"a": 1}),
+    "'replies'": lambda row: row.update(replies=[]),
+    "'waited'": lambda row: row.update(waited="1"),
+    "'unreadable'": lambda row: row.update(unreadable=1),
     "'seconds'": lambda row: row.update(seconds=float("inf")),
 }
 
@@ -100,6 +103,14 @@ def test_a_row_of_an_older_run_gets_what_it_lacks(run):
     folder = run(row=lambda row: [row.pop(name) for name in ("hops", "seconds", "cited_passages")])
     row = read_rows(folder, complete=True)[0]
     assert (row["hops"], row["seconds"], row["cited_passages"]) == ([], 0, [])
+
+
+@pytest.mark.parametrize("line", ['{"calls": "3"}', '{"judging": {"calls": []}}', "[]", '{"waited": -1}'])
+def test_a_line_of_costs_that_no_run_writes_is_refused(line, run):
+    folder = run()
+    (folder / "costs.jsonl").write_text(line + "\n")
+    with pytest.raises(UserError, match=r"costs.jsonl:1 is not a row of a run"):
+        summarise(folder)
 
 
 def test_deep_nesting_in_a_row_is_refused(run, original):
