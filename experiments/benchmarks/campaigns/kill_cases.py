@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from corpora.index.manifest import INFO_FILE, LOCK_FILE, STATE_FILE
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 
@@ -119,14 +120,14 @@ class Index(Case):
         return False
 
     def parts(self, work: Path) -> Parts:
-        """Return the finished files; shards of vectors are joined later, so the vectors take their place."""
+        """Return the finished files, without those about the build; shards of vectors are joined into one file."""
         if self.variant == 2:
             return {}  # those of the old index go
         files = [path for path in (work / "out").rglob("*") if path.is_file() and not _hidden(path, work)]
         return {
             str(path.relative_to(work)): sha256_file(path)
             for path in files
-            if not path.name.startswith("shard-") and path.name != "index.json"
+            if not path.name.startswith("shard-") and path.name not in (INFO_FILE, STATE_FILE, LOCK_FILE)
         }
 
     def result(self, work: Path) -> Any:

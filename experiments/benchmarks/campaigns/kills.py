@@ -155,6 +155,8 @@ def kill_and_resume(
         leftovers = sorted(set(names_of(trial.work)) - set(names_of(reference.work)))
         wrong = trial.case.result(trial.work) != reference.case.result(reference.work)
         found.update(lost=len(lost), wrong=wrong, leftovers=leftovers)
+        if lost:
+            found["lost_parts"] = list(lost)[:5]
         if wrong:  # which parts, to look at
             found["differs"] = list(differing(reference.case.parts(reference.work), trial.case.parts(trial.work)))[:5]
     return found
