@@ -24,6 +24,7 @@ from corpora.index.manifest import (
     list_files,
     prepare,
     read_info,
+    remove_leftovers,
     write_info,
 )
 from corpora.index.replace import finish_replacing, rebuild_folder
@@ -88,6 +89,7 @@ def build_index(
         settings=settings or RetrievalSettings(),
     )
     with _explained(folder), exclusive(folder):
+        remove_leftovers(folder)
         finish_replacing(folder)
         new = rebuild_folder(folder, resume=resume, overwrite=overwrite)
         target = folder if new is None else new

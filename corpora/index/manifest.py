@@ -14,7 +14,7 @@ from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE, ExactKind
 from corpora.retrievers.settings import RELEVANT, RetrievalSettings
 from corpora.retrievers.store import OFFSETS_FILE, TEXT_FILE
 from signatures.common.errors import UserError, first_problem
-from signatures.common.files import atomic_write, exclusive_lock, sha256_text
+from signatures.common.files import atomic_write, exclusive_lock, remove_temporaries, sha256_text
 from signatures.common.strict_json import read_strict_json
 
 SCHEMA = 1
@@ -207,11 +207,17 @@ def prepare(folder: Path, request: Request, *, resume: bool, overwrite: bool) ->
         _require_same(folder, _read_state(folder), request)
     else:
         refuse_foreign(folder)
-    for leftover in [*folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")]:  # of a killed build
-        leftover.unlink(missing_ok=True)
     with atomic_write(folder / STATE_FILE) as file:
         file.write(_canonical(request.model_dump()) + "\n")
     return True
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove temporary files of a killed build; the caller must have the lock of `folder`."""
+    remove_temporaries(folder)  # the folder may contain files of others, its subfolders may not
+    for name in (*OWN, REBUILD):
+        for leftover in (folder / name).rglob(".*.tmp"):
+            leftover.unlink(missing_ok=True)
 
 
 def refuse_foreign(folder: Path) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from corpora.index.manifest import INFO_FILE, LOCK_FILE, STATE_FILE
+from corpora.index.manifest import INFO_FILE, LOCK_FILE, REBUILD, STATE_FILE
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 
@@ -102,7 +102,7 @@ class Index(Case):
 
     def resumed(self, work: Path) -> list[str]:
         """Return the command line that resumes it; a replacement that was not started is started again."""
-        started = (work / "out" / ".rebuild").exists() or not (work / "out" / "index.json").exists()
+        started = (work / "out" / REBUILD / STATE_FILE).exists() or not (work / "out" / INFO_FILE).exists()
         if self.variant == 2 and not started:
             return self.arguments(work)
         return [argument for argument in super().resumed(work) if argument != "--overwrite"]

@@ -103,3 +103,22 @@ def test_without_hard_links_the_files_are_copied(tmp_path: Path, corpus: Path, m
     build_index(corpus, tmp_path / "i", retriever=OLD)
     build_index(corpus, tmp_path / "i", retriever=NEW, overwrite=True)
     assert kind(tmp_path / "i") == NEW
+
+
+def test_what_a_killed_build_left_before_its_first_file_hinders_no_build(tmp_path: Path, corpus: Path) -> None:
+    folder = tmp_path / "i"
+    folder.mkdir()
+    for name in ("build.lock", ".build.json.abcdef12.tmp"):
+        (folder / name).touch()
+    build_index(corpus, folder, retriever=OLD, resume=True)
+    assert {path.name for path in folder.iterdir()} == {"index.json", "passages.txt", "passages.offsets.npy", OLD}
+
+
+def test_temporary_files_of_a_killed_replacement_are_removed(tmp_path: Path, corpus: Path) -> None:
+    folder = tmp_path / "i"
+    build_index(corpus, folder, retriever=OLD)
+    for name in (".index.json.abcdef12.tmp", f"{OLD}/.part.tmp", ".mine.tmp"):
+        (folder / name).touch()
+    build_index(corpus, folder, retriever=OLD, resume=True)  # complete: nothing is built
+    left = {str(path.relative_to(folder)) for path in folder.rglob("*.tmp")}
+    assert left == {".mine.tmp"}
