@@ -147,8 +147,7 @@ def _ask_all(
     bar: RunProgress,
 ) -> tuple[str | None, bool]:
     """Ask the questions in parallel; return why the run stopped early, if it did, and whether Ctrl-C stopped it."""
-    meters: dict[_Key, Meter] = {}
-    written: set[_Key] = set()
+    meters: dict[_Key, Meter] = {}  # of questions without a row
 
     def work(asked: _Asked) -> _Answered:
         meter, before = Meter(), control.answers()
@@ -162,7 +161,7 @@ def _ask_all(
 
         def write(row: Row) -> None:
             log.append(row)
-            written.add((row["id"], repeat_of(row)))
+            del meters[row["id"], repeat_of(row)]
             bar.add(row)
 
         collector = _Collector(write, min(config.threads, len(waiting)), connection.lm.model)
@@ -171,7 +170,7 @@ def _ask_all(
             interrupted = _collect(pool, collector, control, bar.say)
             collector.write_held()
         finally:
-            log_unfinished(folder, [meter.counts() for key, meter in list(meters.items()) if key not in written])
+            log_unfinished(folder, [meter.counts() for meter in list(meters.values())])
     return ("interrupted by Ctrl-C" if interrupted else collector.stopped), interrupted
 
 
