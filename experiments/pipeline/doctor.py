@@ -57,7 +57,7 @@ def check_lm(config: LMConfig) -> Iterator[Check]:
         yield listed
         if listed.state == "failed":
             return
-    quick = replace(config, cache=False, retries=min(config.retries, 1), patience=0.0)
+    quick = replace(config, cache=False, retries=min(config.retries, 1), retry_timeout=0.0)
     try:
         from experiments.pipeline.setup import open_lm
 

@@ -138,7 +138,7 @@ def connect(
             reasoning model.
         cache: Cache replies, by model, weights and prompt.
         budget: Limits on calls, tokens, usd or seconds.
-        transport: Retries, time limit and width of the calls.
+        transport: Retries, timeout and concurrency limit of the calls.
         traits: Detected by default.
 
     Raises:
