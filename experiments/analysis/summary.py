@@ -117,7 +117,11 @@ class RunSummary:
             "paid calls in total": of["calls"] - of["cached_calls"],
             "paid tokens in total": of["prompt_tokens"] + of["completion_tokens"],
         }
-        optional = {"usd in total": "usd", "repeated calls": "retries", "seconds waited for the LM server": "waited"}
+        optional = {
+            "usd in total": "usd",
+            "repeated calls": "retries",
+            "seconds waited for the LM server": "wait_seconds",
+        }
         return {**shown, **{label: of[name] for label, name in optional.items() if of[name] >= 0.005}}
 
 

@@ -27,9 +27,9 @@ from programs.lms.gguf import GgufEngine, weights_hash
 from programs.lms.servers import server
 from programs.lms.servers.chat import ChatEngine
 from programs.lms.servers.completions import CompletionsEngine
+from programs.lms.servers.connection import connect_to_server, effort, remote, thinking_tokens
 from programs.lms.servers.detect import ServerDescription, dialect_named
 from programs.lms.servers.dialects import REASONING, Reasoning
-from programs.lms.servers.join import effort, join, remote, thinking_tokens
 from programs.lms.servers.thinking_budget import ThinkingBudget, thinking_budget
 from programs.parts.probability import ProbabilityMode
 from signatures.common.errors import UserError, unknown
@@ -155,9 +155,14 @@ def connect(
     settings.update({name: defaults[name] for name in auto})
     settings.update(cache=cache, budget=budget, transport=transport, model_type=model_type)
     if api_base is not None:
-        joined = join(lm_id, server.checked_base(api_base), api_key_env, settings, auto, traits)
+        served = connect_to_server(lm_id, server.checked_base(api_base), api_key_env, settings, auto, traits)
         return _connection(
-            lm_id, joined.lm, joined.context_size, joined.mode, reasons=joined.reasons, found=joined.found
+            lm_id,
+            served.lm,
+            served.context_size,
+            served.mode,
+            reasons=served.reasons,
+            found=served.found,
         )
     if traits.server is not None:
         raise UserError(f"{lm_id!r} is not on a server of yours: name its URL (api_base), or omit server.")

@@ -1,7 +1,7 @@
 """When a failed call is repeated, and how long it waits before that.
 
-A server that limits the rate (429, 503), or that answered before and cannot be reached now, is waited for
-up to the retry timeout. Other transient failures are repeated a few times; all others, such as a wrong key, never.
+A server that limits the rate (429, 503), or that answered before and cannot be reached now, is waited for up to the
+retry timeout. Other transient failures are repeated a few times; all others, such as a wrong key, never.
 """
 
 import contextlib
@@ -188,7 +188,7 @@ class Attempts:
         try:
             wait(event, seconds, clock=self._clock, check=self._check)
         finally:
-            record(waited=self._clock.now() - before)
+            record(wait_seconds=self._clock.now() - before)
 
 
 def _hint(error: LMError) -> float:

@@ -46,8 +46,8 @@ class Transport:
         timeout: Seconds that one call to a server may take.
         connections: Calls in flight at a time, at least as many as there are threads; a server with fewer slots gets
             fewer.
-        retry_timeout: Seconds for which a call is repeated, without counting as `retries`, while the server limits the rate
-            (429, 503) or cannot be reached although it has answered before.
+        retry_timeout: Seconds for which a call is repeated, without counting as `retries`, while the server limits the
+            rate (429, 503) or cannot be reached although it has answered before.
 
     Raises:
         UserError: A number is out of range.
