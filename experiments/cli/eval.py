@@ -10,7 +10,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, resumable, say, show
 from experiments.cli.shared.next_commands import command, new_path, other_run, used
 from experiments.cli.shared.option_groups import with_option_groups
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
     from corpora.questions import Question
@@ -217,7 +217,7 @@ def _exit_code(summary: "RunSummary", run: Path) -> None:
         from experiments.runs.files import read_rows
 
         first = read_rows(run)[0]["error"]
-        raise UserError(f"All {summary.errors} questions ended in an error; the first: {' '.join(first.split())[:300]}")
+        raise UserError(f"All {summary.errors} questions ended in an error; the first: {one_line(first)}")
     check_thinking(run)
     if summary.stopped:
         note("Resume with the same command, --resume and a larger budget.")

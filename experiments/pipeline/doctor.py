@@ -20,10 +20,9 @@ from experiments.pipeline.installation import (
     check_packages,
     check_python,
     check_weights,
-    one_line,
 )
 from experiments.runs.config import LMConfig
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection

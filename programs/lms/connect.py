@@ -32,7 +32,7 @@ from programs.lms.servers.detect import ServerDescription, dialect_named
 from programs.lms.servers.dialects import REASONING, Reasoning
 from programs.lms.servers.thinking_budget import ThinkingBudget, thinking_budget
 from programs.parts.probability import ProbabilityMode
-from signatures.common.errors import UserError, unknown
+from signatures.common.errors import UserError, one_line, unknown
 
 FORMS = (
     "embedded, embedded:exact, gguf:<path>, <provider>/<model> (as openai/gpt-4o-mini), or a model name with api-base"
@@ -211,10 +211,9 @@ def _to_provider(lm_id: str, settings: dict[str, Any], auto: set[str], traits: M
             raise UnknownLM(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
         supported = lm.supported_params
     except LMConfigurationError as error:
-        raise UserError(f"LM {lm_id!r} refuses these settings: {' '.join(str(error).split())[:300]}") from error
+        raise UserError(f"LM {lm_id!r} refuses these settings: {one_line(error)}") from error
     except LMError as error:
-        reason = " ".join(str(error).split())[:300]
-        raise UnknownLM(f"Unknown LM {lm_id!r}: {reason}. Choose from: {FORMS}.") from error
+        raise UnknownLM(f"Unknown LM {lm_id!r}: {one_line(error)}. Choose from: {FORMS}.") from error
     mode = traits.probability_mode
     if mode == "auto":
         mode = "logprobs" if "logprobs" in supported and not (reasons or thinks) else "samples"

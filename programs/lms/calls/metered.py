@@ -35,7 +35,7 @@ from programs.lms.calls.transport import Transport
 from programs.lms.calls.waiting import CLOCK, call_within
 from programs.lms.sampling import rollout_in_repeat
 from programs.parts.meter import record
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 from signatures.common.secrets import redact
 
 
@@ -173,7 +173,7 @@ class MeteredLM(dspy.LM):
         ours = not self.remote and isinstance(error, LMUnexpectedError)
         if isinstance(error, ContextWindowExceededError) or refused or ours:
             return error
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = one_line(error)
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
         text = f"LM {where} does not answer: {reason}. Check its id, URL and key, then try again."
         return LMUnavailable(redact(text), self.model)

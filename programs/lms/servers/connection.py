@@ -17,7 +17,7 @@ from programs.lms.servers.probe import try_question
 from programs.lms.servers.thinking_budget import THINKING_TOKENS
 from programs.parts.fanout import WIDTH
 from programs.parts.probability import ProbabilityMode
-from signatures.common.errors import UserError, UserNotice
+from signatures.common.errors import UserError, UserNotice, one_line
 
 LEAST_PROMPT = 512  # tokens of the context that replies must leave
 
@@ -126,9 +126,9 @@ def _tried(model: str, engine: ChatEngine, found: ServerDescription, overrides: 
     try:
         found = try_question(lm, found, overrides.reasoning, tokens, logprobs=overrides.probability_mode == "auto")
     except LMInvalidRequestError as error:
-        reason = " ".join(str(error).split())[:300]
         raise UserError(
-            f"{engine.model} at {engine.api_base} refuses a plain question: {reason}. Check the model and its settings."
+            f"{engine.model} at {engine.api_base} refuses a plain question: {one_line(error)}. "
+            "Check the model and its settings."
         ) from error
     if found.no_logprobs:
         warnings.warn(UserNotice(f"P(yes) is computed from samples: {found.no_logprobs}."), stacklevel=4)
