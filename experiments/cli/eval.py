@@ -208,7 +208,7 @@ def check_thinking(run: Path) -> None:
     if replies and replies == sum(int(row.get("thinking_only") or 0) for row in rows):
         from programs.lms.servers.thinking_budget import CURE
 
-        raise UserError(f"All {replies} replies of the LM were thinking without an answer: {CURE}.")
+        raise UserError(f"All {replies} replies of the LM contained only thinking and no answer: {CURE}.")
 
 
 def _exit_code(summary: "RunSummary", run: Path) -> None:

@@ -22,7 +22,7 @@ _OLDEST = (3, 11)
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the page.
+    """One line of the report.
 
     Args:
         name: What was checked.

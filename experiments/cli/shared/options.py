@@ -153,9 +153,7 @@ class LM:
         ),
     ] = 600.0
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one call to a server may take.")] = 120.0
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Ask the LM again instead of using and keeping cached replies.")
-    ] = False
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the reply cache.")] = False
 
     def config(self, threads: int = 1) -> "LMConfig":
         """Return the options as a configuration, for a command that processes `threads` questions in parallel."""

@@ -141,7 +141,7 @@ def test_a_reply_that_thinking_took_says_so_once_and_names_the_cure(connected, i
     assert (meter.parse_failures, meter.thinking_only) == (2, 2)
     notices = [str(item.message) for item in shown if issubclass(item.category, UserNotice)]
     assert len(notices) == 1
-    assert "all thinking, without an answer (5 tokens reserved for thinking)" in notices[0]
+    assert "only thinking and no answer (5 tokens reserved for thinking)" in notices[0]
     assert "set reasoning to low or off" in notices[0]
 
 
