@@ -242,7 +242,7 @@ def _demo_question() -> Check:
     prediction = build("rag")(question=question.question, passages=passages)
     if not prediction.answer:
         return Check("demo question", "failed", f"{question.question} No answer could be read.", _LARGER)
-    found = f"{question.question} {one_line(prediction.answer, 80)} (right: {question.answers[0]})"
+    found = f"{question.question} {one_line(prediction.answer, 80)} (expected: {question.answers[0]})"
     return Check("demo question", "ok", found)
 
 
