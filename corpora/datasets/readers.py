@@ -12,7 +12,7 @@ from corpora.compressed import read_chunks
 from corpora.datasets.archives import is_archive, read_archive
 from corpora.datasets.tables import delimiter_of, read_table
 from corpora.jsonl import read_objects
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 
 ALL_VALUES = "*"  # as the place of records: every value of the one object in the file
 _LARGEST_RECORD = 1 << 26  # bytes; a benchmark's record has about 10,000
@@ -139,9 +139,9 @@ def _read_hub(source: str) -> tuple[Iterator[Located], str]:
     try:
         loaded = datasets.load_dataset(name, config)
     except (datasets.exceptions.DatasetsError, OSError, ValueError, RuntimeError) as error:
-        reason = " ".join(str(error).split())[:200]
         raise UserError(
-            f"{source!r} cannot be loaded: {reason}. Check name, configuration and network, or give a local file."
+            f"{source!r} cannot be loaded: {one_line(error, 200)}. "
+            "Check name, configuration and network, or give a local file."
         ) from error
     split = match["split"] or (str(next(iter(loaded))) if len(loaded) == 1 else "")
     if split not in loaded:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 from signatures.common.files import atomic_write
 
 # What numpy raises for a damaged file: its header is a Python literal.
@@ -53,7 +53,6 @@ def read_npy(path: Path, kind: "np.dtype[Any]", *, columns: int | None, rows: in
         if (rows is not None and len(array) != rows) or (columns is not None and array.shape[1] != columns):
             raise ValueError(f"its shape {array.shape} does not fit the index")
     except NPY_ERRORS as error:
-        reason = " ".join(str(error).split())[:200]
-        raise UserError(f"{path} is damaged ({reason}): rebuild the index with overwrite.") from error
+        raise UserError(f"{path} is damaged ({one_line(error, 200)}): rebuild the index with overwrite.") from error
     # A plain view of the mapped file, because numpy's memmap class is slow to index.
     return np.asarray(array)

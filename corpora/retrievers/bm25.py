@@ -35,7 +35,7 @@ from tantivy import (
 )
 
 from corpora.retrievers.engine import Ranking
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 from signatures.common.strict_json import parse_strict_json
 from signatures.common.words import QUERY_STOPWORDS
 from signatures.text import CJK
@@ -113,7 +113,7 @@ def build_bm25(
 
 def damaged(folder: Path, why: str) -> UserError:
     """Return the error for files of an index that cannot be what was built."""
-    return UserError(f"{folder} is damaged ({' '.join(why.split())[:200]}): rebuild the index with overwrite.")
+    return UserError(f"{folder} is damaged ({one_line(why, 200)}): rebuild the index with overwrite.")
 
 
 @contextlib.contextmanager

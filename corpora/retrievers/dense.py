@@ -156,7 +156,7 @@ class DenseEngine:
             vectors = self.embedder(queries[start : start + _BLOCK])
             if vectors.shape[1] != self._vectors.shape[1]:
                 raise UserError(
-                    f"The embedder {self.embedder.id!r} makes vectors of {vectors.shape[1]} numbers, the index has "
+                    f"The embedder {self.embedder.id!r} makes vectors of {vectors.shape[1]} dimensions, the index has "
                     f"{self._vectors.shape[1]}: rebuild the index with overwrite."
                 )
             yield vectors

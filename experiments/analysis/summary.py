@@ -117,7 +117,11 @@ class RunSummary:
             "paid calls in total": of["calls"] - of["cached_calls"],
             "paid tokens in total": of["prompt_tokens"] + of["completion_tokens"],
         }
-        optional = {"usd in total": "usd", "repeated calls": "retries", "seconds waited for the LM server": "waited"}
+        optional = {
+            "usd in total": "usd",
+            "repeated calls": "retries",
+            "seconds waited for the LM server": "wait_seconds",
+        }
         return {**shown, **{label: of[name] for label, name in optional.items() if of[name] >= 0.005}}
 
 
@@ -160,7 +164,7 @@ def cache_note(rows: Sequence[Row]) -> list[str]:
     calls, cached = (sum(int(row.get(name) or 0) for row in rows) for name in ("calls", "cached_calls"))
     if not cached:
         return []
-    return [f"{cached:,} of {calls:,} LM calls were answered by the reply cache: seconds leave out what they take."]
+    return [f"{cached:,} of {calls:,} LM calls were answered by the reply cache: seconds do not include these calls."]
 
 
 def score_mean(questions: Iterable[Sequence[Row]], metric: str, *, missing: int = 0) -> Mean:

@@ -1,4 +1,4 @@
-"""Fuzz the readers of files with coverage as the guide, for a bounded time.
+"""Fuzz the readers of files guided by coverage, for a bounded time.
 
 Example run:
     pip install atheris

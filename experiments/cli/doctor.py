@@ -18,7 +18,7 @@ def doctor(
     index: Annotated[Path | None, typer.Option(help="Also check this index.", show_default=False)] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Check Python, packages, weights, cache, an index and an LM; exit code 1 if something does not work."""
+    """Check the installation, an index and an LM, and name cures; exit code 1 if something does not work."""
     from experiments.pipeline.doctor import examine
 
     checks = []

@@ -10,7 +10,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, resumable, say, show
 from experiments.cli.shared.next_commands import command, new_path, other_run, used
 from experiments.cli.shared.option_groups import with_option_groups
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
     from corpora.questions import Question
@@ -208,7 +208,7 @@ def check_thinking(run: Path) -> None:
     if replies and replies == sum(int(row.get("thinking_only") or 0) for row in rows):
         from programs.lms.servers.thinking_budget import CURE
 
-        raise UserError(f"All {replies} replies of the LM were thinking without an answer: {CURE}.")
+        raise UserError(f"All {replies} replies of the LM contained only thinking and no answer: {CURE}.")
 
 
 def _exit_code(summary: "RunSummary", run: Path) -> None:
@@ -217,7 +217,7 @@ def _exit_code(summary: "RunSummary", run: Path) -> None:
         from experiments.runs.files import read_rows
 
         first = read_rows(run)[0]["error"]
-        raise UserError(f"All {summary.errors} questions ended in an error; the first: {' '.join(first.split())[:300]}")
+        raise UserError(f"All {summary.errors} questions ended in an error; the first: {one_line(first)}")
     check_thinking(run)
     if summary.stopped:
         note("Resume with the same command, --resume and a larger budget.")

@@ -29,7 +29,7 @@ try:
     from experiments.cli.keyfacts import keyfacts
     from experiments.cli.programs import programs
     from experiments.cli.review import review
-    from signatures.common.errors import UserNotice, user_error_within
+    from signatures.common.errors import UserNotice, one_line, user_error_within
     from signatures.common.terminal import printable, printable_diagnostics
 except KeyboardInterrupt:
     sys.stderr.write("verihop: Interrupted.\n")
@@ -148,7 +148,7 @@ def _user_error_message(error: Exception) -> str | None:
     if user_error := user_error_within(error):
         return str(user_error)
     if any(kind.__name__ == "LMError" for kind in type(error).__mro__):  # by name, as above
-        return f"The LM refused the request: {' '.join(str(error).split())}. Check its id, URL and settings."
+        return f"The LM refused the request: {one_line(error, 1000)}. Check its id, URL and settings."
     if isinstance(error, OSError) and error.errno in _DISK:
         return f"{error.strerror}: {error.filename or 'the output'}. {_DISK[error.errno]}"
     return None

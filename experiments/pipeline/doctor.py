@@ -1,4 +1,4 @@
-"""Check the installation, an index and an LM: whether it can be reached, what it states, what some calls show.
+"""Check the installation, an index and an LM, the latter by what its server states and by some calls.
 
 Each check names the cure of what is wrong.
 """
@@ -20,10 +20,9 @@ from experiments.pipeline.installation import (
     check_packages,
     check_python,
     check_weights,
-    one_line,
 )
 from experiments.runs.config import LMConfig
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
@@ -57,7 +56,7 @@ def check_lm(config: LMConfig) -> Iterator[Check]:
         yield listed
         if listed.state == "failed":
             return
-    quick = replace(config, cache=False, retries=min(config.retries, 1), patience=0.0)
+    quick = replace(config, cache=False, retries=min(config.retries, 1), retry_timeout=0.0)
     try:
         from experiments.pipeline.setup import open_lm
 
@@ -132,7 +131,7 @@ def _connected(connection: "Connection") -> Check:
     server = connection.server
     if server is not None:
         found = f"{connection.id}, dialect {server.dialect}" + (f" {server.version}" if server.version else "")
-        found += f", {server.slots} calls at a time" if server.slots else ", calls at a time not stated"
+        found += f", {server.slots} slots" if server.slots else ", slots not stated"
         return Check("LM", "ok", found)
     weights = f", weights {connection.weights_hash[:16]}" if connection.weights_hash else ""
     return Check("LM", "ok", f"{connection.id} as {connection.lm.model}{weights}")
@@ -187,7 +186,7 @@ def _yes_no(connection: "Connection") -> Check:
     if mode == "logprobs":
         return Check("P(yes)", "ok", found)
     why = connection.server.no_logprobs if connection.server is not None else None
-    cure = f"Each costs several calls. For one call choose an LM with log-probabilities{f': {why}' if why else '.'}"
+    cure = f"Each P(yes) takes several calls; with log-probabilities it would take one{f': {why}' if why else '.'}"
     return Check("P(yes)", "warning", found, cure)
 
 
@@ -242,16 +241,16 @@ def _demo_question() -> Check:
     passages = [passage for passage in read_passages(DEMO_CORPUS / "passages.jsonl") if passage.id in gold]
     prediction = build("rag")(question=question.question, passages=passages)
     if not prediction.answer:
-        return Check("a question", "failed", f"{question.question} No answer could be read.", _LARGER)
-    found = f"{question.question} {one_line(prediction.answer, 80)} (right: {question.answers[0]})"
-    return Check("a question", "ok", found)
+        return Check("demo question", "failed", f"{question.question} No answer could be read.", _LARGER)
+    found = f"{question.question} {one_line(prediction.answer, 80)} (expected: {question.answers[0]})"
+    return Check("demo question", "ok", found)
 
 
 def _thinking(connection: "Connection", counts: dict[str, float]) -> Check:
     thought, calls = counts["reasoning_tokens"], max(1, int(counts["calls"]))
     if counts["thinking_only"]:
         cure = "Allow more tokens for thinking (thinking_tokens), or turn it off (reasoning off)."
-        return Check("thinking", "failed", f"{int(counts['thinking_only'])} replies were thinking without answer", cure)
+        return Check("thinking", "failed", f"{int(counts['thinking_only'])} replies had thinking, but no answer", cure)
     server = connection.server
     if not thought and not (server is not None and server.thinks):
         return Check("thinking", "ok", "off")
@@ -264,7 +263,7 @@ def _speed(spent: dict[str, float], seconds: float) -> Check:
     written = spent["completion_tokens"]
     each = f"{seconds / max(1, spent['calls']):.1f} s a call"
     if not written:
-        cure = "Budgets of tokens and usd then count estimates."
+        cure = "Budgets in tokens or US dollars rely on estimates."
         return Check("speed", "warning", f"{each}; the LM reports no tokens", cure)
     read = spent["prompt_tokens"]
-    return Check("speed", "ok", f"{written / seconds:,.0f} tokens/s written, {each} ({read:,.0f} tokens read)")
+    return Check("speed", "ok", f"{written / seconds:,.0f} tokens/s generated, {each} ({read:,.0f} prompt tokens)")

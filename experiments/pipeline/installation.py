@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
 from typing import Literal
 
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 
 State = Literal["ok", "warning", "failed"]
 PACKAGE = "verihop"
@@ -22,7 +22,7 @@ _OLDEST = (3, 11)
 
 @dataclass(frozen=True)
 class Check:
-    """One line of the page.
+    """One line of the report.
 
     Args:
         name: What was checked.
@@ -142,12 +142,6 @@ def check_index(folder: Path) -> Check:
     if not found:
         return Check("index", "warning", f"{what}; a query found nothing", "Check the texts of the corpus.")
     return Check("index", "ok", what)
-
-
-def one_line(error: object, longest: int = 400) -> str:
-    """Return the text of an error in one line."""
-    text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= longest else f"{text[:longest]}..."
 
 
 def _version(name: str) -> str | None:

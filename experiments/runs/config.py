@@ -36,7 +36,7 @@ class LMConfig:
         max_tokens: Longest reply, in tokens.
         context_size: Prompt and reply together, in tokens.
         retries: How often a call is repeated after a transient failure.
-        patience: Seconds for which a call is repeated while the server limits the rate or is down for a while.
+        retry_timeout: Seconds for which a call is repeated while the server limits the rate or is down.
         timeout: Seconds that one call to a server may take.
         connections: Calls in flight at a time; see `programs.lms.calls.transport.connections_for`.
         cache: Whether replies are cached, and cached ones used.
@@ -56,7 +56,7 @@ class LMConfig:
     max_tokens: int | None = None
     context_size: int | None = None
     retries: int = Transport.retries
-    patience: float = Transport.patience
+    retry_timeout: float = Transport.retry_timeout
     timeout: float = Transport.timeout
     connections: int = Transport.connections
     cache: bool = True
@@ -77,15 +77,15 @@ class LMConfig:
         from programs.lms.connect import ModelTraits
 
         of_model = ("context_size", "reasoning", "thinking_tokens", "server")
-        grouped = ("id", "retries", "patience", "timeout", "connections", *of_model)
+        grouped = ("id", "retries", "retry_timeout", "timeout", "connections", *of_model)
         direct = {name: value for name, value in asdict(self).items() if name not in grouped and value is not None}
         traits = ModelTraits(**{name: getattr(self, name) for name in of_model})
-        transport = Transport(self.retries, self.timeout, self.connections, self.patience)
+        transport = Transport(self.retries, self.timeout, self.connections, self.retry_timeout)
         return {**direct, "traits": traits, "transport": transport}
 
     def calling(self) -> dict[str, Any]:
-        """Return the settings that do not depend on the model: retries, patience, time limit, width and cache."""
-        return {name: getattr(self, name) for name in ("retries", "patience", "timeout", "connections", "cache")}
+        """Return the settings that do not depend on the model: retries, timeouts, connections and cache."""
+        return {name: getattr(self, name) for name in ("retries", "retry_timeout", "timeout", "connections", "cache")}
 
 
 class Connected(Protocol):

@@ -13,7 +13,7 @@ from experiments.runs.files import COSTS, ROWS, Json, RowLog, complete_lines
 from experiments.runs.models import Spent, parse_row
 from signatures.common.errors import UserError
 
-COUNTED = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "usd", "retries", "waited")
+COUNTED = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "usd", "retries", "wait_seconds")
 
 
 def log_unfinished(folder: Path, costs: Iterable[Mapping[str, float]]) -> None:

@@ -27,12 +27,12 @@ from programs.lms.gguf import GgufEngine, weights_hash
 from programs.lms.servers import server
 from programs.lms.servers.chat import ChatEngine
 from programs.lms.servers.completions import CompletionsEngine
+from programs.lms.servers.connection import connect_to_server, effort, remote, thinking_tokens
 from programs.lms.servers.detect import ServerDescription, dialect_named
 from programs.lms.servers.dialects import REASONING, Reasoning
-from programs.lms.servers.join import effort, join, remote, thinking_tokens
 from programs.lms.servers.thinking_budget import ThinkingBudget, thinking_budget
 from programs.parts.probability import ProbabilityMode
-from signatures.common.errors import UserError, unknown
+from signatures.common.errors import UserError, one_line, unknown
 
 FORMS = (
     "embedded, embedded:exact, gguf:<path>, <provider>/<model> (as openai/gpt-4o-mini), or a model name with api-base"
@@ -138,7 +138,7 @@ def connect(
             reasoning model.
         cache: Cache replies, by model, weights and prompt.
         budget: Limits on calls, tokens, usd or seconds.
-        transport: Retries, time limit and width of the calls.
+        transport: Retries, timeout and concurrency limit of the calls.
         traits: Detected by default.
 
     Raises:
@@ -155,9 +155,14 @@ def connect(
     settings.update({name: defaults[name] for name in auto})
     settings.update(cache=cache, budget=budget, transport=transport, model_type=model_type)
     if api_base is not None:
-        joined = join(lm_id, server.checked_base(api_base), api_key_env, settings, auto, traits)
+        served = connect_to_server(lm_id, server.checked_base(api_base), api_key_env, settings, auto, traits)
         return _connection(
-            lm_id, joined.lm, joined.context_size, joined.mode, reasons=joined.reasons, found=joined.found
+            lm_id,
+            served.lm,
+            served.context_size,
+            served.mode,
+            reasons=served.reasons,
+            found=served.found,
         )
     if traits.server is not None:
         raise UserError(f"{lm_id!r} is not on a server of yours: name its URL (api_base), or omit server.")
@@ -206,10 +211,9 @@ def _to_provider(lm_id: str, settings: dict[str, Any], auto: set[str], traits: M
             raise UnknownLM(f"Unknown LM {lm_id!r}. Choose from: {FORMS}.")
         supported = lm.supported_params
     except LMConfigurationError as error:
-        raise UserError(f"LM {lm_id!r} refuses these settings: {' '.join(str(error).split())[:300]}") from error
+        raise UserError(f"LM {lm_id!r} refuses these settings: {one_line(error)}") from error
     except LMError as error:
-        reason = " ".join(str(error).split())[:300]
-        raise UnknownLM(f"Unknown LM {lm_id!r}: {reason}. Choose from: {FORMS}.") from error
+        raise UnknownLM(f"Unknown LM {lm_id!r}: {one_line(error)}. Choose from: {FORMS}.") from error
     mode = traits.probability_mode
     if mode == "auto":
         mode = "logprobs" if "logprobs" in supported and not (reasons or thinks) else "samples"

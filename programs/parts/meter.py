@@ -47,10 +47,10 @@ class Meter:
         parse_failures: Unparseable replies.
         truncated: Prompts cut to fit the context.
         reasoning_tokens: Those of `completion_tokens` that are thinking; estimated if the LM does not report them.
-        thinking_only: Replies that are all thinking, without an answer; they count as parse failures as well.
+        thinking_only: Replies that contain only thinking and no answer; they count as parse failures as well.
         usd: Price of the calls in US dollars, if the LM reports one.
-        retries: Those of `calls` that repeated a failed one.
-        waited: Seconds spent waiting for a server that limits the rate or fails, over all calls.
+        retries: Calls that repeated a failed one.
+        wait_seconds: Spent waiting for a server that limits the rate or fails, over all calls.
     """
 
     calls: int = 0
@@ -66,7 +66,7 @@ class Meter:
     thinking_only: int = 0
     usd: float = 0.0
     retries: int = 0
-    waited: float = 0.0
+    wait_seconds: float = 0.0
     _unreadable: str | None = field(default=None, repr=False, compare=False)
     _thinking: list[Thought] = field(default_factory=list, repr=False, compare=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)

@@ -22,7 +22,7 @@ TOP = 20  # alternatives requested per token; OpenAI's limit
 YES = frozenset({"yes", "true", "是", "是的", "对"})
 NO = frozenset({"no", "false", "否", "不", "不是"})
 _ROUNDED = 1e-3  # log-probabilities up to this one are a probability of 1
-_DECORATION = " \t\r\n\"'*_`.,:;!▁Ġ"
+DECORATION = " \t\r\n\"'*_`.,:;!▁Ġ"  # may surround a yes or no; the last two mark spaces in tokenizers
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def asks_yes_no(signature: type[dspy.Signature]) -> bool:
 
 def parse_yes_no(token: str) -> bool | None:
     """Return True if a token is a spelling of yes, False if of no, None otherwise."""
-    word = token.strip(_DECORATION).casefold()
+    word = token.strip(DECORATION).casefold()
     return True if word in YES else False if word in NO else None
 
 
@@ -144,7 +144,7 @@ def yes_share(content: Any) -> float | None:
         A number from 0 to 1; None if neither yes nor no is among the alternatives, or if one of these has no
         log-probability.
     """
-    first = next((token for token in _tokens(content) if token["token"].strip(_DECORATION)), None)
+    first = next((token for token in _tokens(content) if token["token"].strip(DECORATION)), None)
     if first is None:
         return None
     alternatives = {top["token"]: top.get("logprob") for top in _tokens(first.get("top_logprobs"))}

@@ -21,6 +21,14 @@ def unknown(kind: str, name: str, choices: Iterable[object]) -> UserError:
     return UserError(f"Unknown {kind} {name!r}. Choose from: {names}.")
 
 
+def one_line(text: object, longest: int = 300) -> str:
+    """Return a text on one line, cut to `longest` characters; of an error without a text its type."""
+    line = " ".join(str(text).split())
+    if not line and isinstance(text, BaseException):
+        return type(text).__name__
+    return line if len(line) <= longest else f"{line[:longest]}..."
+
+
 def user_error_within(error: BaseException | None) -> UserError | None:
     """Return the first UserError among an error and its causes, since libraries wrap errors; None if there is none."""
     seen: set[int] = set()
@@ -36,6 +44,6 @@ def first_problem(error: "ValidationError") -> str:
     """Return the first problem of a pydantic error as `'field': what is wrong`, on one line, cut where it is long."""
     problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
     field = ".".join(str(part) for part in problem["loc"])
-    message = " ".join(problem["msg"].removeprefix("Value error, ").split())[:200]
+    message = one_line(problem["msg"].removeprefix("Value error, "), 200)
     message = f"{message[:1].lower()}{message[1:]}"
     return f"{field[:100]!r}: {message}" if field else message

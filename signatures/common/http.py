@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
     import httpx
@@ -31,7 +31,6 @@ def http_client(seconds: float, *, connections: int | None = None, redirects: bo
             follow_redirects=redirects,
         )
     except (ImportError, ValueError, httpx.InvalidURL) as error:
-        reason = " ".join(str(error).split())
         raise UserError(
-            f"The proxy settings cannot be used ({reason}): check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY."
+            f"The proxy settings cannot be used ({one_line(error)}): check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY."
         ) from error

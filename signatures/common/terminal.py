@@ -1,4 +1,4 @@
-"""Show text from outside on a terminal: control characters become visible, keys are hidden.
+"""Print untrusted text on a terminal: control characters become visible, keys are hidden.
 
 Passages, answers, titles, file names and errors of servers may contain escape sequences that move the cursor, change
 the window title or write to the clipboard, characters that reverse the reading direction, and invisible ones. All

@@ -1,9 +1,7 @@
 """Engines and servers that stand in for LMs."""
 
-import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import dspy
@@ -12,6 +10,9 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
 from programs.lms.calls.reply_cache import ReplyCache
 from programs.lms.calls.reply_store import ReplyStore
+from tests.conftest import load_module
+
+loopback = load_module(Path(__file__).parents[1] / "loopback.py")
 
 
 class EchoEngine:
@@ -34,7 +35,7 @@ class EchoEngine:
         return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=usage)
 
 
-class FakeServer:
+class FakeServer(loopback.Loopback):
     """An OpenAI-compatible server on loopback that answers from `replies` (the last one again and again)."""
 
     def __init__(self) -> None:
@@ -45,15 +46,12 @@ class FakeServer:
         self.seen: list[tuple[str, dict[str, str], dict[str, Any]]] = []
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *args: Any) -> None:
-                pass
-
-            def do_GET(self) -> None:
+        class Handler(loopback.JsonHandler):
+            def get(self) -> None:
                 self.answer(200, {"data": [{"id": "m", "max_model_len": 4096}]})
 
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            def post(self) -> None:
+                body = self.body()
                 outer.seen.append((self.path, dict(self.headers), body))
                 if outer.failures:
                     self.answer(outer.failures.pop(0), {"error": {"message": "try later"}})
@@ -61,16 +59,9 @@ class FakeServer:
                     self.answer(200, outer.completion(self.path, body))
 
             def answer(self, status: int, payload: dict[str, Any]) -> None:
-                data = b"<html>not json" if outer.garbage else json.dumps(payload).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+                self.reply(status, b"<html>not json" if outer.garbage else payload)
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.base = f"http://127.0.0.1:{self.http.server_address[1]}/v1"
-        threading.Thread(target=self.http.serve_forever, daemon=True, kwargs={"poll_interval": 0.01}).start()
+        super().__init__(Handler)
 
     def completion(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
@@ -89,8 +80,7 @@ class FakeServer:
 def server() -> Iterator[FakeServer]:
     fake = FakeServer()
     yield fake
-    fake.http.shutdown()
-    fake.http.server_close()
+    fake.close()
 
 
 @pytest.fixture

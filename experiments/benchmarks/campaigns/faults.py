@@ -3,9 +3,9 @@
     python -m experiments.benchmarks.campaigns.faults
 
 `eval` runs as users run it, in a process of its own, with a server on loopback (`faulty_server.py`) and the simulated
-world behind it, three times for each program and width: on a server without faults; on one with faults; and again on
-the server without faults with the reply cache of the second run, which must give the answers of the first, because
-nothing bad may have been kept.
+world behind it, three times for each program and number of threads: on a server without faults; on one with faults; and
+again on the server without faults with the reply cache of the second run, which must give the answers of the first,
+because no bad reply may have been cached.
 """
 
 import json
@@ -75,7 +75,7 @@ class World:
 
 
 def compare(clean: dict[str, Any], faulty: dict[str, Any], healed: dict[str, Any], questions: int) -> dict[str, Any]:
-    """Return what a campaign shows about one program and width."""
+    """Return what a campaign shows about one program with some number of threads."""
     answers = {row["id"]: row["answer"] for row in clean["rows"]}
     errors = [row for row in faulty["rows"] if row["error"] is not None]
     # A reply of junk or nothing takes the program's documented fallback, which may change the answer.
@@ -129,23 +129,23 @@ def complete(result: dict[str, Any]) -> bool:
 @app.command()
 def faults(
     questions: Annotated[int, typer.Option(help="Questions of the world.", min=30)] = 120,
-    rate: Annotated[float, typer.Option(help="Share of requests answered badly.", min=0, max=1)] = 0.3,
-    widths: Annotated[str, typer.Option(help="Threads, separated by commas.")] = "16,64",
+    rate: Annotated[float, typer.Option(help="Share of requests with a fault.", min=0, max=1)] = 0.3,
+    threads: Annotated[str, typer.Option(help="Threads, separated by commas.")] = "16,64",
     programs: Annotated[str, typer.Option(help="Programs, separated by commas.")] = PROGRAMS,
     seed: Annotated[int, typer.Option(help="Seed of the world and of the faults.")] = 0,
     out: Annotated[Path, typer.Option(help="The result file.")] = OUT,
 ) -> None:
-    """Run every program at every width; exit with 1 if a question is lost or a bad reply was kept."""
+    """Run every program with every number of threads; exit with 1 if a question is lost or a bad reply was kept."""
     results = []
     with tempfile.TemporaryDirectory() as folder, FaultyServer(seed, rate=0.0, slow=SLOW) as server:
         world = World(Path(folder), server, questions=questions, seed=seed)
         for program in programs.split(","):
-            for threads in map(int, widths.split(",")):
-                name = f"{program}-{threads}"
-                clean = world.run(f"{name}-clean", program, threads, rate=0.0, cache=f"{name}-own")
-                faulty = world.run(f"{name}-faulty", program, threads, rate=rate, cache=f"{name}-kept")
-                healed = world.run(f"{name}-healed", program, threads, rate=0.0, cache=f"{name}-kept")
-                results.append({"program": program, "threads": threads, **compare(clean, faulty, healed, questions)})
+            for count in map(int, threads.split(",")):
+                name = f"{program}-{count}"
+                clean = world.run(f"{name}-clean", program, count, rate=0.0, cache=f"{name}-own")
+                faulty = world.run(f"{name}-faulty", program, count, rate=rate, cache=f"{name}-kept")
+                healed = world.run(f"{name}-healed", program, count, rate=0.0, cache=f"{name}-kept")
+                results.append({"program": program, "threads": count, **compare(clean, faulty, healed, questions)})
                 typer.echo(json.dumps({key: value for key, value in results[-1].items() if key != "sent"}))
     head = provenance("experiments.benchmarks.campaigns.faults")
     write_json(out, {**head, "seed": seed, "rate": rate, "timeout": TIMEOUT, "runs": results})

@@ -1,1 +1,1 @@
-"""A campaign of mutated files: nothing a stranger or a bad disk writes may crash, escape or pass unnoticed."""
+"""A campaign of mutated files: no malformed file may crash a command, write elsewhere or pass unnoticed."""

@@ -1,6 +1,6 @@
 """Output of the commands: results on standard output, everything else on standard error.
 
-Text from outside (answers, passages, errors of servers) passes `signatures.common.terminal`, whatever prints it.
+Untrusted text (answers, passages, errors of servers) passes `signatures.common.terminal`, whatever prints it.
 """
 
 import contextlib

@@ -86,7 +86,7 @@ class LM:
     api_base: Annotated[
         str | None,
         typer.Option(
-            help="Base URL of an OpenAI-compatible server; --server lists them.",
+            help="Base URL of an OpenAI-compatible server, e.g. http://localhost:8000/v1.",
             show_default=False,
         ),
     ] = None
@@ -141,21 +141,19 @@ class LM:
         int,
         typer.Option(
             min=0,
-            help="How often a call is repeated after a transient failure, such as HTTP 500 or an unreadable reply.",
+            help="How often a call is repeated after a transient failure, e.g. HTTP 500 or an unreadable reply.",
         ),
     ] = 3
-    patience: Annotated[
+    retry_timeout: Annotated[
         float,
         typer.Option(
             min=0,
-            help="Seconds for which a call is repeated while the server limits the rate (429, 503) or is down for a "
-            "while; not counted as --retries.",
+            help="Seconds for which a call is repeated while the server limits the rate (429, 503) or is down; these "
+            "repetitions do not count as --retries.",
         ),
     ] = 600.0
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one call to a server may take.")] = 120.0
-    no_cache: Annotated[
-        bool, typer.Option("--no-cache", help="Ask the LM again instead of using and keeping cached replies.")
-    ] = False
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the reply cache.")] = False
 
     def config(self, threads: int = 1) -> "LMConfig":
         """Return the options as a configuration, for a command that processes `threads` questions in parallel."""

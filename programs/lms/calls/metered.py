@@ -26,16 +26,16 @@ from dspy.utils.exceptions import (
 
 from programs.lms.calls import reply_cache
 from programs.lms.calls.budget import Budget, Reservation
+from programs.lms.calls.concurrency import ConcurrencyLimit, shared_limit
 from programs.lms.calls.control import current_control
 from programs.lms.calls.estimates import prompt_tokens_at_most, reply_tokens_at_most, tokens_at_most
 from programs.lms.calls.redaction import hide_keys_in, without_keys
 from programs.lms.calls.retry import Attempts, check_readable
 from programs.lms.calls.transport import Transport
 from programs.lms.calls.waiting import CLOCK, call_within
-from programs.lms.calls.width import Width, width_of
 from programs.lms.sampling import rollout_in_repeat
 from programs.parts.meter import record
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 from signatures.common.secrets import redact
 
 
@@ -77,7 +77,7 @@ class MeteredLM(dspy.LM):
     Args:
         model: As for `dspy.LM`. With an `engine` it should contain a hash of the weights, as part of the cache key.
         budget: Limits, shared by all LMs that use it.
-        transport: Retries, patience, time limit and width of the calls; all LMs on one server share its width.
+        transport: Retries, timeouts and concurrency limit of the calls; all LMs on one server share its limit.
         address: URL of the server, for error messages; None if the model string is enough.
         **kwargs: As for `dspy.LM`.
 
@@ -103,7 +103,7 @@ class MeteredLM(dspy.LM):
         self.clock = CLOCK
         self.remote = address is not None or isinstance(self.engine, str)
         server, most = address or model.partition("/")[0], transport.connections
-        self.width = width_of(server, most) if self.remote else Width(most)
+        self.concurrency = shared_limit(server, most) if self.remote else ConcurrencyLimit(most)
 
     @with_callbacks
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
@@ -133,11 +133,11 @@ class MeteredLM(dspy.LM):
     def _send(self, call: PreparedCall) -> CallResult:
         """Send a call until it is answered, or has failed too often."""
         attempts = Attempts(
-            self.transport, self.width, clock=self.clock, remote=self.remote, check=self.budget.check_seconds
+            self.transport, self.concurrency, clock=self.clock, remote=self.remote, check=self.budget.check_seconds
         )
         while True:
             try:
-                with attempts.place(), self.budget.reserve(tokens=tokens_at_most(call), calls=call.n) as booking:
+                with attempts.permit(), self.budget.reserve(tokens=tokens_at_most(call), calls=call.n) as booking:
                     record(calls=call.n, rounds=1)  # counted even if it fails
                     result = self._complete(call, booking)
                     _book(booking, call, result, free=getattr(self.engine, "free", False))
@@ -173,7 +173,7 @@ class MeteredLM(dspy.LM):
         ours = not self.remote and isinstance(error, LMUnexpectedError)
         if isinstance(error, ContextWindowExceededError) or refused or ours:
             return error
-        reason = " ".join(str(error).split())[:300] or type(error).__name__
+        reason = one_line(error)
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
         text = f"LM {where} does not answer: {reason}. Check its id, URL and key, then try again."
         return LMUnavailable(redact(text), self.model)

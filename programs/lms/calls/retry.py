@@ -1,7 +1,7 @@
 """When a failed call is repeated, and how long it waits before that.
 
-A server that limits the rate (429, 503), or that answered before and cannot be reached now, is waited for with
-patience. Other transient failures are repeated a few times; all others, such as a wrong key, never.
+A server that limits the rate (429, 503), or that answered before and cannot be reached now, is waited for up to the
+retry timeout. Other transient failures are repeated a few times; all others, such as a wrong key, never.
 """
 
 import contextlib
@@ -20,15 +20,15 @@ from dspy.utils.exceptions import (
     is_retryable_lm_error,
 )
 
+from programs.lms.calls.concurrency import ConcurrencyLimit, Outcome
 from programs.lms.calls.control import current_control
 from programs.lms.calls.transport import Transport
 from programs.lms.calls.waiting import Clock, wait
-from programs.lms.calls.width import Outcome, Width
 from programs.parts.meter import record
 
 LONGEST_BACK_OFF = 60.0  # seconds
-_LONGEST_AT_LIMIT = 16.0  # the width paces calls at a rate limit, so that long waits would only leave places empty
-_LONGEST_HINT = 20.0  # seconds, for a failure that is not waited for with patience
+_LONGEST_AT_LIMIT = 16.0  # the concurrency limit paces calls then; longer waits would leave it unused
+_LONGEST_HINT = 20.0  # seconds, for a transient failure
 
 _REPLIES = {"choices", "output", "content", "candidates"}  # under which providers put the reply
 
@@ -109,23 +109,32 @@ class Attempts:
     """The attempts of one call.
 
     Args:
-        transport: Retries and patience.
-        width: The places of the server.
+        transport: Retries and the retry timeout.
+        concurrency: Limit of the server.
         clock: Measures waits.
         remote: The LM is on a server.
         check: Called during waits; what it raises (a spent budget) ends them.
     """
 
-    def __init__(self, transport: Transport, width: Width, *, clock: Clock, remote: bool, check: Callable[[], None]):
-        self._transport, self._width, self._clock, self._remote, self._check = transport, width, clock, remote, check
+    def __init__(
+        self,
+        transport: Transport,
+        concurrency: ConcurrencyLimit,
+        *,
+        clock: Clock,
+        remote: bool,
+        check: Callable[[], None],
+    ):
+        self._transport, self._concurrency = transport, concurrency
+        self._clock, self._remote, self._check = clock, remote, check
         self._made = self._failed = 0
-        self._patient_since: float | None = None
+        self._waiting_since: float | None = None
 
     @contextlib.contextmanager
-    def place(self) -> Iterator[None]:
-        """Hold one of the server's places during an attempt."""
+    def permit(self) -> Iterator[None]:
+        """Run one attempt within the concurrency limit, and tell it the outcome."""
         current_control().check()
-        started = self._width.take(self._wait)
+        started = self._concurrency.acquire(self._wait)
         outcome: Outcome = "failed"
         hint = 0.0
         try:
@@ -139,7 +148,7 @@ class Attempts:
             raise
         finally:
             # A hint of hours ends the call; it must not keep all others waiting.
-            self._width.give_back(started, outcome, hint=hint if hint <= self._transport.patience else 0.0)
+            self._concurrency.release(started, outcome, hint=hint if hint <= self._transport.retry_timeout else 0.0)
 
     def wait_after(self, error: LMError) -> bool:
         """Wait after a failed attempt, and return True; return False if there shall be no other attempt."""
@@ -156,8 +165,8 @@ class Attempts:
         else:
             seconds = max(_hint(error), seconds)
             now = self._clock.now()
-            self._patient_since = now if self._patient_since is None else self._patient_since
-            if now + seconds - self._patient_since > self._transport.patience:
+            self._waiting_since = now if self._waiting_since is None else self._waiting_since
+            if now + seconds - self._waiting_since > self._transport.retry_timeout:
                 return False
             self._tell(kind, seconds)
         record(retries=1)
@@ -165,11 +174,11 @@ class Attempts:
         return True
 
     def _kind(self, error: LMError) -> Failure:
-        return failure_of(error, remote=self._remote, answered=self._width.answered)
+        return failure_of(error, remote=self._remote, answered=self._concurrency.answered)
 
     def _tell(self, kind: Failure, seconds: float) -> None:
         what = "The LM server limits the rate" if kind == "refused" else "The LM server cannot be reached"
-        calls = self._width.limit
+        calls = self._concurrency.limit
         current_control().notice(
             f"{what}: waiting {max(seconds, 1):.0f} s, then {calls} {'call' if calls == 1 else 'calls'} at a time."
         )
@@ -179,7 +188,7 @@ class Attempts:
         try:
             wait(event, seconds, clock=self._clock, check=self._check)
         finally:
-            record(waited=self._clock.now() - before)
+            record(wait_seconds=self._clock.now() - before)
 
 
 def _hint(error: LMError) -> float:

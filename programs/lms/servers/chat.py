@@ -40,7 +40,7 @@ _UNLIKELY = -9999.0  # for a token whose own log-probability is unusable, as Ope
 class ChatEngine:
     """Answers requests through `<api_base>/chat/completions`; safe under threads.
 
-    The thinking of the model is a `ThinkingPart` before the answer, and no part of it; a reply that is all thinking has
+    The thinking of the model is a `ThinkingPart` before the answer, and no part of it; a reply without an answer has
     no other part. Log-probabilities are those of the answer. A field that the server refuses by name is left out from
     then on, with a notice; the repeated request is part of the same call.
 

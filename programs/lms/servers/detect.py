@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from programs.lms.servers.dialects import DIALECTS, Dialect, Place
+from programs.lms.servers.dialects import DIALECTS, Dialect, ReplyField
 from signatures.common.errors import unknown
 from signatures.common.http import http_client
 
@@ -71,10 +71,10 @@ def describe(api_base: str, model: str, key: str | None, server: str | None = No
         UserError: There is no dialect of this name.
     """
     known = {server: dialect_named(server)} if server is not None else DIALECTS
-    answers = _ask(api_base, key, (place.path for dialect in known.values() for place in _places(dialect)))
+    answers = _ask(api_base, key, (field.path for dialect in known.values() for field in _fields(dialect)))
 
-    def at(place: Place | None) -> Any:
-        return None if place is None else value_at(answers.get(place.path), place.keys, model)
+    def at(field: ReplyField | None) -> Any:
+        return None if field is None else value_at(answers.get(field.path), field.keys, model)
 
     name = server or next((name for name, dialect in known.items() if _speaks(dialect, at)), "openai")
     dialect = DIALECTS[name]
@@ -82,14 +82,14 @@ def describe(api_base: str, model: str, key: str | None, server: str | None = No
     if name == "ollama":
         capabilities = _show(api_base, key, model).get("capabilities")
         thinks = "thinking" in capabilities if isinstance(capabilities, list) else None
-    template = at(Place("/props", "chat_template")) if name == "llamacpp" else None
+    template = at(ReplyField("/props", "chat_template")) if name == "llamacpp" else None
     if isinstance(template, str):
         thinks = any(word in template for word in _THINKING_WORDS)
-    version = next((found for place in dialect.version if (found := at(place))), None)
+    version = next((found for field in dialect.version if (found := at(field))), None)
     return ServerDescription(
         dialect=name,
         version=str(version) if version else None,
-        context_size=next((size for place in dialect.context if (size := _number(at(place)))), None),
+        context_size=next((size for field in dialect.context if (size := _number(at(field)))), None),
         slots=_number(at(dialect.slots)),
         thinks=thinks,
     )
@@ -97,8 +97,8 @@ def describe(api_base: str, model: str, key: str | None, server: str | None = No
 
 def loaded_context(api_base: str, model: str, key: str | None, dialect: Dialect) -> int | None:
     """Return the context size again, for servers that load a model, and choose its context, with the first request."""
-    answers = _ask(api_base, key, (place.path for place in dialect.context))
-    sizes = (_number(value_at(answers.get(place.path), place.keys, model)) for place in dialect.context)
+    answers = _ask(api_base, key, (field.path for field in dialect.context))
+    sizes = (_number(value_at(answers.get(field.path), field.keys, model)) for field in dialect.context)
     return next((size for size in sizes if size), None)
 
 
@@ -133,14 +133,14 @@ def _number(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
 
-def _speaks(dialect: Dialect, at: Callable[[Place | None], Any]) -> bool:
-    values = ((at(sign.place), sign.value) for sign in dialect.signs)
+def _speaks(dialect: Dialect, at: Callable[[ReplyField | None], Any]) -> bool:
+    values = ((at(fingerprint.field), fingerprint.value) for fingerprint in dialect.fingerprints)
     return any(found is not None and wanted in (None, found) for found, wanted in values)
 
 
-def _places(dialect: Dialect) -> Iterable[Place]:
+def _fields(dialect: Dialect) -> Iterable[ReplyField]:
     slots = [dialect.slots] if dialect.slots else []
-    return [*(sign.place for sign in dialect.signs), *dialect.version, *dialect.context, *slots]
+    return [*(fingerprint.field for fingerprint in dialect.fingerprints), *dialect.version, *dialect.context, *slots]
 
 
 def _address(api_base: str, path: str) -> str:

@@ -1,11 +1,11 @@
 """What OpenAI-compatible servers do differently, as data: one `Dialect` a server, each deviation with its source.
 
-Nothing here is executed: `detect` asks a server for what is listed, `chat` writes requests by it, `probe` explains by
-it. A value changes with new evidence.
+`detect` reads the fields listed here, `chat` writes requests accordingly, and `probe` explains results with them.
 """
 
+import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -15,8 +15,8 @@ Body = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a server states something about itself.
+class ReplyField:
+    """A field of a GET reply in which a server states something about itself.
 
     Args:
         path: Asked with GET. One that starts with a slash is below the server's root, any other below its base URL.
@@ -28,10 +28,10 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Sign:
-    """What shows that a server speaks a dialect: a value at a place; None if any value does."""
+class Fingerprint:
+    """A field, and the value in it, by which a dialect is recognized; None if any value is enough."""
 
-    place: Place
+    field: ReplyField
     value: str | None = None
 
 
@@ -44,7 +44,8 @@ def _efforts(*, off: Body, on: Body) -> Mapping[str, Body]:
 
 _TEMPLATE_OFF = MappingProxyType({"chat_template_kwargs": {"enable_thinking": False, "thinking": False}})
 _TEMPLATE_ON = MappingProxyType({"chat_template_kwargs": {"enable_thinking": True, "thinking": True}})
-_OWNER = Place("models", "data.[].owned_by")
+_EFFORT_WORDS = _efforts(off={"reasoning_effort": "none"}, on={})
+_OWNER = ReplyField("models", "data.[].owned_by")
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ class Dialect:
 
     Args:
         title: The server's name, for messages.
-        signs: Each alone shows this dialect.
-        version: Where the server states its version; the first found counts, as below.
+        fingerprints: Each alone identifies this dialect.
+        version: Where the server states its version; the first field found counts, here and below.
         context: Where it states the tokens of prompt and reply together, for one request.
         slots: Where it states how many requests it answers at a time; more of them wait.
         reasoning: Fields of a request by setting.
@@ -66,11 +67,11 @@ class Dialect:
     """
 
     title: str
-    signs: tuple[Sign, ...] = ()
-    version: tuple[Place, ...] = ()
-    context: tuple[Place, ...] = (Place("models", "data.[].max_model_len"),)
-    slots: Place | None = None
-    reasoning: Mapping[str, Body] = field(default_factory=lambda: _efforts(off={"reasoning_effort": "none"}, on={}))
+    fingerprints: tuple[Fingerprint, ...] = ()
+    version: tuple[ReplyField, ...] = ()
+    context: tuple[ReplyField, ...] = (ReplyField("models", "data.[].max_model_len"),)
+    slots: ReplyField | None = None
+    reasoning: Mapping[str, Body] = dataclasses.field(default_factory=lambda: _EFFORT_WORDS)
     max_tokens: str = "max_tokens"
     top_logprobs: int = 20
     no_logprobs: str | None = None
@@ -84,18 +85,18 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         # https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/ollama/README.md
         "sglang": Dialect(
             title="SGLang",
-            signs=(
+            fingerprints=(
                 # https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/entrypoints/openai/protocol.py
-                Sign(_OWNER, "sglang"),
+                Fingerprint(_OWNER, "sglang"),
                 # https://docs.sglang.io/docs/basic_usage/native_api "Get Server Info"; the second is the older path
-                Sign(Place("/server_info", "tokenizer_path")),
-                Sign(Place("/get_server_info", "tokenizer_path")),
+                Fingerprint(ReplyField("/server_info", "tokenizer_path")),
+                Fingerprint(ReplyField("/get_server_info", "tokenizer_path")),
             ),
-            version=(Place("/server_info", "version"), Place("/get_server_info", "version")),
+            version=(ReplyField("/server_info", "version"), ReplyField("/get_server_info", "version")),
             context=(
-                Place("models", "data.[].max_model_len"),
-                Place("/server_info", "context_length"),
-                Place("/get_server_info", "context_length"),
+                ReplyField("models", "data.[].max_model_len"),
+                ReplyField("/server_info", "context_length"),
+                ReplyField("/get_server_info", "context_length"),
             ),
             # Hybrid Qwen 3 reads enable_thinking, DeepSeek V3.1 reads thinking; a template ignores the other word.
             # https://docs.sglang.io/docs/advanced_features/separate_reasoning
@@ -108,9 +109,9 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         "vllm": Dialect(
             title="vLLM",
             # https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/engine/protocol.py ModelCard
-            signs=(Sign(_OWNER, "vllm"),),
+            fingerprints=(Fingerprint(_OWNER, "vllm"),),
             # https://docs.vllm.ai/en/stable/api/vllm/entrypoints/openai/api_server/ show_version
-            version=(Place("/version", "version"),),
+            version=(ReplyField("/version", "version"),),
             # Templates have their own word: https://docs.vllm.ai/en/stable/features/reasoning_outputs/. The effort
             # "none" sets it since https://github.com/vllm-project/vllm/pull/43401, so the word itself is sent.
             reasoning=_efforts(off=_TEMPLATE_OFF, on=_TEMPLATE_ON),
@@ -121,11 +122,14 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         "llamacpp": Dialect(
             title="llama.cpp server",
             # https://github.com/ggml-org/llama.cpp/blob/master/tools/server/README.md "GET /props", also below
-            signs=(Sign(_OWNER, "llamacpp"), Sign(Place("/props", "total_slots"))),
-            version=(Place("/props", "build_info"),),
+            fingerprints=(Fingerprint(_OWNER, "llamacpp"), Fingerprint(ReplyField("/props", "total_slots"))),
+            version=(ReplyField("/props", "build_info"),),
             # That of one slot: the context of the server is divided among its slots.
-            context=(Place("/props", "default_generation_settings.n_ctx"), Place("models", "data.[].meta.n_ctx")),
-            slots=Place("/props", "total_slots"),
+            context=(
+                ReplyField("/props", "default_generation_settings.n_ctx"),
+                ReplyField("models", "data.[].meta.n_ctx"),
+            ),
+            slots=ReplyField("/props", "total_slots"),
             # Same page: "chat_template_kwargs ... {"enable_thinking": false}"; gpt-oss templates read the effort there.
             reasoning=MappingProxyType(
                 {
@@ -142,11 +146,11 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         "lmstudio": Dialect(
             title="LM Studio",
             # https://lmstudio.ai/docs/developer/rest/endpoints "GET /api/v0/models", also for the context
-            signs=(Sign(Place("/api/v0/models", "data.[].compatibility_type")),),
+            fingerprints=(Fingerprint(ReplyField("/api/v0/models", "data.[].compatibility_type")),),
             # The context it was loaded with; max_context_length is what the model could have.
-            context=(Place("/api/v0/models", "data.[].loaded_context_length"),),
+            context=(ReplyField("/api/v0/models", "data.[].loaded_context_length"),),
             # "none" and "medium", as its developers say: https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/2057
-            reasoning=_efforts(off={"reasoning_effort": "none"}, on={}),
+            reasoning=_EFFORT_WORDS,
             off_fails="LM Studio ignored it before 0.4.17, and does for some models since "
             "(https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/988)",
             # Requested ones are ignored in silence: https://github.com/lmstudio-ai/lms/issues/60
@@ -154,13 +158,13 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         ),
         "ovms": Dialect(
             title="OpenVINO Model Server",
-            signs=(
+            fingerprints=(
                 # https://docs.openvino.ai/2025/model-server/ovms_docs_rest_api_kfs.html "Server Metadata"
-                Sign(Place("/v2", "name"), "OpenVINO Model Server"),
+                Fingerprint(ReplyField("/v2", "name"), "OpenVINO Model Server"),
                 # https://github.com/openvinotoolkit/model_server/blob/main/docs/llm/quickstart.md
-                Sign(_OWNER, "OVMS"),
+                Fingerprint(_OWNER, "OVMS"),
             ),
-            version=(Place("/v2", "version"),),
+            version=(ReplyField("/v2", "version"),),
             context=(),
             # https://github.com/openvinotoolkit/model_server/blob/main/docs/model_server_rest_api_chat.md
             # "chat_template_kwargs": in builds with Python only
@@ -171,18 +175,18 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         ),
         "ollama": Dialect(
             title="Ollama",
-            signs=(
+            fingerprints=(
                 # https://github.com/ollama/ollama/blob/main/openai/openai.go ToListCompletion
-                Sign(_OWNER, "library"),
+                Fingerprint(_OWNER, "library"),
                 # https://docs.ollama.com/api/version
-                Sign(Place("/api/version", "version")),
+                Fingerprint(ReplyField("/api/version", "version")),
             ),
-            version=(Place("/api/version", "version"),),
+            version=(ReplyField("/api/version", "version"),),
             # That of the loaded model (https://docs.ollama.com/api/ps). A longer prompt is cut at its start in silence,
             # and requests through /v1 cannot change it (https://docs.ollama.com/context-length).
-            context=(Place("/api/ps", "models.[].context_length"),),
+            context=(ReplyField("/api/ps", "models.[].context_length"),),
             # https://github.com/ollama/ollama/blob/main/openai/openai.go FromChatRequest: "none" becomes think=false.
-            reasoning=_efforts(off={"reasoning_effort": "none"}, on={}),
+            reasoning=_EFFORT_WORDS,
             # Both: https://github.com/ollama/ollama/blob/main/server/routes.go ChatHandler ("between 0 and 20")
             no_thinking="does not support thinking",
             top_logprobs=20,
@@ -193,6 +197,6 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
         "openai": Dialect(title="OpenAI-compatible server"),
     }
 )
-# Some servers and gateways allow 5 alternatives only; asked for more they refuse, and are asked again with 5.
+# Some servers and gateways allow 5 alternatives only; they refuse more, and are asked again with 5.
 # https://learn.microsoft.com/azure/ai-foundry/openai/reference "top_logprobs"
 FEW_LOGPROBS = 5

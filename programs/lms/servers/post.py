@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dspy import lm15
 
 from programs.lms.calls.transport import Transport
+from signatures.common.errors import one_line
 from signatures.common.http import http_client
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def error_message(content: bytes) -> str:
         error = body.get("error")
         inner = error.get("message") if isinstance(error, dict) else error
         text = inner or body.get("message") or body.get("detail") or text
-    return " ".join(str(text).split())[:_LONGEST_REASON] or "no reason given"
+    return one_line(text, _LONGEST_REASON) or "no reason given"
 
 
 def retry_after(headers: Mapping[str, str], now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> float | None:

@@ -22,13 +22,12 @@ from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureErr
 
 from programs.lms.servers.detect import ServerDescription
 from programs.lms.servers.dialects import DIALECTS
-from programs.parts.probability import TOP, parse_yes_no
+from programs.parts.probability import DECORATION, TOP, parse_yes_no
 from signatures.common.errors import UserNotice
 
 QUESTION = "Is water wet?\n\nAnswer with one word, yes or no."  # in the form of the prompts
 SHORT = 16  # tokens: enough to see an answer, or the beginning of thinking
 LONG = 512  # tokens: enough to see the end of thinking whose beginning is in the chat template
-_DECORATION = " \t\r\n\"'*_`.,:;!▁Ġ"
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ def _read(reply: Response) -> _Reply:
 
 def has_yes_or_no(tokens: Sequence[TokenLogprob]) -> bool:
     """Return whether the alternatives of the first token of an answer contain yes or no."""
-    first = next((token for token in tokens if token.token.strip(_DECORATION)), None)
+    first = next((token for token in tokens if token.token.strip(DECORATION)), None)
     return first is not None and any(parse_yes_no(other.token) is not None for other in first.top)
 
 

@@ -69,12 +69,12 @@ def answer_tokens(tokens: Sequence[TokenLogprob], answer: str, thinking: str) ->
     text = "".join(token.token for token in tokens)
     begin = max((text.rfind(end) + len(end) for _, end in TAGS if end in text), default=0)
     wanted = answer.strip()
-    place = text.rfind(wanted) if wanted else -1
-    if place < begin:
+    start_of_answer = text.rfind(wanted) if wanted else -1
+    if start_of_answer < begin:
         return ()
     position = 0
     for number, token in enumerate(tokens):
         position += len(token.token)
-        if position > place:
+        if position > start_of_answer:
             return tuple(tokens[number:])
     return ()

@@ -1,4 +1,4 @@
-"""Tokens for the thinking of a model, and replies in which it took all of them."""
+"""Tokens reserved for the thinking of a model, and replies that contain nothing else."""
 
 import warnings
 from collections.abc import Sequence
@@ -43,9 +43,9 @@ class ThinkingBudget:
         lm_kwargs["max_tokens"] += self.yes_no_tokens
 
     def no_answer(self) -> str:
-        """Return why a reply that is all thinking has no answer; shown as a notice once per process."""
+        """Return why a reply contains only thinking and no answer; shown as a notice once per process."""
         text = (
-            f"The LM's reply is all thinking, without an answer ({self.tokens} tokens reserved for thinking): {CURE}."
+            f"The LM's reply contains only thinking and no answer ({self.tokens} tokens reserved for thinking): {CURE}."
         )
         if text not in _shown:
             _shown.add(text)

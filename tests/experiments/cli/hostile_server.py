@@ -2,10 +2,13 @@
 
 import contextlib
 import json
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
+
+from tests.conftest import load_module
+
+loopback = load_module(Path(__file__).parents[2] / "loopback.py")
 
 Text = Callable[[dict[str, str]], str]  # what to send, from the headers of the request
 
@@ -33,12 +36,12 @@ def hostile_server(text: Text, *, status: int = 200, models: int | None = None, 
         schema: Whether a reply follows the schema.
     """
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            request = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+    class Handler(loopback.JsonHandler):
+        def post(self) -> None:
+            request = self.body()
             written = text(dict(self.headers))
             if status != 200:
-                self._send(status, {"error": {"message": written, "type": written, "code": written}})
+                self.reply(status, {"error": {"message": written, "type": written, "code": written}})
                 return
             choice = {"index": 0, "finish_reason": "stop"}
             choice["message"] = {
@@ -47,30 +50,15 @@ def hostile_server(text: Text, *, status: int = 200, models: int | None = None, 
                 "note": written,
             }
             usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-            self._send(
+            self.reply(
                 200, {"id": written, "object": "chat.completion", "model": "m", "choices": [choice], "usage": usage}
             )
 
-        def do_GET(self) -> None:
-            self._send(models or 200, {"data": [{"id": "m", "max_model_len": 8192}]} if models is None else {})
+        def get(self) -> None:
+            self.reply(models or 200, {"data": [{"id": "m", "max_model_len": 8192}]} if models is None else {})
 
-        def _send(self, code: int, body: dict[str, Any]) -> None:
-            content = json.dumps(body).encode()
-            self.send_response(code)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *arguments: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
+    server = loopback.Loopback(Handler)
     try:
-        yield f"127.0.0.1:{server.server_port}"
+        yield f"127.0.0.1:{server.port}"
     finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+        server.close()

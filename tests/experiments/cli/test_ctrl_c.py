@@ -1,39 +1,36 @@
 """Ctrl-C while an LM server hangs: real processes, and a real server that answers some requests and then none."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from experiments.runs.files import read_json, read_rows
+from tests.conftest import load_module
 
 ROOT = Path(__file__).parents[3]
+loopback = load_module(ROOT / "tests" / "loopback.py")
 PATIENCE = 120  # seconds, for a machine that is busy; nothing waits that long
 
 
-class HangingServer:
+class HangingServer(loopback.Loopback):
     """Answers `answers` requests, then keeps all others waiting until it is closed."""
 
     def __init__(self, answers: int):
         self.left, self.hanging, self.closed, lock = answers, threading.Event(), threading.Event(), threading.Lock()
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *arguments: object) -> None:
-                pass
+        class Handler(loopback.JsonHandler):
+            def get(self) -> None:
+                self.reply(200, {"data": [{"id": "m"}]})
 
-            def do_GET(self) -> None:
-                self.reply({"data": [{"id": "m"}]})
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            def post(self) -> None:
+                body = self.body()
                 with lock:
                     outer.left -= 1
                     hangs = outer.left < 0
@@ -48,25 +45,13 @@ class HangingServer:
                     choice["message"]["content"] = "Yes"
                     top = [{"token": token, "logprob": -0.7, "bytes": None} for token in ("Yes", "No")]
                     choice["logprobs"] = {"content": [{**top[0], "top_logprobs": top}]}
-                self.reply({"model": "m", "choices": [choice]})
+                self.reply(200, {"model": "m", "choices": [choice]})
 
-            def reply(self, body: dict) -> None:
-                data = json.dumps(body).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.base = f"http://127.0.0.1:{self.http.server_port}/v1"
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        super().__init__(Handler)
 
     def close(self) -> None:
         self.closed.set()
-        self.http.shutdown()
-        self.http.server_close()
+        super().close()
 
 
 @pytest.fixture

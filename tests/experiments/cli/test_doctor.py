@@ -44,7 +44,7 @@ def test_the_simulated_lm_and_an_index_work(doctored, world):
         "context",
         "P(yes)",
         "structured output",
-        "a question",
+        "demo question",
         "thinking",
     ):
         assert checks[name]["state"] == "ok", name
@@ -74,7 +74,7 @@ def test_each_server_is_found_with_what_it_can(name, doctored):
     assert checks["P(yes)"]["state"] == ("ok" if mode == "logprobs" else "warning")
     if quirks.logprobs in ("none", "chosen"):
         assert mode == "samples"
-    assert "No answer" not in checks["a question"]["found"]
+    assert "No answer" not in checks["demo question"]["found"]
 
 
 def test_thinking_that_eats_the_answer_is_a_failure_with_its_cure(doctored):

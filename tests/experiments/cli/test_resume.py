@@ -39,7 +39,7 @@ def test_how_calls_are_repeated_does_not_make_another_run(verihop, world, tmp_pa
     command = ("eval", world / "questions.jsonl", "--limit", 10, "--program", "rag", "--out", tmp_path / "run",
                "--threads", 1, *SIMULATED, world / "index", "--json")  # fmt: skip
     assert verihop(*command, "--budget-calls", 4)[0] == 3
-    calls = ("--retries", 9, "--patience", 5, "--timeout", 7, "--no-cache")
+    calls = ("--retries", 9, "--retry-timeout", 5, "--timeout", 7, "--no-cache")
     code, out, err = verihop(*command, "--resume", *calls)
     assert (code, json.loads(out)["answered"]) == (0, 10), err
 

@@ -60,7 +60,7 @@ def test_a_run_in_which_thinking_took_every_reply_is_no_success(verihop, world, 
     code, _, err = run(verihop, world, ollama, tmp_path / "run", "--thinking-tokens", 5)
     assert code == 2
     last = err.strip().splitlines()[-1]
-    assert "All 3 replies of the LM were thinking without an answer" in last
+    assert "All 3 replies of the LM contained only thinking and no answer" in last
     assert "raise thinking_tokens, or set reasoning to low or off" in last
 
 

@@ -276,7 +276,9 @@ def test_a_completion_style_model_gets_one_text(server) -> None:
 
 @pytest.mark.parametrize("trouble", [429, 500, 404, "garbage"])
 def test_a_completion_style_server_in_trouble_is_one_line(server, trouble) -> None:
-    connection = connect("m", api_base=server.base, model_type="text", transport=Transport(retries=0, patience=0.0))
+    connection = connect(
+        "m", api_base=server.base, model_type="text", transport=Transport(retries=0, retry_timeout=0.0)
+    )
     server.garbage, server.failures = trouble == "garbage", [] if trouble == "garbage" else [trouble]
     with pytest.raises(LMUnavailable):
         connection.lm("hello")

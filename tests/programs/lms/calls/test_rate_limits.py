@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from dspy.lm15 import RateLimitError, ServerError, TransportError
 
+from programs.lms.calls.concurrency import ConcurrencyLimit
 from programs.lms.calls.metered import LMUnavailable, metered_lm
 from programs.lms.calls.transport import Transport
-from programs.lms.calls.width import Width
 from tests.conftest import load_module
 
 virtual_time = load_module(Path(__file__).with_name("virtual_time.py"))
@@ -49,7 +49,7 @@ def clock(monkeypatch):
 
 def limited_lm(echo, server, clock, **transport):
     lm = metered_lm("limited/m", engine=echo(server), cache=False, transport=Transport(**transport))
-    lm.clock, lm.width = clock, Width(64, clock=clock)
+    lm.clock, lm.concurrency = clock, ConcurrencyLimit(64, clock=clock)
     return lm
 
 
@@ -78,15 +78,15 @@ def test_nothing_is_lost_at_a_rate_limit_and_most_requests_are_accepted(echo, cl
     assert clock.now() < 90
 
 
-def test_the_width_falls_at_refusals_and_recovers(echo, clock) -> None:
+def test_the_concurrency_limit_falls_at_refusals_and_recovers(echo, clock) -> None:
     server = Limited(clock, seconds=2.0)
     lm = limited_lm(echo, server, clock)
     ask(lm, clock, 300)
-    narrow = lm.width.limit
+    narrow = lm.concurrency.limit
     assert narrow < 64
     server.rate = 10_000
     ask(lm, clock, 4000)
-    assert lm.width.limit == 64
+    assert lm.concurrency.limit == 64
 
 
 def test_nobody_comes_back_before_the_hint_and_not_all_together(echo, clock) -> None:
@@ -98,16 +98,16 @@ def test_nobody_comes_back_before_the_hint_and_not_all_together(echo, clock) -> 
     assert max(server.starts.count(start) for start in set(later)) <= 4
 
 
-def test_a_hint_beyond_the_patience_ends_the_call(echo, clock) -> None:
+def test_a_hint_beyond_the_retry_timeout_ends_the_call(echo, clock) -> None:
     server = Limited(clock, rate=0, hint=3600.0)
     lm = limited_lm(echo, server, clock)
     assert ask(lm, clock, 1) == ["lost"]
     assert (server.refused, clock.now()) == (1, 0)
 
 
-def test_patience_is_counted_in_seconds_and_apart_from_retries(echo, clock) -> None:
+def test_the_retry_timeout_is_in_seconds_and_apart_from_retries(echo, clock) -> None:
     server = Limited(clock, rate=0)
-    lm = limited_lm(echo, server, clock, retries=0, patience=600.0)
+    lm = limited_lm(echo, server, clock, retries=0, retry_timeout=600.0)
     assert ask(lm, clock, 1) == ["lost"]
     assert server.refused > 10
     assert 400 < clock.now() <= 600
@@ -135,14 +135,14 @@ def test_a_server_that_was_never_there_is_not_waited_for(echo, clock) -> None:
 
 
 @pytest.mark.parametrize("error", [TransportError, ServerError])
-def test_a_timeout_is_not_waited_for_with_patience(echo, clock, error) -> None:
+def test_a_timeout_counts_as_a_retry(echo, clock, error) -> None:
     """The same call would take as long again."""
 
     class ReadTimeout(Exception):
         pass
 
     def reply(request) -> str:
-        if lm.width.answered:
+        if lm.concurrency.answered:
             raise error("no reply") from ReadTimeout()
         return "yes"
 
@@ -151,8 +151,9 @@ def test_a_timeout_is_not_waited_for_with_patience(echo, clock, error) -> None:
     assert len(lm.engine.requests) == 3
 
 
-def test_all_lms_on_one_server_share_its_width(echo) -> None:
+def test_all_lms_on_one_server_share_its_concurrency_limit(echo) -> None:
     one, judge = (metered_lm(f"server/{name}", engine=echo(), address="http://host:1/v1") for name in ("m", "judge"))
     other = metered_lm("server/m", engine=echo(), address="http://host:2/v1")
-    assert one.width is judge.width is one.copy(temperature=1.0).width is copy.deepcopy(one).width
-    assert other.width is not one.width
+    same = judge, one.copy(temperature=1.0), copy.deepcopy(one)
+    assert all(lm.concurrency is one.concurrency for lm in same)
+    assert other.concurrency is not one.concurrency

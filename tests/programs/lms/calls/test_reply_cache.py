@@ -64,7 +64,7 @@ def ask(engine: Replies, signature: Any = SIGNATURE, form: Any = ChatForm, **set
         return dspy.Predict(signature)(question="Where?")
 
 
-@pytest.mark.filterwarnings("ignore:The LM's reply is all thinking")
+@pytest.mark.filterwarnings("ignore:The LM's reply contains only thinking")
 @pytest.mark.parametrize("bad", BAD)
 def test_a_reply_that_cannot_be_parsed_is_asked_again(bad: str | None) -> None:
     engine = Replies(bad, GOOD)

@@ -1,15 +1,17 @@
 """HTTP 200 with a body that is no reply: asked again, and never cached; on DSPy's own route to providers."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import dspy.lm15
 import pytest
 
 from programs.lms.calls.metered import LMUnavailable, MeteredLM
 from programs.lms.calls.transport import Transport
+from tests.conftest import load_module
+
+loopback = load_module(Path(__file__).parents[3] / "loopback.py")
 
 GOOD = {
     "model": "m",
@@ -30,7 +32,7 @@ UNREADABLE = {
 }
 
 
-class Bodies:
+class Bodies(loopback.Loopback):
     """A server that sends `bodies` in turn, then good replies."""
 
     def __init__(self) -> None:
@@ -38,38 +40,27 @@ class Bodies:
         self.asked = 0
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            def log_message(self, *arguments: object) -> None:
-                pass
-
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
+        class Handler(loopback.JsonHandler):
+            def post(self) -> None:
+                self.body()
                 outer.asked += 1
-                data = outer.bodies.pop(0) if outer.bodies else json.dumps(GOOD).encode()
-                self.send_response(200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
+                self.reply(200, outer.bodies.pop(0) if outer.bodies else GOOD)
 
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.http.serve_forever, daemon=True, kwargs={"poll_interval": 0.01}).start()
+        super().__init__(Handler)
 
 
 @pytest.fixture
 def bodies() -> Iterator[Bodies]:
     server = Bodies()
     yield server
-    server.http.shutdown()
-    server.http.server_close()
+    server.close()
 
 
 @pytest.fixture
 def lm(bodies: Bodies) -> MeteredLM:
     """An LM on DSPy's native route."""
-    prefix = f"bodies-{bodies.http.server_port}"
-    base = f"http://127.0.0.1:{bodies.http.server_port}/v1"
-    policy = dspy.lm15.AccessPolicy(provider=prefix, env_keys=(), base_url=base)
+    prefix = f"bodies-{bodies.port}"
+    policy = dspy.lm15.AccessPolicy(provider=prefix, env_keys=(), base_url=bodies.base)
     definition = dspy.lm15.ProviderDefinition.chat(policy, compat=dspy.lm15.OpenAIChatCompat(), placeholder_key="none")
     dspy.lm15.register_provider(definition, supports=dspy.lm15.ModelSupport(), replace=True)
     return MeteredLM(f"{prefix}/m", transport=Transport(retries=2))

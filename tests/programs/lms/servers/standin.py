@@ -1,16 +1,18 @@
 """Servers that stand in for real ones: one loopback server, its quirks as data, the simulated LM as its brain."""
 
-import json
 import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from dspy.lm15 import Config, Message, Request, Response
 
 from experiments.world.dials import Dials, read_dials
 from experiments.world.simulated import SimulatedEngine
+from tests.conftest import load_module
+
+loopback = load_module(Path(__file__).parents[3] / "loopback.py")
 
 MODEL = "lab/model"
 THOUGHT = "Let me see what the passages say about this before I answer the question . " * 4  # 60 tokens
@@ -56,7 +58,7 @@ def brain() -> SimulatedEngine:
     return SimulatedEngine(0, Dials(**{**asdict(read_dials()), "form_malformed": 0.0}))
 
 
-class StandIn:
+class StandIn(loopback.Loopback):
     """One server on loopback; `seen` holds the bodies of the chat requests."""
 
     def __init__(self, quirks: Quirks):
@@ -65,35 +67,18 @@ class StandIn:
         self._lock = threading.Lock()
         outer = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(loopback.JsonHandler):
             protocol_version = "HTTP/1.1"  # connections are kept
             disable_nagle_algorithm = True
 
-            def log_message(self, *args: Any) -> None:
-                pass
+            def get(self) -> None:
+                self.reply(*outer.get(self.path))
 
-            def do_GET(self) -> None:
-                self.answer(*outer.get(self.path))
+            def post(self) -> None:
+                self.reply(*outer.post(self.path, self.body()))
 
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                self.answer(*outer.post(self.path, body))
-
-            def answer(self, status: int, payload: Any) -> None:
-                data = json.dumps(payload).encode()
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-        self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.http.daemon_threads = True
-        self.api_base = f"http://127.0.0.1:{self.http.server_address[1]}{quirks.base}"
-        threading.Thread(target=self.http.serve_forever, daemon=True, kwargs={"poll_interval": 0.01}).start()
-
-    def close(self) -> None:
-        self.http.shutdown()
-        self.http.server_close()
+        super().__init__(Handler, quirks.base)
+        self.api_base = self.base
 
     def get(self, path: str) -> tuple[int, Any]:
         if path == f"{self.quirks.base}/models":

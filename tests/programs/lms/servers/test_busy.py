@@ -4,10 +4,10 @@ import threading
 
 import pytest
 
+from programs.lms.calls.concurrency import ConcurrencyLimit
 from programs.lms.calls.metered import LMUnavailable
 from programs.lms.calls.transport import Transport
 from programs.lms.calls.waiting import Clock
-from programs.lms.calls.width import Width
 from programs.lms.connect import ModelTraits, connect
 
 SAMPLED = ModelTraits(probability_mode="samples")
@@ -30,15 +30,15 @@ class _SkippedTime(Clock):
     ("status", "transport", "attempts"),
     [
         (500, Transport(retries=2), 3),
-        (429, Transport(retries=0, patience=20.0), 4),  # after 2, 4 and 8 s; the next wait is too long
-        (503, Transport(retries=0, patience=20.0), 4),
+        (429, Transport(retries=0, retry_timeout=20.0), 4),  # after 2, 4 and 8 s; the next wait is too long
+        (503, Transport(retries=0, retry_timeout=20.0), 4),
     ],
 )
 def test_a_busy_server_is_tried_again(server, status: int, transport: Transport, attempts: int, monkeypatch) -> None:
     monkeypatch.setattr("programs.lms.calls.retry.jitter", lambda: 1.0)
     connection = connect("m", api_base=server.base, transport=transport, traits=SAMPLED)
     connection.lm.clock = clock = _SkippedTime()
-    connection.lm.width = Width(4, clock=clock)
+    connection.lm.concurrency = ConcurrencyLimit(4, clock=clock)
     server.failures = [status, status]
     assert connection.lm("hello") == ["yes"]
     assert len(server.seen) == 3

@@ -1,4 +1,4 @@
-"""The HTTP of an LM server: errors by status, hints to wait, time limits, redirects, width, replies that are none."""
+"""HTTP of an LM server: errors by status, Retry-After, timeouts, redirects, concurrency, unreadable replies."""
 
 import contextlib
 import json

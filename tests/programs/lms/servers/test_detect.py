@@ -57,7 +57,7 @@ def test_whether_the_model_thinks_is_known_where_it_is_said(name, thinks, starte
      {"version": None, "total_slots": "many", "default_generation_settings": []}],
 )  # fmt: skip
 def test_no_answer_makes_it_fail(answer, started) -> None:
-    paths = {place.path for dialect in DIALECTS.values() for place in (*dialect.version, *dialect.context)}
+    paths = {field.path for dialect in DIALECTS.values() for field in (*dialect.version, *dialect.context)}
     gets = {path if path.startswith("/") else f"/v1/{path}": answer for path in paths}
     found = describe(started(Quirks(base="/other", gets=gets)).api_base.replace("/other", "/v1"), MODEL, None)
     assert (found.context_size, found.slots) == (None, None)

@@ -44,7 +44,7 @@ def world() -> tuple[str, list[Passage]]:
 
 
 @pytest.fixture
-def joined() -> Iterator[Callable[[str], tuple[Connection, list[str]]]]:
+def connected() -> Iterator[Callable[[str], tuple[Connection, list[str]]]]:
     """Return a function that starts a stand-in and returns the connection to it and the notices shown."""
     with contextlib.ExitStack() as running:
 
@@ -61,9 +61,9 @@ def joined() -> Iterator[Callable[[str], tuple[Connection, list[str]]]]:
 
 
 @pytest.mark.parametrize("name", quirks.SERVERS)
-def test_every_program_answers_on_every_server(name: str, joined, world) -> None:
+def test_every_program_answers_on_every_server(name: str, connected, world) -> None:
     question, passages = world
-    connection, _ = joined(name)
+    connection, _ = connected(name)
     for program in PROGRAMS:
         with connection.use(), metered() as meter:
             prediction = build(program)(question=question, passages=passages)
@@ -73,9 +73,9 @@ def test_every_program_answers_on_every_server(name: str, joined, world) -> None
 
 
 @pytest.mark.parametrize("name", quirks.SERVERS)
-def test_the_probability_of_yes_is_that_of_the_model_or_says_why_not(name: str, joined, world) -> None:
+def test_the_probability_of_yes_is_that_of_the_model_or_says_why_not(name: str, connected, world) -> None:
     dialect, expected = quirks.SERVERS[name]
-    connection, notices = joined(name)
+    connection, notices = connected(name)
     assert connection.server.dialect == dialect
     without = expected.logprobs in ("none", "chosen") or expected.thinks == "always"
     assert connection.probability_mode == ("samples" if without else "logprobs")

@@ -17,7 +17,7 @@ SLOTS = 4
 
 @pytest.fixture
 def llamacpp(monkeypatch):
-    monkeypatch.setattr("programs.lms.calls.width._widths", {})  # no width of an earlier server at this port
+    monkeypatch.setattr("programs.lms.calls.concurrency._limits", {})  # no limit of an earlier server at this port
     server = quirks.standin.StandIn(quirks.SERVERS["llama.cpp"][1])
     yield server
     server.close()
@@ -30,7 +30,7 @@ def test_calls_in_flight_are_the_slots_of_the_server(llamacpp) -> None:
         replies = list(pool.map(lambda number: connection.lm(f"Question {number}"), range(64)))
     assert len(replies) == 64
     assert llamacpp.widest <= SLOTS
-    assert connection.lm.width.limit == SLOTS  # calls wait there, before their time begins
+    assert connection.lm.concurrency.limit == SLOTS  # calls wait there, before their time begins
     connection.close()
 
 

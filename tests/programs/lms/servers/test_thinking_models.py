@@ -54,7 +54,7 @@ def inputs() -> dict[str, Any]:
 
 
 @pytest.fixture
-def joined() -> Iterator[Callable[..., tuple[Any, Connection]]]:
+def connected() -> Iterator[Callable[..., tuple[Any, Connection]]]:
     """Return a function that starts a stand-in and returns it with a connection to it."""
     with contextlib.ExitStack() as running:
 
@@ -68,8 +68,8 @@ def joined() -> Iterator[Callable[..., tuple[Any, Connection]]]:
         yield join
 
 
-def test_thinking_has_its_own_tokens_so_that_an_answer_is_left(joined, inputs) -> None:
-    server, connection = joined(OLLAMA, max_tokens=40)  # thinking takes 60
+def test_thinking_has_its_own_tokens_so_that_an_answer_is_left(connected, inputs) -> None:
+    server, connection = connected(OLLAMA, max_tokens=40)  # thinking takes 60
     with connection.use(), metered() as meter:
         reply = dspy.Predict(Answer)(**inputs)
     assert reply.answer
@@ -79,8 +79,8 @@ def test_thinking_has_its_own_tokens_so_that_an_answer_is_left(joined, inputs) -
     assert "Let me see" not in repr(reply)
 
 
-def test_p_yes_of_a_thinking_model_is_asked_without_thinking(joined, inputs) -> None:
-    server, connection = joined(OLLAMA)
+def test_p_yes_of_a_thinking_model_is_asked_without_thinking(connected, inputs) -> None:
+    server, connection = connected(OLLAMA)
     with connection.use(), metered() as meter:
         found = probability(dspy.Predict(IsRelevant), **inputs)
     assert found is not None
@@ -91,8 +91,8 @@ def test_p_yes_of_a_thinking_model_is_asked_without_thinking(joined, inputs) -> 
     assert meter.reasoning_tokens == 0
 
 
-def test_an_effort_that_was_asked_for_holds_for_yes_no_questions_too(joined, inputs) -> None:
-    server, connection = joined(dataclasses.replace(OLLAMA, logprobs="all"), reasoning="low", thinking_tokens=200)
+def test_an_effort_that_was_asked_for_holds_for_yes_no_questions_too(connected, inputs) -> None:
+    server, connection = connected(dataclasses.replace(OLLAMA, logprobs="all"), reasoning="low", thinking_tokens=200)
     with connection.use(), metered() as meter:
         found = probability(dspy.Predict(IsRelevant), **inputs)
         dspy.Predict(Answer)(**inputs)
@@ -103,8 +103,8 @@ def test_an_effort_that_was_asked_for_holds_for_yes_no_questions_too(joined, inp
     assert meter.reasoning_tokens > 100
 
 
-def test_reasoning_off_is_sent_with_every_call(joined, inputs) -> None:
-    server, connection = joined(OLLAMA, reasoning="off")
+def test_reasoning_off_is_sent_with_every_call(connected, inputs) -> None:
+    server, connection = connected(OLLAMA, reasoning="off")
     with connection.use():
         assert dspy.Predict(Answer)(**inputs).answer
     assert {body["reasoning_effort"] for body in server.seen} == {"none"}
@@ -112,9 +112,9 @@ def test_reasoning_off_is_sent_with_every_call(joined, inputs) -> None:
     assert connection.server.thinks is False
 
 
-def test_a_model_that_cannot_stop_thinking_says_so(joined, inputs) -> None:
+def test_a_model_that_cannot_stop_thinking_says_so(connected, inputs) -> None:
     with pytest.warns(UserNotice, match="Thinking cannot be turned off here"):
-        _, connection = joined(dataclasses.replace(OLLAMA, thinks="always"), reasoning="off")
+        _, connection = connected(dataclasses.replace(OLLAMA, thinks="always"), reasoning="off")
     assert connection.probability_mode == "samples"
     with connection.use(), metered() as meter:
         assert dspy.Predict(Answer)(**inputs).answer
@@ -122,16 +122,16 @@ def test_a_model_that_cannot_stop_thinking_says_so(joined, inputs) -> None:
     assert meter.parse_failures == 0
 
 
-def test_thinking_in_the_content_is_not_prevented_by_a_schema(joined, inputs) -> None:
-    server, connection = joined(dataclasses.replace(OLLAMA, thinking_at="tags", thinks="always"))
+def test_thinking_in_the_content_is_not_prevented_by_a_schema(connected, inputs) -> None:
+    server, connection = connected(dataclasses.replace(OLLAMA, thinking_at="tags", thinks="always"))
     with connection.use():
         assert dspy.Predict(Answer)(**inputs).answer
     assert "response_format" not in server.seen[-1]
 
 
-def test_a_reply_that_thinking_took_says_so_once_and_names_the_cure(joined, inputs, monkeypatch) -> None:
+def test_a_reply_that_thinking_took_says_so_once_and_names_the_cure(connected, inputs, monkeypatch) -> None:
     monkeypatch.setattr(thinking_budget, "_shown", set())
-    _, connection = joined(OLLAMA, thinking_tokens=5, max_tokens=30)
+    _, connection = connected(OLLAMA, thinking_tokens=5, max_tokens=30)
     predict = dspy.Predict(Answer)
     with connection.use(), metered() as meter, warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
@@ -141,12 +141,12 @@ def test_a_reply_that_thinking_took_says_so_once_and_names_the_cure(joined, inpu
     assert (meter.parse_failures, meter.thinking_only) == (2, 2)
     notices = [str(item.message) for item in shown if issubclass(item.category, UserNotice)]
     assert len(notices) == 1
-    assert "all thinking, without an answer (5 tokens reserved for thinking)" in notices[0]
+    assert "only thinking and no answer (5 tokens reserved for thinking)" in notices[0]
     assert "set reasoning to low or off" in notices[0]
 
 
-def test_thinking_is_kept_with_its_predictor_but_in_no_demonstration(joined, inputs) -> None:
-    _, connection = joined(OLLAMA)
+def test_thinking_is_kept_with_its_predictor_but_in_no_demonstration(connected, inputs) -> None:
+    _, connection = connected(OLLAMA)
     predict, trace = dspy.Predict(Answer), []
     with connection.use(), metered() as meter, dspy.context(trace=trace):
         predict(**inputs)
@@ -157,9 +157,9 @@ def test_thinking_is_kept_with_its_predictor_but_in_no_demonstration(joined, inp
     assert "Let me see" not in str(trace)
 
 
-def test_thinking_gets_half_of_a_small_context(joined) -> None:
+def test_thinking_gets_half_of_a_small_context(connected) -> None:
     like = dataclasses.replace(OLLAMA, gets={**OLLAMA.gets, "/api/ps": {"models": [{"context_length": 2048}]}})
-    _, connection = joined(like)
+    _, connection = connected(like)
     assert connection.context_size == 2048
     assert connection.lm.kwargs["max_tokens"] == 256 + 1024
 
@@ -177,8 +177,8 @@ def test_a_setting_that_does_not_exist_says_what_does(traits, message) -> None:
         ModelTraits(**traits)
 
 
-def test_a_mode_that_is_given_leaves_room_for_thinking_that_cannot_be_turned_off(joined, inputs) -> None:
-    server, connection = joined(dataclasses.replace(OLLAMA, thinks="always"), probability_mode="samples")
+def test_a_mode_that_is_given_leaves_room_for_thinking_that_cannot_be_turned_off(connected, inputs) -> None:
+    server, connection = connected(dataclasses.replace(OLLAMA, thinks="always"), probability_mode="samples")
     assert server.seen == []
     with connection.use(), metered() as meter:
         assert probability(dspy.Predict(IsRelevant), **inputs) is not None
@@ -186,19 +186,19 @@ def test_a_mode_that_is_given_leaves_room_for_thinking_that_cannot_be_turned_off
     assert {body["reasoning_effort"] for body in server.seen} == {"none"}
 
 
-def test_a_model_that_does_not_think_about_an_easy_question_may_do_so_later(joined, inputs) -> None:
+def test_a_model_that_does_not_think_about_an_easy_question_may_do_so_later(connected, inputs) -> None:
     like = dataclasses.replace(OLLAMA, thinks="never")  # though /api/show says that it can
-    _, connection = joined(like)
+    _, connection = connected(like)
     assert connection.server.thinks is True
     assert connection.lm.kwargs["max_tokens"] == 256 + 4096
 
 
-def test_replies_that_leave_no_room_for_a_prompt_are_refused(joined) -> None:
+def test_replies_that_leave_no_room_for_a_prompt_are_refused(connected) -> None:
     with pytest.raises(UserError, match=r"5256 tokens \(5000 for thinking\).*context of 5000.*lower max_tokens"):
-        joined(OLLAMA, context_size=5000, thinking_tokens=5000)
+        connected(OLLAMA, context_size=5000, thinking_tokens=5000)
 
 
-def test_an_effort_that_the_model_cannot_make_is_left_out_with_a_notice(joined, inputs) -> None:
+def test_an_effort_that_the_model_cannot_make_is_left_out_with_a_notice(connected, inputs) -> None:
     """As Ollama refuses it."""
 
     class Refusing(StandIn):
@@ -231,15 +231,15 @@ def test_a_server_that_refuses_every_question_is_one_line() -> None:
         server.close()
 
 
-def test_a_named_server_is_believed(joined) -> None:
-    _, connection = joined(quirks.SERVERS["openai"][1], server="vllm")
+def test_a_named_server_is_believed(connected) -> None:
+    _, connection = connected(quirks.SERVERS["openai"][1], server="vllm")
     assert connection.server.dialect == "vllm"
 
 
 @pytest.mark.parametrize("place", ["reasoning", "tags", "closing tag"])
-def test_demonstrations_and_artifacts_have_no_thinking(joined, inputs, place, tmp_path) -> None:
+def test_demonstrations_and_artifacts_have_no_thinking(connected, inputs, place, tmp_path) -> None:
     always = "always" if place != "reasoning" else "hybrid"
-    _, connection = joined(dataclasses.replace(OLLAMA, thinking_at=place, thinks=always))
+    _, connection = connected(dataclasses.replace(OLLAMA, thinking_at=place, thinks=always))
     example = dspy.Example(**inputs, answer="x").with_inputs("question", "passages")
     with connection.use(), metered() as meter:
         compiled = dspy.BootstrapFewShot(metric=lambda *_: True, max_bootstrapped_demos=1, max_labeled_demos=0).compile(
@@ -255,7 +255,7 @@ def test_demonstrations_and_artifacts_have_no_thinking(joined, inputs, place, tm
         assert "think>" not in text
 
 
-def test_a_budget_of_tokens_counts_the_longest_thinking(joined, inputs) -> None:
+def test_a_budget_of_tokens_counts_the_longest_thinking(connected, inputs) -> None:
     server = StandIn(OLLAMA)
     try:
         budget = Budget(tokens=2000)

@@ -2,7 +2,7 @@
 
 Additive increase and multiplicative decrease, as in TCP's congestion avoidance (Chiu and Jain, "Analysis of the
 Increase and Decrease Algorithms for Congestion Avoidance", 1989, https://doi.org/10.1016/0169-7552(89)90019-6). A
-server whose replies are quick can refuse even one call at a time, so below a width of 1 calls are spaced out in time.
+server whose replies are quick can refuse even one call at a time, so at a limit of 1 calls are also spaced out in time.
 """
 
 import threading
@@ -20,8 +20,8 @@ _CLOSER = 1.1  # each reply divides the spacing by this
 _UNTIL_WOKEN = 3600.0
 
 
-class Width:
-    """The places of one server's calls, shared by all LMs on it; callers get them in the order they ask.
+class ConcurrencyLimit:
+    """A limit on the calls in flight at one server, shared by all LMs on it; waiting calls start in order.
 
     Args:
         most: Calls in flight at a time while the server refuses none.
@@ -40,7 +40,7 @@ class Width:
         self._lock = threading.Lock()
         self.answered = False
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Width":
+    def __deepcopy__(self, memo: dict[int, Any]) -> "ConcurrencyLimit":
         return self  # copies of an LM use the same server
 
     @property
@@ -48,15 +48,15 @@ class Width:
         """Calls that may be in flight now."""
         return int(self._limit)
 
-    def allow(self, most: int) -> None:
-        """Raise the number of places to `most`, for another LM on the same server."""
+    def raise_maximum(self, most: int) -> None:
+        """Raise the upper bound of the limit to `most`, for another LM on the same server."""
         with self._lock:
             if self._limit == self._most < most:
                 self._limit = float(most)
             self._most = max(self._most, most)
 
-    def take(self, wait: Wait) -> float:
-        """Wait for a place and return the time at which the call starts.
+    def acquire(self, wait: Wait) -> float:
+        """Wait until a call may start, and return the time at which it does.
 
         Args:
             wait: Called with an event and seconds; what it raises gives the turn to the next caller.
@@ -93,11 +93,11 @@ class Width:
         if self._queue:
             self._queue[0].set()
 
-    def give_back(self, started: float, outcome: Outcome, *, hint: float = 0.0) -> None:
+    def release(self, started: float, outcome: Outcome, *, hint: float = 0.0) -> None:
         """End a call.
 
         Args:
-            started: What `take` returned.
+            started: What `acquire` returned.
             outcome: Whether the server answered, refused the call because of its load, or failed otherwise.
             hint: Seconds for which the server asks not to be called.
         """
@@ -118,7 +118,7 @@ class Width:
 
     def _cut(self, in_flight: int) -> None:
         if self._limit > 1:
-            self._limit = max(1.0, min(self._limit, in_flight) / 2)  # there may be fewer threads than places
+            self._limit = max(1.0, min(self._limit, in_flight) / 2)  # there may be fewer calls than the limit allows
         else:
             self._spacing = min(max(2 * self._spacing, _FIRST_SPACING), _LONGEST_SPACING)
 
@@ -130,13 +130,13 @@ class Width:
             self._limit = min(float(self._most), self._limit + 1 / self._limit)
 
 
-_widths: dict[str, Width] = {}
-_widths_lock = threading.Lock()
+_limits: dict[str, ConcurrencyLimit] = {}
+_limits_lock = threading.Lock()
 
 
-def width_of(server: str, most: int) -> Width:
-    """Return the width of a server, the same for all LMs of this process on it."""
-    with _widths_lock:
-        width = _widths.setdefault(server, Width(most))
-    width.allow(most)
-    return width
+def shared_limit(server: str, most: int) -> ConcurrencyLimit:
+    """Return the concurrency limit of a server, the same for all LMs of this process on it."""
+    with _limits_lock:
+        limit = _limits.setdefault(server, ConcurrencyLimit(most))
+    limit.raise_maximum(most)
+    return limit

@@ -1,4 +1,4 @@
-"""Join an LM on a server: ask what it is, try a question, and choose limits, probability mode and form by that."""
+"""Connect an LM on a server: detect its dialect, probe the model, and set limits, P(yes) and reply form accordingly."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -17,12 +17,12 @@ from programs.lms.servers.probe import try_question
 from programs.lms.servers.thinking_budget import THINKING_TOKENS
 from programs.parts.fanout import WIDTH
 from programs.parts.probability import ProbabilityMode
-from signatures.common.errors import UserError, UserNotice
+from signatures.common.errors import UserError, UserNotice, one_line
 
 LEAST_PROMPT = 512  # tokens of the context that replies must leave
 
 
-class Wanted(Protocol):
+class Overrides(Protocol):
     """What the user sets instead of having it detected (`programs.lms.connect.ModelTraits`)."""
 
     @property
@@ -52,7 +52,7 @@ class Wanted(Protocol):
 
 
 @dataclass(frozen=True)
-class Joined:
+class ServerConnection:
     """An LM on a server.
 
     Args:
@@ -70,18 +70,18 @@ class Joined:
     found: ServerDescription | None = None
 
 
-def join(
-    lm_id: str, api_base: str, api_key_env: str | None, settings: dict[str, Any], auto: set[str], wanted: Wanted
-) -> Joined:
+def connect_to_server(
+    lm_id: str, api_base: str, api_key_env: str | None, settings: dict[str, Any], auto: set[str], overrides: Overrides
+) -> ServerConnection:
     """Return an LM on a server.
 
     Args:
         lm_id: The model's name on the server, after an optional kind of server and a slash.
         api_base: Base URL.
         api_key_env: Name of the environment variable with the key.
-        settings: Of the LM.
+        settings: Keyword arguments of the LM.
         auto: Names of the settings that were left to the LM.
-        wanted: What need not be detected.
+        overrides: What is not to be detected.
 
     Raises:
         UserError: The key is missing, or replies leave no room for a prompt.
@@ -89,46 +89,46 @@ def join(
     """
     key, name = server.checked_key(api_key_env), server.name_on_server(lm_id)
     prefix, transport = server.prefix_of(api_base, api_key_env), settings["transport"]
-    settings = {**settings, "address": api_base, **effort(wanted.reasoning)}
-    mode: ProbabilityMode = "samples" if wanted.probability_mode == "auto" else wanted.probability_mode
+    settings = {**settings, "address": api_base, **effort(overrides.reasoning)}
+    mode: ProbabilityMode = "samples" if overrides.probability_mode == "auto" else overrides.probability_mode
     if settings["model_type"] == "text":
         text = CompletionsEngine(api_base, name, key, transport)
         lm = metered_lm(f"{prefix}/{name}", engine=text, **{**settings, "model_type": "chat"})
-        return Joined(lm, wanted.context_size, mode)
-    found = describe(api_base, name, key, wanted.server)
+        return ServerConnection(lm, overrides.context_size, mode)
+    found = describe(api_base, name, key, overrides.server)
     transport = within_slots(transport, found.slots)
     engine = ChatEngine(api_base, name, key, dialect=found.dialect, transport=transport)
     settings.update(engine=engine, transport=transport)
     lm, reasons = remote(f"{prefix}/{name}", auto, **settings)
     if reasons:  # by its name, as gpt-5 behind a gateway: it takes no limit, no temperature and no probe
         engine.max_tokens_field = "max_completion_tokens"
-        return Joined(lm, wanted.context_size or found.context_size, mode, True, found)
-    found = _tried(lm.model, engine, found, wanted)
-    if wanted.probability_mode == "auto":
+        return ServerConnection(lm, overrides.context_size or found.context_size, mode, True, found)
+    found = _tried(lm.model, engine, found, overrides)
+    if overrides.probability_mode == "auto":
         mode = "samples" if found.no_logprobs else "logprobs"
-    size = wanted.context_size or found.context_size or loaded_context(api_base, name, key, engine.dialect)
+    size = overrides.context_size or found.context_size or loaded_context(api_base, name, key, engine.dialect)
     found = replace(found, context_size=size)
-    if found.thinks or wanted.thinking_tokens:
-        found = replace(found, thinking_tokens=thinking_tokens(wanted.thinking_tokens, size))
+    if found.thinks or overrides.thinking_tokens:
+        found = replace(found, thinking_tokens=thinking_tokens(overrides.thinking_tokens, size))
         settings["max_tokens"] = settings["max_tokens"] and settings["max_tokens"] + found.thinking_tokens
     _check_room(settings["max_tokens"], found)
-    if found.thinks and engine.thinks_in_text and wanted.reasoning != "off":
+    if found.thinks and engine.thinks_in_text and overrides.reasoning != "off":
         engine.supports_response_schema, found = False, replace(found, structured=False)
-    return Joined(metered_lm(lm.model, **settings), size, mode, False, found)
+    return ServerConnection(metered_lm(lm.model, **settings), size, mode, False, found)
 
 
-def _tried(model: str, engine: ChatEngine, found: ServerDescription, wanted: Wanted) -> ServerDescription:
+def _tried(model: str, engine: ChatEngine, found: ServerDescription, overrides: Overrides) -> ServerDescription:
     """Return the description after a question, which is not asked if nothing depends on it."""
-    if wanted.probability_mode != "auto" and wanted.reasoning == "auto":
+    if overrides.probability_mode != "auto" and overrides.reasoning == "auto":
         return replace(found, yes_no_reasoning="off") if found.thinks else found
     lm = metered_lm(model, engine=engine, address=engine.api_base, transport=engine.transport)
-    tokens = thinking_tokens(wanted.thinking_tokens, wanted.context_size or found.context_size)
+    tokens = thinking_tokens(overrides.thinking_tokens, overrides.context_size or found.context_size)
     try:
-        found = try_question(lm, found, wanted.reasoning, tokens, logprobs=wanted.probability_mode == "auto")
+        found = try_question(lm, found, overrides.reasoning, tokens, logprobs=overrides.probability_mode == "auto")
     except LMInvalidRequestError as error:
-        reason = " ".join(str(error).split())[:300]
         raise UserError(
-            f"{engine.model} at {engine.api_base} refuses a plain question: {reason}. Check the model and its settings."
+            f"{engine.model} at {engine.api_base} refuses a plain question: {one_line(error)}. "
+            "Check the model and its settings."
         ) from error
     if found.no_logprobs:
         warnings.warn(UserNotice(f"P(yes) is computed from samples: {found.no_logprobs}."), stacklevel=4)
