@@ -43,6 +43,8 @@ def register_address(address: str) -> None:
         parts = urlsplit(address)
     except ValueError:
         return
+    if parts.username and not parts.password:  # a token
+        register(parts.username, unquote(parts.username))
     if parts.password:
         user, password = unquote(parts.username or ""), unquote(parts.password)
         register(parts.password, password, base64.b64encode(f"{user}:{password}".encode()).decode())
