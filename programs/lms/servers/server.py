@@ -48,14 +48,20 @@ def checked_key(api_key_env: str | None) -> str | None:
     """Return the key in the named environment variable; None if no name is given.
 
     Raises:
-        UserError: The variable is not set.
+        UserError: The variable is not set, or its value cannot be sent in a header.
     """
     if api_key_env is None:
         return None
     if not os.environ.get(api_key_env):
         raise UserError(f"The environment variable {api_key_env} contains no key. Set it, or name another one.")
-    secrets.register(os.environ[api_key_env])
-    return os.environ[api_key_env]
+    key = os.environ[api_key_env]
+    secrets.register(key)
+    if not (key.isascii() and key.isprintable()):
+        raise UserError(
+            f"The environment variable {api_key_env} has a line break or another character that no key has: set it "
+            "again."
+        )
+    return key
 
 
 def name_on_server(lm_id: str) -> str:
