@@ -77,7 +77,7 @@ def check_server(config: LMConfig) -> Check:
     import httpx
 
     from programs.lms.servers import server
-    from signatures.common.http import http_client
+    from signatures.common.http import content_of, http_client
 
     try:
         base, key = server.checked_base(config.api_base or ""), server.checked_key(config.api_key_env)
@@ -85,16 +85,20 @@ def check_server(config: LMConfig) -> Check:
     except UserError as error:
         return Check("server", "failed", str(error), "Correct the URL (api_base) or the key's variable (api_key_env).")
     try:
-        with http_client(_SECONDS) as client:
-            reply = client.get(f"{base}/models", headers={"Authorization": f"Bearer {key}"} if key else {})
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        with (
+            http_client(_SECONDS, redirects=False) as client,
+            client.stream("GET", f"{base}/models", headers=headers) as reply,
+        ):
+            content = content_of(reply)
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         cure = "Start the server, or correct host and port of its URL (api_base)."
         return Check("server", "failed", f"{base} does not answer: {one_line(error, 200)}", cure)
     if reply.status_code in (401, 403):
         variable = config.api_key_env or "none is named"
         cure = f"Name the environment variable with the right key (api_key_env; now {variable})."
         return Check("server", "failed", f"{base} refuses the key (HTTP {reply.status_code})", cure)
-    names = _model_names(reply) if reply.is_success else None
+    names = _model_names(content) if reply.is_success else None
     if names is None:
         found = f"{base}/models is not the list of an OpenAI-compatible server (HTTP {reply.status_code})"
         return Check("server", "warning", found, "Check the path of the URL (api_base); it usually ends in /v1.")
@@ -106,9 +110,9 @@ def check_server(config: LMConfig) -> Check:
     return Check("server", "ok", f"{base}, {len(names)} models, {name!r} among them")
 
 
-def _model_names(reply: Any) -> list[str] | None:
+def _model_names(content: bytes) -> list[str] | None:
     try:
-        return [str(entry["id"]) for entry in reply.json()["data"]]
+        return [str(entry["id"]) for entry in json.loads(content)["data"]]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
 

@@ -1,11 +1,16 @@
 """The HTTP client of downloads and LM servers."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
     import httpx
+
+MOST_BYTES = 64 << 20  # of a reply; one with the log-probabilities of 4,096 tokens has about 10 MB
+# Decoded piece by piece, a piece of 64 KiB becomes 64 MiB at most; of Zstandard or Brotli it could become gigabytes.
+_ENCODINGS = ("", "identity", "gzip", "deflate")
 
 
 def http_client(seconds: float, *, connections: int | None = None, redirects: bool = True) -> "httpx.Client":
@@ -27,6 +32,7 @@ def http_client(seconds: float, *, connections: int | None = None, redirects: bo
         return httpx.Client(
             timeout=httpx.Timeout(seconds, pool=None),
             limits=httpx.Limits(max_connections=connections),
+            headers={"Accept-Encoding": "gzip, deflate"},
             verify=ssl.create_default_context(),
             follow_redirects=redirects,
         )
@@ -34,3 +40,26 @@ def http_client(seconds: float, *, connections: int | None = None, redirects: bo
         raise UserError(
             f"The proxy settings cannot be used ({one_line(error)}): check HTTP_PROXY, HTTPS_PROXY, ALL_PROXY."
         ) from error
+
+
+def content_of(reply: "httpx.Response", check: Callable[[], None] = lambda: None) -> bytes:
+    """Return the content of a reply that is being streamed; compressed, 18 MB can become 4 GB.
+
+    Args:
+        reply: From `httpx.Client.stream`.
+        check: Called after each piece; may raise to end the reading.
+
+    Raises:
+        ValueError: The content is larger than 64 MiB, or compressed in another way than by gzip or deflate.
+    """
+    encoding = reply.headers.get("Content-Encoding", "").strip().lower()
+    if encoding not in _ENCODINGS:
+        raise ValueError(f"the reply is compressed by {encoding[:30]!r}, which was not requested")
+    pieces, size = [], 0
+    for piece in reply.iter_bytes():
+        pieces.append(piece)
+        size += len(piece)
+        if size > MOST_BYTES:
+            raise ValueError(f"the reply is larger than {MOST_BYTES:,} bytes")
+        check()
+    return b"".join(pieces)

@@ -22,7 +22,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 HIDDEN = "***"
 _SHORTEST, _SHORTEST_WORD = 8, 16  # characters
-_PROVIDER_VARIABLE = re.compile(r"(?:API_KEY|_TOKEN|SECRET_ACCESS_KEY)$")
+_PROVIDER_VARIABLES = ("API_KEY", "_TOKEN", "SECRET_ACCESS_KEY")  # ends of their names
 _USERINFO = re.compile(r"(?<=://)[^\s/?#@:\"'<>\\]{0,256}:[^\s/?#\"'<>\\]{0,256}@")
 _AUTHORIZATION = re.compile(r"(authorization\W{1,8}(?:bearer|basic|token)\s{1,4})[^\s\"'\\,;<>]{1,4096}", re.IGNORECASE)
 _BEFORE_A_KEY = r"(?:bearer|basic|api[-_ ]?key|token|authorization)\W{1,5}"
@@ -43,6 +43,8 @@ def register_address(address: str) -> None:
         parts = urlsplit(address)
     except ValueError:
         return
+    if parts.username and not parts.password:  # a token
+        register(parts.username, unquote(parts.username))
     if parts.password:
         user, password = unquote(parts.username or ""), unquote(parts.password)
         register(parts.password, password, base64.b64encode(f"{user}:{password}".encode()).decode())
@@ -56,7 +58,10 @@ def without_userinfo(address: str) -> str:
 
 def redact(text: str) -> str:
     """Return `text` with `***` in place of keys and of user names and passwords in URLs."""
-    free, bound = _patterns(_keys())
+    return _redact(text, *_patterns(_keys()))
+
+
+def _redact(text: str, free: re.Pattern[str] | None, bound: re.Pattern[str] | None) -> str:
     if free is not None:
         text = free.sub(HIDDEN, text)
     if bound is not None:
@@ -68,21 +73,27 @@ def redact(text: str) -> str:
 
 def redacted(value: Any) -> Any:
     """Return a value of JSON types with `redact` applied to every text in it; the value itself if nothing is hidden."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, Mapping):
-        pairs = {redacted(name): redacted(item) for name, item in value.items()}
-        return pairs if pairs != value else value
-    if isinstance(value, list | tuple):
-        items = [redacted(item) for item in value]
-        return items if items != list(value) else value
-    return value
+    patterns = _patterns(_keys())  # once: reading the environment takes longer than a search in a text
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, str):
+            return _redact(value, *patterns)
+        if isinstance(value, Mapping):
+            pairs = {clean(name): clean(item) for name, item in value.items()}
+            return pairs if pairs != value else value
+        if isinstance(value, list | tuple):
+            items = [clean(item) for item in value]
+            return items if items != list(value) else value
+        return value
+
+    return clean(value)
 
 
 def _keys() -> frozenset[str]:
     with _lock:
         found = set(_registered)
-    found.update(value for name, value in os.environ.items() if value and _PROVIDER_VARIABLE.search(name.upper()))
+    names = [name for name in os.environ if name.upper().endswith(_PROVIDER_VARIABLES)]
+    found.update(value for name in names if (value := os.environ.get(name)))
     return frozenset(found)
 
 

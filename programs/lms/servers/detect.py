@@ -1,5 +1,6 @@
 """Ask a server which dialect it speaks, its version, the context size of a model and its slots."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from programs.lms.servers.dialects import DIALECTS, Dialect, ReplyField
 from signatures.common.errors import unknown
-from signatures.common.http import http_client
+from signatures.common.http import content_of, http_client
 
 if TYPE_CHECKING:
     import httpx
@@ -176,7 +177,7 @@ def _json(client: "httpx.Client", method: str, url: str, body: Mapping[str, Any]
     import httpx
 
     try:
-        reply = client.request(method, url, json=body)
-        return reply.json() if reply.is_success else None
+        with client.stream(method, url, json=body) as reply:
+            return json.loads(content_of(reply)) if reply.is_success else None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
         return None

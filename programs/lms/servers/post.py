@@ -14,7 +14,7 @@ from dspy import lm15
 
 from programs.lms.calls.transport import Transport
 from signatures.common.errors import one_line
-from signatures.common.http import http_client
+from signatures.common.http import content_of, http_client
 
 if TYPE_CHECKING:
     import httpx
@@ -67,14 +67,16 @@ class ServerClient:
 
         # httpx limits the wait for each piece of a reply; a server that sends slowly would never end.
         end = time.monotonic() + self.transport.timeout
+
+        def check() -> None:
+            if time.monotonic() > end:
+                raise lm15.TimeoutError(f"no complete reply within {self.transport.timeout:g} s")
+
         try:
             with self._client.stream("POST", f"{self.api_base}/{path}", json=body) as reply:
-                pieces = []
-                for piece in reply.iter_bytes():
-                    pieces.append(piece)
-                    if time.monotonic() > end:
-                        raise lm15.TimeoutError(f"no complete reply within {self.transport.timeout:g} s")
-                content = b"".join(pieces)
+                content = content_of(reply, check)
+        except ValueError as error:
+            raise lm15.ServerError(str(error), status=reply.status_code) from error
         except httpx.TimeoutException as error:
             raise lm15.TimeoutError(f"no reply within {self.transport.timeout:g} s") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -109,7 +111,8 @@ class ServerClient:
         status, hint = reply.status_code, retry_after(reply.headers)
         reason = self._without_key(error_message(content))
         if reply.is_redirect:
-            message = f"HTTP {status}: it redirects to {reply.headers.get('Location')!r}; give that address"
+            target = self._without_key(str(reply.headers.get("Location")))
+            message = f"HTTP {status}: it redirects to {target!r}; give that address"
             return lm15.InvalidRequestError(message, status=status)
         kind = _ERRORS.get(status, lm15.ServerError if status >= 500 else lm15.InvalidRequestError)
         if status in (400, 413, 422, 500) and _TOO_LONG.search(reason):

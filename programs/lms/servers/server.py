@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from urllib.parse import urlsplit
 
 from signatures.common import secrets
@@ -26,12 +27,18 @@ def checked_base(api_base: str) -> str:
     """Return the base URL to call; `/v1` is appended to a bare host.
 
     Raises:
-        UserError: It is not an http(s) URL.
+        UserError: It is not an http(s) URL, or it has a query or fragment, to which no path can be appended.
     """
-    parts = urlsplit(api_base)
-    if parts.scheme not in ("http", "https") or not parts.netloc:
+    try:
+        parts = urlsplit(api_base)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # brackets or a port that are none; a "/" in a password makes it one
+        usable = False
+    if not usable or "?" in api_base or "#" in api_base:
+        shown = re.split("[?#]", secrets.without_userinfo(api_base))[0]  # a query may contain a key
         raise UserError(
-            f"api-base must be a URL such as http://localhost:8000/v1, got {secrets.without_userinfo(api_base)!r}."
+            f"api-base must be a URL such as http://localhost:8000/v1, without a query or fragment, got {shown!r}. "
+            "Write special characters of a password as %XX."
         )
     secrets.register_address(api_base)
     return api_base.rstrip("/") + ("/v1" if parts.path in ("", "/") else "")
@@ -41,14 +48,20 @@ def checked_key(api_key_env: str | None) -> str | None:
     """Return the key in the named environment variable; None if no name is given.
 
     Raises:
-        UserError: The variable is not set.
+        UserError: The variable is not set, or its value cannot be sent in a header.
     """
     if api_key_env is None:
         return None
     if not os.environ.get(api_key_env):
         raise UserError(f"The environment variable {api_key_env} contains no key. Set it, or name another one.")
-    secrets.register(os.environ[api_key_env])
-    return os.environ[api_key_env]
+    key = os.environ[api_key_env]
+    secrets.register(key)
+    if not (key.isascii() and key.isprintable()):
+        raise UserError(
+            f"The environment variable {api_key_env} has a line break or another character that no key has: set it "
+            "again."
+        )
+    return key
 
 
 def name_on_server(lm_id: str) -> str:

@@ -80,8 +80,35 @@ def test_neither_ask_nor_an_artifact_shows_the_key(connected, verihop, world, tm
     assert found_in(tmp_path, KEY, PASSWORD, BASIC) == []
 
 
+@pytest.mark.parametrize("key", [f"{KEY}\n", "schl\u00fcssel-4f9a8b7c"])
+def test_a_key_that_cannot_be_sent_is_one_line_without_it(key, verihop, monkeypatch):
+    monkeypatch.setenv("LAB", key)
+    server = ("--lm", "m", "--api-base", "http://127.0.0.1:1", "--api-key-env", "LAB")
+    code, out, err = verihop("ask", "Who?", "--program", "cot", *server, "--retries", 0)
+    assert (code, out) == (2, "")
+    assert "variable LAB has a line break" in err
+    assert key.strip() not in err
+
+
+def test_an_address_with_a_query_is_refused_without_showing_it(verihop):
+    base = f"http://127.0.0.1:1/v1?api_key={KEY}"
+    code, out, err = verihop("ask", "Who?", "--program", "cot", "--lm", "m", "--api-base", base, "--retries", 0)
+    assert (code, out) == (2, "")
+    assert "without a query" in err
+    assert KEY not in err
+
+
 @pytest.mark.parametrize(
-    "base", [f"ftp://ann:{PASSWORD}@host/v1", f"ann:{PASSWORD}@host/v1", f"http://ann:{PASSWORD}@127.0.0.1:1/v1"]
+    "base",
+    [
+        f"ftp://ann:{PASSWORD}@host/v1",
+        f"ann:{PASSWORD}@host/v1",
+        f"http://ann:{PASSWORD}@127.0.0.1:1/v1",
+        f"http://{PASSWORD}@127.0.0.1:1/v1",
+        f"http://ann:x/{PASSWORD}@127.0.0.1:1/v1",
+        f"http://ann:x#{PASSWORD}@127.0.0.1:1/v1",
+        f"http://ann:{PASSWORD}@[::1",
+    ],
 )
 def test_an_address_that_cannot_be_used_is_shown_without_its_password(base, verihop, world):
     code, out, err = verihop("ask", "Who?", "--program", "cot", "--lm", "m", "--api-base", base, "--retries", 0)

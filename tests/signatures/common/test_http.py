@@ -1,13 +1,15 @@
 """The client follows the environment's proxies, and says in one line which setting it cannot use."""
 
+import gzip
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
+import httpx
 import pytest
 
 from signatures.common.errors import UserError
-from signatures.common.http import http_client
+from signatures.common.http import MOST_BYTES, content_of, http_client
 
 VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
 
@@ -56,3 +58,27 @@ def test_an_unusable_proxy_is_one_line(proxy: str, monkeypatch: pytest.MonkeyPat
     with pytest.raises(UserError, match=r"proxy settings cannot be used .*check HTTP_PROXY") as error:
         http_client(5.0)
     assert "\n" not in str(error.value)
+
+
+def reply(content: bytes, **headers: str) -> httpx.Response:
+    pieces = (content[start : start + 65_536] for start in range(0, len(content), 65_536))
+    return httpx.Response(200, headers=headers, content=pieces)
+
+
+def test_the_content_of_a_reply_is_read_plain_or_compressed():
+    assert content_of(reply(b"yes")) == b"yes"
+    assert content_of(reply(gzip.compress(b"yes"), **{"Content-Encoding": "GZIP"})) == b"yes"
+
+
+def test_a_reply_that_becomes_absurdly_large_is_not_read_to_its_end():
+    pieces = []
+    bomb = reply(gzip.compress(b" " * (3 * MOST_BYTES), 1), **{"Content-Encoding": "gzip"})
+    with pytest.raises(ValueError, match="larger than 67,108,864 bytes"):
+        content_of(bomb, lambda: pieces.append(1))
+    assert bomb.num_bytes_downloaded < 500_000
+
+
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "zstd", "br"])
+def test_a_reply_whose_pieces_could_become_gigabytes_is_refused(encoding):
+    with pytest.raises(ValueError, match="was not requested"):
+        content_of(reply(b"", **{"Content-Encoding": encoding}))

@@ -14,7 +14,7 @@ KEY = "sk-4f9a8b7c6d5e"
 def no_other_keys(monkeypatch):
     monkeypatch.setattr(secrets, "_registered", set())
     for name in list(secrets.os.environ):
-        if secrets._PROVIDER_VARIABLE.search(name.upper()):
+        if name.upper().endswith(secrets._PROVIDER_VARIABLES):
             monkeypatch.delenv(name)
 
 
@@ -78,6 +78,14 @@ def test_values_of_rows_are_redacted_at_every_depth_and_others_are_the_same_obje
     assert redacted(row) == {"answer": [{"text": "***", "n": 1}], "***": None}
     clean = {"answer": [{"text": "x"}]}
     assert redacted(clean) is clean
+
+
+def test_the_environment_is_read_once_for_all_texts_of_a_value(monkeypatch):
+    """Per text, it took 2 ms of each reply in an environment of 40 variables, and more in larger ones."""
+    found, reads = secrets._keys, []
+    monkeypatch.setattr(secrets, "_keys", lambda: reads.append(1) or found())
+    redacted([{f"name{number}": "text"} for number in range(20)])
+    assert len(reads) == 1
 
 
 @pytest.mark.parametrize("unit", ["://", "://a:", "authorization: bearer ", "bearer ", "a", ":", "@", "://a:@"])

@@ -1,6 +1,7 @@
 """HTTP of an LM server: errors by status, Retry-After, timeouts, redirects, concurrency, unreadable replies."""
 
 import contextlib
+import gzip
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -153,6 +154,13 @@ def test_a_reply_that_cannot_be_read_may_be_tried_again(engine, content) -> None
     with pytest.raises(lm15.ServerError) as caught:
         ask(lm)
     assert is_retryable_lm_error(wrap_error(caught.value, model="m"))
+
+
+def test_a_compressed_reply_may_not_become_gigabytes(engine) -> None:
+    bomb = gzip.compress(b" " * (80 << 20), 1)
+    _, lm = engine((200, {"Content-Encoding": "gzip", "Content-Length": str(len(bomb))}, bomb))
+    with pytest.raises(lm15.ServerError, match="larger than"):
+        ask(lm)
 
 
 def test_an_empty_reply_is_a_reply(engine) -> None:
