@@ -27,6 +27,7 @@ from programs.lms.calls.width import Outcome, Width
 from programs.parts.meter import record
 
 LONGEST_BACK_OFF = 60.0  # seconds
+_LAST_DOUBLED = 16  # attempt; far above the longest back-off, and 2.0**1024 is no number
 _LONGEST_AT_LIMIT = 16.0  # the width paces calls at a rate limit, so that long waits would only leave places empty
 _LONGEST_HINT = 20.0  # seconds, for a failure that is not waited for with patience
 
@@ -102,7 +103,7 @@ def back_off(attempt: int, longest: float = LONGEST_BACK_OFF) -> float:
 
     "Full jitter" of https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
     """
-    return jitter() * min(2.0**attempt, longest)
+    return jitter() * min(2.0 ** min(attempt, _LAST_DOUBLED), longest)
 
 
 class Attempts:

@@ -9,6 +9,7 @@ import pytest
 from dspy.lm15 import RateLimitError, ServerError, TransportError
 
 from programs.lms.calls.metered import LMUnavailable, metered_lm
+from programs.lms.calls.retry import LONGEST_BACK_OFF, back_off
 from programs.lms.calls.transport import Transport
 from programs.lms.calls.width import Width
 from tests.conftest import load_module
@@ -156,3 +157,7 @@ def test_all_lms_on_one_server_share_its_width(echo) -> None:
     other = metered_lm("server/m", engine=echo(), address="http://host:2/v1")
     assert one.width is judge.width is one.copy(temperature=1.0).width is copy.deepcopy(one).width
     assert other.width is not one.width
+
+
+def test_a_back_off_stays_within_its_bound_however_often_a_call_is_repeated(clock) -> None:
+    assert all(0 <= back_off(attempt) <= LONGEST_BACK_OFF for attempt in (1, 10, 1_023, 1_024, 100_000))

@@ -1,13 +1,16 @@
 """What a server says about itself is found; what it does not say is None; and no server can make it fail."""
 
+import contextlib
 import dataclasses
 import re
+import socketserver
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from programs.lms.servers import dialects
+from programs.lms.servers import detect, dialects
 from programs.lms.servers.detect import _address, describe, loaded_context, value_at
 from programs.lms.servers.dialects import DIALECTS, REASONING
 from tests.conftest import load_module
@@ -54,6 +57,7 @@ def test_whether_the_model_thinks_is_known_where_it_is_said(name, thinks, starte
 @pytest.mark.parametrize(
     "answer",
     [None, [], {}, "text", 7, {"data": None}, {"data": [None]}, {"data": [{"id": 7}]}, {"data": [{"owned_by": []}]},
+     {"data": [{"id": []}]},
      {"version": None, "total_slots": "many", "default_generation_settings": []}],
 )  # fmt: skip
 def test_no_answer_makes_it_fail(answer, started) -> None:
@@ -61,6 +65,27 @@ def test_no_answer_makes_it_fail(answer, started) -> None:
     gets = {path if path.startswith("/") else f"/v1/{path}": answer for path in paths}
     found = describe(started(Quirks(base="/other", gets=gets)).api_base.replace("/other", "/v1"), MODEL, None)
     assert (found.context_size, found.slots) == (None, None)
+
+
+def test_an_answer_that_comes_a_byte_at_a_time_is_not_waited_for(monkeypatch) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n" + b'{"version": "0.1.0"}'
+    over = threading.Event()
+
+    class Slow(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with contextlib.suppress(OSError):
+                for byte in answer:  # takes at least a second
+                    self.request.sendall(bytes([byte]))
+                    over.wait(0.02)
+
+    monkeypatch.setattr(detect, "SECONDS", 0.1)  # for all of it, not for each byte
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Slow) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True, kwargs={"poll_interval": 0.01}).start()
+        found = describe(f"http://127.0.0.1:{server.server_address[1]}/v1", MODEL, None)
+        over.set()
+        server.shutdown()
+    assert (found.dialect, found.version) == ("openai", None)
 
 
 def test_a_server_that_is_not_there_is_one_of_which_nothing_is_known() -> None:
