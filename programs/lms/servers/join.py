@@ -6,6 +6,8 @@ from typing import Any, Literal, Protocol
 
 from dspy.utils.exceptions import LMConfigurationError, LMInvalidRequestError
 
+from programs.lms.calls.budget import Budget
+from programs.lms.calls.control import controlled
 from programs.lms.calls.metered import MeteredLM, metered_lm
 from programs.lms.calls.transport import Transport
 from programs.lms.servers import server
@@ -85,6 +87,7 @@ def join(
 
     Raises:
         UserError: The key is missing, or replies leave no room for a prompt.
+        BudgetExceeded: It does not answer within the seconds of the budget.
         LMUnavailable: The server does not answer.
     """
     key, name = server.checked_key(api_key_env), server.name_on_server(lm_id)
@@ -103,7 +106,7 @@ def join(
     if reasons:  # by its name, as gpt-5 behind a gateway: it takes no limit, no temperature and no probe
         engine.max_tokens_field = "max_completion_tokens"
         return Joined(lm, wanted.context_size or found.context_size, mode, True, found)
-    found = _tried(lm.model, engine, found, wanted)
+    found = _tried(lm.model, engine, found, wanted, settings["budget"])
     if wanted.probability_mode == "auto":
         mode = "samples" if found.no_logprobs else "logprobs"
     size = wanted.context_size or found.context_size or loaded_context(api_base, name, key, engine.dialect)
@@ -117,14 +120,21 @@ def join(
     return Joined(metered_lm(lm.model, **settings), size, mode, False, found)
 
 
-def _tried(model: str, engine: ChatEngine, found: ServerDescription, wanted: Wanted) -> ServerDescription:
-    """Return the description after a question, which is not asked if nothing depends on it."""
+def _tried(
+    model: str, engine: ChatEngine, found: ServerDescription, wanted: Wanted, budget: Budget | None
+) -> ServerDescription:
+    """Return the description after a question, which is not asked if nothing depends on it.
+
+    It costs nothing of the budget but time: a server that hangs is not waited for longer than the budget's seconds.
+    """
     if wanted.probability_mode != "auto" and wanted.reasoning == "auto":
         return replace(found, yes_no_reasoning="off") if found.thinks else found
-    lm = metered_lm(model, engine=engine, address=engine.api_base, transport=engine.transport)
+    seconds = Budget(seconds=budget.limits["seconds"]) if budget is not None else None
+    lm = metered_lm(model, engine=engine, budget=seconds, address=engine.api_base, transport=engine.transport)
     tokens = thinking_tokens(wanted.thinking_tokens, wanted.context_size or found.context_size)
     try:
-        found = try_question(lm, found, wanted.reasoning, tokens, logprobs=wanted.probability_mode == "auto")
+        with controlled(_notice):
+            found = try_question(lm, found, wanted.reasoning, tokens, logprobs=wanted.probability_mode == "auto")
     except LMInvalidRequestError as error:
         reason = " ".join(str(error).split())[:300]
         raise UserError(
@@ -133,6 +143,10 @@ def _tried(model: str, engine: ChatEngine, found: ServerDescription, wanted: Wan
     if found.no_logprobs:
         warnings.warn(UserNotice(f"P(yes) is computed from samples: {found.no_logprobs}."), stacklevel=4)
     return found
+
+
+def _notice(text: str) -> None:
+    warnings.warn(UserNotice(text), stacklevel=2)
 
 
 def within_slots(transport: Transport, slots: int | None) -> Transport:
