@@ -71,7 +71,7 @@ class ChatEngine:
         self.supports_response_schema = True
         self.thinks_in_text = False  # whether a reply had its thinking in its content, where a schema would prevent it
         self.max_tokens_field = self.dialect.max_tokens
-        self._dialect_name = dialect
+        self.dialect_name = dialect
         self.transport = transport
         self._client = ServerClient(api_base, key, transport)
         self._lock = threading.Lock()
@@ -85,7 +85,7 @@ class ChatEngine:
         """Return the arguments for `load_state`, without any key or password."""
         host = urlsplit(self.api_base)
         address = host._replace(netloc=host.netloc.rpartition("@")[2]).geturl()
-        return {"api_base": address, "model": self.model, "dialect": self._dialect_name}
+        return {"api_base": address, "model": self.model, "dialect": self.dialect_name}
 
     @classmethod
     def load_state(cls, state: dict[str, Any]) -> "ChatEngine":
