@@ -105,6 +105,16 @@ def loaded_context(api_base: str, model: str, key: str | None, dialect: Dialect)
     return next((size for size in sizes if size), None)
 
 
+def name_in_list(api_base: str, key: str | None, lm_id: str, name: str) -> str:
+    """Return the full id instead of `name` if the server lists only that: openai/gpt-oss-20b is a model's own name."""
+    if lm_id == name:
+        return name
+    models = _ask(api_base, key, ["models"]).get("models")
+    listed = models.get("data") if isinstance(models, Mapping) else None
+    names = [entry.get("id") for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
+    return lm_id if lm_id in names and name not in names else name
+
+
 def value_at(answer: Any, keys: str, model: str) -> Any:
     """Return the value at dotted keys of an answer; None if it is not there.
 

@@ -13,7 +13,7 @@ from programs.lms.calls.transport import Transport
 from programs.lms.servers import server
 from programs.lms.servers.chat import ChatEngine
 from programs.lms.servers.completions import CompletionsEngine
-from programs.lms.servers.detect import ServerDescription, describe, loaded_context
+from programs.lms.servers.detect import ServerDescription, describe, loaded_context, name_in_list
 from programs.lms.servers.dialects import Reasoning
 from programs.lms.servers.probe import try_question
 from programs.lms.servers.thinking_budget import THINKING_TOKENS
@@ -90,7 +90,8 @@ def join(
         BudgetExceeded: It does not answer within the seconds of the budget.
         LMUnavailable: The server does not answer.
     """
-    key, name = server.checked_key(api_key_env), server.name_on_server(lm_id)
+    key = server.checked_key(api_key_env)
+    name = name_in_list(api_base, key, lm_id, server.name_on_server(lm_id))
     prefix, transport = server.prefix_of(api_base, api_key_env), settings["transport"]
     settings = {**settings, "address": api_base, **effort(wanted.reasoning)}
     mode: ProbabilityMode = "samples" if wanted.probability_mode == "auto" else wanted.probability_mode

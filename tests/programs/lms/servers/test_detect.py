@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
+from programs.lms.connect import ModelTraits, connect
 from programs.lms.servers import detect, dialects
-from programs.lms.servers.detect import _address, describe, loaded_context, value_at
+from programs.lms.servers.detect import _address, describe, loaded_context, name_in_list, value_at
 from programs.lms.servers.dialects import DIALECTS, REASONING
 from tests.conftest import load_module
 
 quirks = load_module(Path(__file__).with_name("quirks.py"))
 MODEL, Quirks, StandIn = quirks.MODEL, quirks.Quirks, quirks.standin.StandIn
+
+SAMPLED = ModelTraits(probability_mode="samples")
 
 SAID = {  # version, context size, slots
     "vllm": ("0.32.0", 32768, None),
@@ -129,3 +132,10 @@ def test_every_dialect_says_what_each_setting_becomes_and_names_a_source() -> No
     parts = re.split(r'^        "(\w+)": Dialect\(', text, flags=re.MULTILINE)
     for name, part in zip(parts[1::2], parts[2::2], strict=True):
         assert "https://" in part or name == "openai"
+
+
+def test_a_name_that_begins_like_a_kind_of_server_is_kept_if_the_server_lists_it(started) -> None:
+    base = started(Quirks(entry={"id": "openai/gpt-oss-20b"})).api_base
+    assert name_in_list(base, None, "openai/gpt-oss-20b", "gpt-oss-20b") == "openai/gpt-oss-20b"
+    assert connect("openai/gpt-oss-20b", api_base=base, traits=SAMPLED).lm.model.endswith("/openai/gpt-oss-20b")
+    assert name_in_list(base, None, "openai/other", "other") == "other"
