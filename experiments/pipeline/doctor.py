@@ -103,7 +103,7 @@ def check_server(config: LMConfig) -> Check:
         found = f"{base}/models is not the list of an OpenAI-compatible server (HTTP {reply.status_code})"
         return Check("server", "warning", found, "Check the path of the URL (api_base); it usually ends in /v1.")
     shown = ", ".join(names[:_MOST_NAMES]) + (" ..." if len(names) > _MOST_NAMES else "")
-    if not {name, f"{name}:latest"} & set(names):
+    if not {name, f"{name}:latest", config.id} & set(names):
         return Check(
             "server", "warning", f"{base} lists no model {name!r}", f"Name one of its models: {shown or 'none'}."
         )

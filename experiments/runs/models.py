@@ -58,7 +58,7 @@ class Spent(_Record):
     completion_tokens: _Count = 0
     usd: _Number | None = None
     retries: _Count = 0
-    waited: _Count = 0
+    wait_seconds: _Count = 0
     judging: dict[str, _Number | None] = {}
 
 
@@ -103,7 +103,7 @@ class AnswerRow(AnyRow):
     reasoning_tokens: _Count = 0
     thinking_only: _Count = 0
     retries: _Count = 0
-    waited: _Count = 0
+    wait_seconds: _Count = 0
 
 
 class JudgementRow(AnyRow):

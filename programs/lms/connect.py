@@ -143,7 +143,8 @@ def connect(
 
     Raises:
         UserError: The id has no known form, a file or key is missing.
-        LMUnavailable: The server was asked for one token to detect its traits and does not answer.
+        BudgetExceeded: A server that is asked a question to detect its traits hangs for the seconds of the budget.
+        LMUnavailable: It does not answer.
     """
     if cache:
         use_reply_cache()

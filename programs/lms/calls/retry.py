@@ -27,6 +27,7 @@ from programs.lms.calls.waiting import Clock, wait
 from programs.parts.meter import record
 
 LONGEST_BACK_OFF = 60.0  # seconds
+_LAST_DOUBLED = 16  # attempt; far above the longest back-off, and 2.0**1024 is no number
 _LONGEST_AT_LIMIT = 16.0  # the concurrency limit paces calls then; longer waits would leave it unused
 _LONGEST_HINT = 20.0  # seconds, for a transient failure
 
@@ -102,7 +103,7 @@ def back_off(attempt: int, longest: float = LONGEST_BACK_OFF) -> float:
 
     "Full jitter" of https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
     """
-    return jitter() * min(2.0**attempt, longest)
+    return jitter() * min(2.0 ** min(attempt, _LAST_DOUBLED), longest)
 
 
 class Attempts:

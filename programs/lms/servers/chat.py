@@ -8,13 +8,14 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from dspy import lm15
-from dspy.lm15 import Message, Request, Response, TextPart, ThinkingPart, TokenLogprob, TopLogprob, Usage
+from dspy.lm15 import Message, Request, Response, TextPart, ThinkingPart, TokenLogprob, TopLogprob
 
 from programs.lms.calls.transport import Transport
 from programs.lms.requests import turns
 from programs.lms.servers.dialects import DIALECTS, FEW_LOGPROBS
 from programs.lms.servers.post import ServerClient
 from programs.lms.servers.thinking import NOT_SHOWN, answer_tokens, split_message
+from programs.lms.servers.usage import stated_usage
 from programs.parts.probability import parse_yes_no
 from signatures.common.errors import UserNotice
 
@@ -70,7 +71,7 @@ class ChatEngine:
         self.supports_response_schema = True
         self.thinks_in_text = False  # whether a reply had its thinking in its content, where a schema would prevent it
         self.max_tokens_field = self.dialect.max_tokens
-        self._dialect_name = dialect
+        self.dialect_name = dialect
         self.transport = transport
         self._client = ServerClient(api_base, key, transport)
         self._lock = threading.Lock()
@@ -84,7 +85,7 @@ class ChatEngine:
         """Return the arguments for `load_state`, without any key or password."""
         host = urlsplit(self.api_base)
         address = host._replace(netloc=host.netloc.rpartition("@")[2]).geturl()
-        return {"api_base": address, "model": self.model, "dialect": self._dialect_name}
+        return {"api_base": address, "model": self.model, "dialect": self.dialect_name}
 
     @classmethod
     def load_state(cls, state: dict[str, Any]) -> "ChatEngine":
@@ -177,7 +178,7 @@ class ChatEngine:
             answer = message["refusal"]
         self.thinks_in_text = self.thinks_in_text or in_text
         finish = _FINISHED.get(choice.get("finish_reason") or "", "stop")
-        usage = _usage(reply.get("usage") or {}, thinking, answer)
+        usage = stated_usage(reply.get("usage"), thinking, answer)
         if not answer and not thinking and (finish == "length" and usage.reasoning_tokens):
             thinking = NOT_SHOWN
         if message.get("content") is None and not (thinking or answer) and finish == "stop":
@@ -185,15 +186,13 @@ class ChatEngine:
         parts: list[Any] = [ThinkingPart(thinking)] if thinking else []
         if answer or not thinking:
             parts.append(TextPart(answer))
-        tokens = (choice.get("logprobs") or {}).get("content") if request.config.logprobs is not None else None
-        logprobs = None if not tokens else answer_tokens([_token(item) for item in tokens], answer, thinking)
         return Response(
             id=None,
             model=request.model,
             message=Message.assistant(parts),
             finish_reason=finish,
             usage=usage,
-            logprobs=logprobs or None,
+            logprobs=_logprobs(choice, answer, thinking) if request.config.logprobs is not None else None,
         )
 
     def _notice(self, text: str) -> None:
@@ -225,13 +224,13 @@ def _response_format(wanted: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {"type": "json_schema", "json_schema": {**schema, "strict": wanted.get("strict", True)}}
 
 
-def _usage(usage: Mapping[str, Any], thinking: str, answer: str) -> Usage:
-    """Return the tokens; if the server does not state those of the thinking, they are estimated by its length."""
-    written = usage.get("completion_tokens")
-    thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens")
-    if thought is None and thinking and written is not None:
-        thought = round(written * len(thinking) / (len(thinking) + len(answer)))
-    return Usage(input_tokens=usage.get("prompt_tokens"), output_tokens=written, reasoning_tokens=thought)
+def _logprobs(choice: Mapping[str, Any], answer: str, thinking: str) -> tuple[TokenLogprob, ...] | None:
+    """Return the log-probabilities of the answer; None if the server gives none, or none that can be read."""
+    try:
+        tokens = [_token(item) for item in (choice.get("logprobs") or {}).get("content") or ()]
+    except (KeyError, TypeError, AttributeError):
+        return None  # the answer can be read all the same
+    return answer_tokens(tokens, answer, thinking) or None
 
 
 def _token(item: Mapping[str, Any]) -> TokenLogprob:

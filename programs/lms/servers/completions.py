@@ -3,12 +3,13 @@
 from typing import Any
 
 from dspy import lm15
-from dspy.lm15 import Message, Request, Response, TextPart, ThinkingPart, Usage
+from dspy.lm15 import Message, Request, Response, TextPart, ThinkingPart
 
 from programs.lms.calls.transport import Transport
 from programs.lms.requests import system_text
 from programs.lms.servers.post import ServerClient
 from programs.lms.servers.thinking import split_text
+from programs.lms.servers.usage import stated_usage
 
 
 class CompletionsEngine:
@@ -49,7 +50,7 @@ class CompletionsEngine:
             body["stop"] = list(config.stop)
         reply = self._client.post("completions", body)
         try:
-            choice, usage = reply["choices"][0], reply.get("usage") or {}
+            choice = reply["choices"][0]
             thinking, answer = split_text(choice["text"])
             parts = [ThinkingPart(thinking)] if thinking else []
             return Response(
@@ -57,7 +58,7 @@ class CompletionsEngine:
                 model=request.model,
                 message=Message.assistant([*parts, TextPart(answer)] if answer or not thinking else parts),
                 finish_reason="length" if choice.get("finish_reason") == "length" else "stop",
-                usage=Usage(input_tokens=usage.get("prompt_tokens"), output_tokens=usage.get("completion_tokens")),
+                usage=stated_usage(reply.get("usage"), thinking, answer),
             )
         except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise lm15.ServerError("the reply is not that of a completions server") from error

@@ -6,12 +6,14 @@ from typing import Any, Literal, Protocol
 
 from dspy.utils.exceptions import LMConfigurationError, LMInvalidRequestError
 
+from programs.lms.calls.budget import Budget
+from programs.lms.calls.control import controlled
 from programs.lms.calls.metered import MeteredLM, metered_lm
 from programs.lms.calls.transport import Transport
 from programs.lms.servers import server
 from programs.lms.servers.chat import ChatEngine
 from programs.lms.servers.completions import CompletionsEngine
-from programs.lms.servers.detect import ServerDescription, describe, loaded_context
+from programs.lms.servers.detect import ServerDescription, describe, loaded_context, name_in_list
 from programs.lms.servers.dialects import Reasoning
 from programs.lms.servers.probe import try_question
 from programs.lms.servers.thinking_budget import THINKING_TOKENS
@@ -85,9 +87,11 @@ def connect_to_server(
 
     Raises:
         UserError: The key is missing, or replies leave no room for a prompt.
+        BudgetExceeded: It does not answer within the seconds of the budget.
         LMUnavailable: The server does not answer.
     """
-    key, name = server.checked_key(api_key_env), server.name_on_server(lm_id)
+    key = server.checked_key(api_key_env)
+    name = name_in_list(api_base, key, lm_id, server.name_on_server(lm_id))
     prefix, transport = server.prefix_of(api_base, api_key_env), settings["transport"]
     settings = {**settings, "address": api_base, **effort(overrides.reasoning)}
     mode: ProbabilityMode = "samples" if overrides.probability_mode == "auto" else overrides.probability_mode
@@ -103,7 +107,7 @@ def connect_to_server(
     if reasons:  # by its name, as gpt-5 behind a gateway: it takes no limit, no temperature and no probe
         engine.max_tokens_field = "max_completion_tokens"
         return ServerConnection(lm, overrides.context_size or found.context_size, mode, True, found)
-    found = _tried(lm.model, engine, found, overrides)
+    found = _tried(lm.model, engine, found, overrides, settings["budget"])
     if overrides.probability_mode == "auto":
         mode = "samples" if found.no_logprobs else "logprobs"
     size = overrides.context_size or found.context_size or loaded_context(api_base, name, key, engine.dialect)
@@ -117,14 +121,22 @@ def connect_to_server(
     return ServerConnection(metered_lm(lm.model, **settings), size, mode, False, found)
 
 
-def _tried(model: str, engine: ChatEngine, found: ServerDescription, overrides: Overrides) -> ServerDescription:
-    """Return the description after a question, which is not asked if nothing depends on it."""
+def _tried(
+    model: str, engine: ChatEngine, found: ServerDescription, overrides: Overrides, budget: Budget | None
+) -> ServerDescription:
+    """Return the description after a question, which is not asked if nothing depends on it.
+
+    It costs nothing of the budget but time: a server that hangs is not waited for longer than the budget's seconds.
+    """
     if overrides.probability_mode != "auto" and overrides.reasoning == "auto":
         return replace(found, yes_no_reasoning="off") if found.thinks else found
-    lm = metered_lm(model, engine=engine, address=engine.api_base, transport=engine.transport)
+    seconds = Budget(seconds=budget.limits["seconds"]) if budget is not None else None
+    lm = metered_lm(model, engine=engine, budget=seconds, address=engine.api_base, transport=engine.transport)
     tokens = thinking_tokens(overrides.thinking_tokens, overrides.context_size or found.context_size)
+    logprobs = overrides.probability_mode == "auto"
     try:
-        found = try_question(lm, found, overrides.reasoning, tokens, logprobs=overrides.probability_mode == "auto")
+        with controlled(_notice):
+            found = try_question(lm, found, overrides.reasoning, tokens, logprobs=logprobs)
     except LMInvalidRequestError as error:
         raise UserError(
             f"{engine.model} at {engine.api_base} refuses a plain question: {one_line(error)}. "
@@ -133,6 +145,10 @@ def _tried(model: str, engine: ChatEngine, found: ServerDescription, overrides: 
     if found.no_logprobs:
         warnings.warn(UserNotice(f"P(yes) is computed from samples: {found.no_logprobs}."), stacklevel=4)
     return found
+
+
+def _notice(text: str) -> None:
+    warnings.warn(UserNotice(text), stacklevel=2)
 
 
 def within_slots(transport: Transport, slots: int | None) -> Transport:

@@ -1,19 +1,22 @@
 """Ask a server which dialect it speaks, its version, the context size of a model and its slots."""
 
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from programs.lms.servers.dialects import DIALECTS, Dialect, ReplyField
+from programs.parts.threads import start
 from signatures.common.errors import unknown
 from signatures.common.http import content_of, http_client
 
 if TYPE_CHECKING:
     import httpx
 
-SECONDS = 5.0  # for each answer; the questions are asked in parallel
+SECONDS = 5.0  # for all answers; the questions are asked in parallel
+_NAMES = ("id", "name", "model")  # of a model in a list
 _THINKING_WORDS = ("enable_thinking", "<think>", "[THINK]")  # in a chat template
 
 
@@ -103,6 +106,16 @@ def loaded_context(api_base: str, model: str, key: str | None, dialect: Dialect)
     return next((size for size in sizes if size), None)
 
 
+def name_in_list(api_base: str, key: str | None, lm_id: str, name: str) -> str:
+    """Return the full id instead of `name` if the server lists only that: openai/gpt-oss-20b is a model's own name."""
+    if lm_id == name:
+        return name
+    models = _ask(api_base, key, ["models"]).get("models")
+    listed = models.get("data") if isinstance(models, Mapping) else None
+    names = [entry.get("id") for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
+    return lm_id if lm_id in names and name not in names else name
+
+
 def value_at(answer: Any, keys: str, model: str) -> Any:
     """Return the value at dotted keys of an answer; None if it is not there.
 
@@ -125,7 +138,7 @@ def _entry(entries: Any, model: str) -> Any:
         entry
         for entry in entries
         if isinstance(entry, Mapping)
-        and {model, f"{model}:latest"} & {entry.get(name) for name in ("id", "name", "model") if entry.get(name)}
+        and {model, f"{model}:latest"} & {entry.get(name) for name in _NAMES if isinstance(entry.get(name), str)}
     ]
     return named[0] if named else entries[0] if len(entries) == 1 else None
 
@@ -152,18 +165,31 @@ def _address(api_base: str, path: str) -> str:
 
 
 def _ask(api_base: str, key: str | None, paths: Iterable[str]) -> dict[str, Any]:
-    """Return the JSON answers by path, of those that are answered."""
-    wanted = list(dict.fromkeys(paths))
-    with _client(key) as client, ThreadPoolExecutor(max(1, len(wanted)), thread_name_prefix="detect") as pool:
-        answers = list(pool.map(lambda path: _json(client, "GET", _address(api_base, path)), wanted))
-    return {path: answer for path, answer in zip(wanted, answers, strict=True) if answer is not None}
+    """Return the JSON answers by path, of those that are answered in time."""
+    return _answers(key, {path: ("GET", _address(api_base, path), None) for path in paths})
 
 
 def _show(api_base: str, key: str | None, model: str) -> Mapping[str, Any]:
     """Return what Ollama knows of a model: https://docs.ollama.com/api-reference/show-model-details."""
-    with _client(key) as client:
-        answer = _json(client, "POST", _address(api_base, "/api/show"), {"model": model})
+    asked = ("POST", _address(api_base, "/api/show"), {"model": model})
+    answer = _answers(key, {"show": asked}).get("show")
     return answer if isinstance(answer, Mapping) else {}
+
+
+def _answers(key: str | None, wanted: Mapping[str, tuple[str, str, Any]]) -> dict[str, Any]:
+    """Return the JSON answers to requests (method, URL, body) by name, of those that are answered in time.
+
+    The threads are daemons and are not joined: a server that sends a byte now and then would keep them, and Ctrl-C
+    would have to wait for them.
+    """
+    until = time.monotonic() + SECONDS
+    with _client(key) as client:
+        asked = {name: start(partial(_json, client, *request), name="detect") for name, request in wanted.items()}
+        in_time = {
+            name: ended for name, (done, ended) in asked.items() if done.wait(max(0.0, until - time.monotonic()))
+        }
+    answers = {name: ended[0].result() for name, ended in in_time.items()}
+    return {name: answer for name, answer in answers.items() if answer is not None}
 
 
 def _client(key: str | None) -> "httpx.Client":

@@ -2,6 +2,7 @@
 
 import email.utils
 import json
+import os
 import re
 import threading
 import time
@@ -43,7 +44,7 @@ _LONGEST_REASON = 300  # characters of a server's message
 
 
 class ServerClient:
-    """Sends JSON to one server and returns JSON; safe under threads.
+    """Sends JSON to one server and returns JSON; safe under threads, and in a forked process.
 
     Args:
         api_base: Base URL, usually ending in /v1.
@@ -55,6 +56,8 @@ class ServerClient:
         self.api_base, self._key, self.transport = api_base, key, transport
         self._lock = threading.Lock()
         self._opened: httpx.Client | None = None
+        self._process = os.getpid()  # that opened it: a fork must not use its connections, or replies get mixed up
+        self._inherited: httpx.Client | None = None  # left alone
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the JSON reply to a POST of `body` to `<api_base>/<path>`.
@@ -98,6 +101,8 @@ class ServerClient:
     @property
     def _client(self) -> "httpx.Client":
         with self._lock:
+            if self._process != os.getpid():
+                self._inherited, self._opened, self._process = self._opened, None, os.getpid()
             if self._opened is None:
                 transport = self.transport
                 # A redirect would carry the key and the prompt elsewhere.

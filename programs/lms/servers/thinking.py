@@ -22,6 +22,7 @@ TAGS = (
 FIELDS = ("reasoning_content", "reasoning")
 NOT_SHOWN = "(thinking that the server does not show)"
 
+_NOT_BLANK = re.compile(r"\S")
 _HEADER = re.compile(r"\[\[ ## ")
 
 
@@ -29,18 +30,34 @@ def split_text(text: str) -> tuple[str, str]:
     """Return the thinking and the answer in a text; the thinking is empty if there is none.
 
     Thinking stands at the start. It may lack its end, if the reply was cut, and its start, if the chat template wrote
-    that into the prompt. A closing tag inside an answer (a passage may contain one) ends nothing.
+    that into the prompt. A closing tag inside an answer (a passage may contain one) ends nothing. Some models think
+    again, or begin with an empty block that their template turned off.
     """
-    stripped = text.lstrip()
-    for start, end in TAGS:
-        if stripped.startswith(start):
-            thinking, closed, answer = stripped[len(start) :].partition(end)
-            return thinking.strip(), answer.lstrip() if closed else ""
-    for _, end in TAGS:
-        before, closed, answer = text.partition(end)
+    blocks, answer = _leading_blocks(text)
+    for _, end in () if blocks else TAGS:
+        before, closed, rest = text.partition(end)
         if closed and not _HEADER.search(before) and not before.lstrip().startswith(("{", "```")):
-            return before.strip(), answer.lstrip()
-    return "", text
+            more, answer = _leading_blocks(rest.lstrip())
+            blocks = [before, *more]
+            break
+    return "\n".join(filter(None, map(str.strip, blocks))), answer
+
+
+def _leading_blocks(text: str) -> tuple[list[str], str]:
+    """Return the blocks of thinking that a text begins with, and the rest; the last block may lack its end."""
+    blocks: list[str] = []
+    place = _first_letter(text, 0)
+    while tags := next((tags for tags in TAGS if text.startswith(tags[0], place)), None):
+        begin = place + len(tags[0])
+        end = text.find(tags[1], begin)
+        blocks.append(text[begin:] if end < 0 else text[begin:end])
+        place = len(text) if end < 0 else _first_letter(text, end + len(tags[1]))
+    return blocks, text[place:] if blocks else text
+
+
+def _first_letter(text: str, place: int) -> int:
+    found = _NOT_BLANK.search(text, place)
+    return found.start() if found else len(text)
 
 
 def split_message(message: dict[str, Any]) -> tuple[str, str, bool]:

@@ -50,7 +50,7 @@ ROWS = {
     "'error'": lambda row: row.pop("error"),
     "'about.level": lambda row: row["about"].update(level={"a": 1}),
     "'replies'": lambda row: row.update(replies=[]),
-    "'waited'": lambda row: row.update(waited="1"),
+    "'wait_seconds'": lambda row: row.update(wait_seconds="1"),
     "'unreadable'": lambda row: row.update(unreadable=1),
     "'seconds'": lambda row: row.update(seconds=float("inf")),
 }
@@ -105,7 +105,7 @@ def test_a_row_of_an_older_run_gets_what_it_lacks(run):
     assert (row["hops"], row["seconds"], row["cited_passages"]) == ([], 0, [])
 
 
-@pytest.mark.parametrize("line", ['{"calls": "3"}', '{"judging": {"calls": []}}', "[]", '{"waited": -1}'])
+@pytest.mark.parametrize("line", ['{"calls": "3"}', '{"judging": {"calls": []}}', "[]", '{"wait_seconds": -1}'])
 def test_a_line_of_costs_that_no_run_writes_is_refused(line, run):
     folder = run()
     (folder / "costs.jsonl").write_text(line + "\n")

@@ -10,6 +10,7 @@ from dspy.lm15 import RateLimitError, ServerError, TransportError
 
 from programs.lms.calls.concurrency import ConcurrencyLimit
 from programs.lms.calls.metered import LMUnavailable, metered_lm
+from programs.lms.calls.retry import LONGEST_BACK_OFF, back_off
 from programs.lms.calls.transport import Transport
 from tests.conftest import load_module
 
@@ -157,3 +158,7 @@ def test_all_lms_on_one_server_share_its_concurrency_limit(echo) -> None:
     same = judge, one.copy(temperature=1.0), copy.deepcopy(one)
     assert all(lm.concurrency is one.concurrency for lm in same)
     assert other.concurrency is not one.concurrency
+
+
+def test_a_back_off_stays_within_its_bound_however_often_a_call_is_repeated(clock) -> None:
+    assert all(0 <= back_off(attempt) <= LONGEST_BACK_OFF for attempt in (1, 10, 1_023, 1_024, 100_000))

@@ -1,14 +1,17 @@
 """Tests of a server that refuses calls: for its load, or for good."""
 
+import socket
 import threading
 
 import pytest
 
+from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.calls.concurrency import ConcurrencyLimit
 from programs.lms.calls.metered import LMUnavailable
 from programs.lms.calls.transport import Transport
 from programs.lms.calls.waiting import Clock
 from programs.lms.connect import ModelTraits, connect
+from signatures.common.errors import UserNotice
 
 SAMPLED = ModelTraits(probability_mode="samples")
 
@@ -55,3 +58,18 @@ def test_a_refusal_is_not_tried_again(server, status: int) -> None:
     with pytest.raises(LMUnavailable):
         connection.lm("hello")
     assert len(server.seen) == 1
+
+
+def test_the_seconds_of_a_budget_end_the_question_to_a_server_that_hangs(monkeypatch) -> None:
+    monkeypatch.setattr("programs.lms.servers.detect.SECONDS", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # connections wait, and nobody takes them
+        base = f"http://127.0.0.1:{silent.getsockname()[1]}/v1"
+        with pytest.raises(BudgetExceeded, match=r"0\.1 seconds"):
+            connect("m", api_base=base, transport=Transport(retries=0, timeout=2.0), budget=Budget(seconds=0.1))
+
+
+def test_a_limit_at_the_first_question_is_said(server, monkeypatch) -> None:
+    monkeypatch.setattr("programs.lms.calls.retry.jitter", lambda: 0.0)
+    server.failures = [429]
+    with pytest.warns(UserNotice, match="limits the rate"):
+        connect("m", api_base=server.base)

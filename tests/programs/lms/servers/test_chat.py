@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -145,7 +146,6 @@ def test_a_prompt_that_is_too_long_is_told_apart(engine, message) -> None:
         b'{"choices": [{"message": {"content": null}, "finish_reason": "stop"}]}',
         b'{"choices": [{"message": {"content": 7}}]}',
         b'{"error": {"message": "overloaded"}}',
-        b'{"choices": [{"message": {"content": "yes"}}], "usage": {"completion_tokens": "many"}}',
         b"[" * 100_000,
     ],
 )
@@ -282,3 +282,19 @@ def test_odd_log_probabilities_are_left_out_and_a_word_without_one_leaves_no_sha
     _, lm = engine(sent({"choices": [{"message": {"content": "yes"}, "logprobs": {"content": tokens}}]}))
     (token,) = ask(lm, logprobs=5).logprobs
     assert [other.token for other in token.top] == kept
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_opens_connections_of_its_own(engine) -> None:
+    server, lm = engine(sent(GOOD))
+    ask(lm)
+    child = os.fork()
+    if child == 0:
+        try:
+            ask(lm)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    ask(lm)
+    before, forked, after = (port for _, _, port in server.seen)
+    assert before == after != forked

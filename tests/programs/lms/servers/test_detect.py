@@ -1,19 +1,25 @@
 """What a server says about itself is found; what it does not say is None; and no server can make it fail."""
 
+import contextlib
 import dataclasses
 import re
+import socketserver
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from programs.lms.servers import dialects
-from programs.lms.servers.detect import _address, describe, loaded_context, value_at
+from programs.lms.connect import ModelTraits, connect
+from programs.lms.servers import detect, dialects
+from programs.lms.servers.detect import _address, describe, loaded_context, name_in_list, value_at
 from programs.lms.servers.dialects import DIALECTS, REASONING
 from tests.conftest import load_module
 
 quirks = load_module(Path(__file__).with_name("quirks.py"))
 MODEL, Quirks, StandIn = quirks.MODEL, quirks.Quirks, quirks.standin.StandIn
+
+SAMPLED = ModelTraits(probability_mode="samples")
 
 SAID = {  # version, context size, slots
     "vllm": ("0.32.0", 32768, None),
@@ -54,6 +60,7 @@ def test_whether_the_model_thinks_is_known_where_it_is_said(name, thinks, starte
 @pytest.mark.parametrize(
     "answer",
     [None, [], {}, "text", 7, {"data": None}, {"data": [None]}, {"data": [{"id": 7}]}, {"data": [{"owned_by": []}]},
+     {"data": [{"id": []}]},
      {"version": None, "total_slots": "many", "default_generation_settings": []}],
 )  # fmt: skip
 def test_no_answer_makes_it_fail(answer, started) -> None:
@@ -61,6 +68,27 @@ def test_no_answer_makes_it_fail(answer, started) -> None:
     gets = {path if path.startswith("/") else f"/v1/{path}": answer for path in paths}
     found = describe(started(Quirks(base="/other", gets=gets)).api_base.replace("/other", "/v1"), MODEL, None)
     assert (found.context_size, found.slots) == (None, None)
+
+
+def test_an_answer_that_comes_a_byte_at_a_time_is_not_waited_for(monkeypatch) -> None:
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n" + b'{"version": "0.1.0"}'
+    over = threading.Event()
+
+    class Slow(socketserver.BaseRequestHandler):
+        def handle(self) -> None:
+            with contextlib.suppress(OSError):
+                for byte in answer:  # takes at least a second
+                    self.request.sendall(bytes([byte]))
+                    over.wait(0.02)
+
+    monkeypatch.setattr(detect, "SECONDS", 0.1)  # for all of it, not for each byte
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Slow) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True, kwargs={"poll_interval": 0.01}).start()
+        found = describe(f"http://127.0.0.1:{server.server_address[1]}/v1", MODEL, None)
+        over.set()
+        server.shutdown()
+    assert (found.dialect, found.version) == ("openai", None)
 
 
 def test_a_server_that_is_not_there_is_one_of_which_nothing_is_known() -> None:
@@ -104,3 +132,10 @@ def test_every_dialect_says_what_each_setting_becomes_and_names_a_source() -> No
     parts = re.split(r'^        "(\w+)": Dialect\(', text, flags=re.MULTILINE)
     for name, part in zip(parts[1::2], parts[2::2], strict=True):
         assert "https://" in part or name == "openai"
+
+
+def test_a_name_that_begins_like_a_kind_of_server_is_kept_if_the_server_lists_it(started) -> None:
+    base = started(Quirks(entry={"id": "openai/gpt-oss-20b"})).api_base
+    assert name_in_list(base, None, "openai/gpt-oss-20b", "gpt-oss-20b") == "openai/gpt-oss-20b"
+    assert connect("openai/gpt-oss-20b", api_base=base, traits=SAMPLED).lm.model.endswith("/openai/gpt-oss-20b")
+    assert name_in_list(base, None, "openai/other", "other") == "other"

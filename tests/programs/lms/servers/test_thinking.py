@@ -21,6 +21,9 @@ QUOTED = "[[ ## evidence ## ]]\nThe tag </think> ends it."
         (QUOTED, "", QUOTED),
         ('{"evidence": "a </think> b"}', "", '{"evidence": "a </think> b"}'),
         ("I <think> so", "", "I <think> so"),
+        ("<think>\n\n</think>\n\n<think>Hm.</think>Paris", "Hm.", "Paris"),  # turned off, and yet it thinks
+        ("<think>Hm.</think>\n<think>Well.", "Hm.\nWell.", ""),
+        ("Hm.</think><think>Well.</think>Paris", "Hm.\nWell.", "Paris"),
     ],
 )
 def test_thinking_is_separated_from_the_answer(text: str, thinking: str, answer: str) -> None:
