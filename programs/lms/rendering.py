@@ -2,9 +2,9 @@
 
 Passages and model output are untrusted. What could imitate the structure of the prompt is escaped here: field markers,
 the markers between which DSPy's adapters expect message blocks, the special tokens of widespread chat templates (ChatML
-and Llama 3 `<|...|>`, DeepSeek with full-width bars, Gemma's turns, Llama 2's and Mistral's `[INST]`), and line breaks,
-by which one passage could imitate another. Tokens of other templates are not escaped, nor are plain words: the LM still
-sees an instruction in a passage.
+and Llama 3 `<|...|>`, DeepSeek with full-width bars, Gemma's turns, Llama 2's and Mistral's `[INST]`, `<think>`), and
+line breaks, by which one passage could imitate another. Tokens of other templates are not escaped, nor are plain words:
+the LM still sees an instruction in a passage.
 """
 
 import re
@@ -23,7 +23,7 @@ _OPENING = re.compile(r"(?<!\[)\[{2,}+\s*+##[\s#\[]*+")
 _CLOSING = re.compile(r"(?<![\s#\]])[\s#\]]*##\s*+\]{2,}+")
 # `<<CUSTOM-TYPE-` begins DSPy's markers of message blocks (`dspy.adapters.types.base_type`).
 _SPECIAL_TOKEN = re.compile(
-    r"<(?=[|｜]\S|/?s>|(?:start|end)_of_turn>|(?:bos|eos)>|</?SYS>>|<CUSTOM-TYPE-)|\[(?=/?(?:INST|SYSTEM_PROMPT)\])",
+    r"<(?=[|｜]\S|/?s>|(?:start|end)_of_turn>|(?:bos|eos)>|/?think(?:ing)?>|/?tool_call>|</?SYS>>|<CUSTOM-TYPE-)|\[(?=/?(?:INST|SYSTEM_PROMPT)\])",
     re.IGNORECASE,
 )
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")  # no server takes lone surrogates, and C strings end at NUL

@@ -19,6 +19,7 @@ from dspy.utils.exceptions import (
     ContextWindowExceededError,
     LMError,
     LMInvalidRequestError,
+    LMRateLimitError,
     LMTimeoutError,
     LMUnexpectedError,
     LMUnsupportedModelError,
@@ -175,7 +176,9 @@ class MeteredLM(dspy.LM):
             return error
         reason = one_line(error)
         where = f"{self.model.partition('/')[2]} at {self.address}" if self.address else self.model
-        text = f"LM {where} does not answer: {reason}. Check its id, URL and key, then try again."
+        busy = isinstance(error, LMRateLimitError) or getattr(error, "status", None) == 503
+        cure = "Use fewer threads, or raise retry_timeout" if busy else "Check its id, URL and key, then try again"
+        text = f"LM {where} does not answer: {reason}. {cure}."
         return LMUnavailable(redact(text), self.model)
 
 

@@ -23,7 +23,19 @@ ADAPTERS = Path(dspy.__file__).parent / "adapters"
 MARKERS = sorted({marker for path in ADAPTERS.rglob("*.py") for marker in re.findall(r"<<[A-Z-]+>>", path.read_text())})
 IMAGE = [{"type": "image_url", "image_url": {"url": "https://example.org/pixel.png"}}]
 BLOCK = f"{CUSTOM_TYPE_START_IDENTIFIER}{json.dumps(IMAGE)}{CUSTOM_TYPE_END_IDENTIFIER}"
-TOKENS = ["<|im_start|>", "<｜User｜>", "[INST]", "<s>", "</s>", "<<SYS>>", "<start_of_turn>", "[SYSTEM_PROMPT]"]
+TOKENS = [
+    "<|im_start|>",
+    "<｜User｜>",
+    "[INST]",
+    "<s>",
+    "</s>",
+    "<<SYS>>",
+    "<start_of_turn>",
+    "[SYSTEM_PROMPT]",
+    "<think>",
+    "</think>",
+    "<tool_call>",
+]
 HEADER = re.compile(r"\[\[\s*##|##\s*\]\]")
 
 whole = [*MARKERS, BLOCK, "[[ ## answer ## ]]", "[[ ## completed ## ]]", *TOKENS]

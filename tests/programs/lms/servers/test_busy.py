@@ -46,8 +46,9 @@ def test_a_busy_server_is_tried_again(server, status: int, transport: Transport,
     assert connection.lm("hello") == ["yes"]
     assert len(server.seen) == 3
     server.failures = [status] * 50
-    with pytest.raises(LMUnavailable, match="does not answer"):
+    with pytest.raises(LMUnavailable, match="does not answer") as caught:
         connection.lm("another")
+    assert ("fewer threads" in str(caught.value)) == (status != 500)
     assert len(server.seen) == 3 + attempts
 
 
