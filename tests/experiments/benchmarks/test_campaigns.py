@@ -116,10 +116,10 @@ def test_growth_is_the_slope_after_the_warm_up(slope: float, readings: Any) -> N
 
 def test_the_committed_kills_lost_nothing() -> None:
     commands = json.loads((RESULTS / "campaign_kills.json").read_text())["commands"]
-    assert commands
-    for name, found in commands.items():
-        assert (name in CASES, found["kills"]) == (True, 20)
-        wanted = ("lost", "no_artifact", "resume_failed", "noisy")
+    assert commands.keys() == CASES.keys()
+    for found in commands.values():
+        assert found["kills"] == 20
+        wanted = ("lost", "no_artifact", "resume_failed", "noisy", "wrong", "with_leftovers")
         assert {fault: found[fault] for fault in wanted} == dict.fromkeys(wanted, 0)
 
 
@@ -136,3 +136,11 @@ def test_the_committed_faults_lost_no_question() -> None:
         (program, threads) for program in ("rag", "genground") for threads in (16, 64)
     }
     assert all(map(complete, runs))
+
+
+def test_files_about_an_unfinished_build_are_no_parts_of_an_index(tmp_path: Path) -> None:
+    for name in ("build.json", "build.lock", "passages.txt", "dense/shard-000000000.npy", "dense/vectors.npy"):
+        (tmp_path / "out" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "out" / name).touch()
+    parts = CASES["index"](Materials(tmp_path, "", ""), 0).parts(tmp_path)
+    assert set(parts) == {"out/passages.txt", "out/dense/vectors.npy"}
