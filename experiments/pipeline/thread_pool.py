@@ -1,14 +1,19 @@
 """A thread pool that can be stopped without losing results of items in progress."""
 
+import contextlib
 import contextvars
+import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
 from typing import Generic, NamedTuple, TypeVar
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+_SLICE = 0.1  # seconds between checks for Ctrl-C
 
 
 class Outcome(NamedTuple, Generic[Item, Result]):
@@ -93,12 +98,44 @@ class ThreadPool(Generic[Item, Result]):
         self._changed.notify_all()
         return self._outcomes.popleft()
 
-    def __iter__(self) -> "ThreadPool[Item, Result]":
-        return self
+    def __iter__(self) -> Iterator[Outcome[Item, Result]]:
+        """Yield all outcomes; Ctrl-C raises KeyboardInterrupt between two of them."""
+        with deferred_interrupt() as pressed:
+            while (outcome := self._next(pressed)) is not None:
+                yield outcome
 
-    def __next__(self) -> Outcome[Item, Result]:
+    def _next(self, pressed: list[int]) -> Outcome[Item, Result] | None:
         with self._changed:
-            self._changed.wait_for(self._may_yield)
-            if not self._outcomes:
-                raise StopIteration
-            return self._take()
+            while not self._changed.wait_for(self._may_yield, _SLICE) and not pressed:
+                pass
+            if pressed:
+                raise KeyboardInterrupt
+            return self._take() if self._outcomes else None
+
+
+@contextlib.contextmanager
+def deferred_interrupt() -> Iterator[list[int]]:
+    """Yield a list that receives the first Ctrl-C in the block instead of an exception; the second one raises.
+
+    An exception between any two instructions can leave a lock held forever, e.g. that of a progress bar, whose thread
+    is waited for at the end. Outside of the main thread, which signals interrupt, the list stays empty.
+    """
+    pressed: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield pressed
+        return
+
+    def press(number: int, frame: FrameType | None) -> None:
+        pressed.append(number)
+        try:
+            before(number, frame)
+        except KeyboardInterrupt:
+            if len(pressed) > 1:
+                raise
+
+    signal.signal(signal.SIGINT, press)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
