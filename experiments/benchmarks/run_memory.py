@@ -138,7 +138,7 @@ def measure(side: str, folder: Path, *, questions: int, threads: int, seed: int)
         "answered": summary.answered,
         "at_start": round(start, 1),
         "readings": reader.readings,
-        "mb_per_1000_questions": growth(reader.readings),
+        "mb_per_1000_questions": growth([reading for reading in reader.readings if reading[0] < questions]),
         "after_summary": round(resident(), 1),
     }
 
