@@ -1,6 +1,7 @@
 """Limits on sizes: lines of files, parameters, modules of a folder; `__init__.py` files contain only a docstring."""
 
 import ast
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,18 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("signatures", "corpora", "programs", "optimizers", "experiments")
 MOST_LINES, MOST_PARAMETERS, MOST_MODULES = 300, 10, 16
+
+
+TOP = {
+    ".ci", ".gitignore", "LICENSE", "Makefile", "README.md", "constraints.txt", "pyproject.toml", "tests", *PACKAGES
+}  # fmt: skip
+
+
+def test_the_top_level_contains_nothing_else() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git checkout")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {line.partition("/")[0] for line in listed.splitlines()} <= TOP
 
 
 def sources(*folders: str) -> list[Path]:
