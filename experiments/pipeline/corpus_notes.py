@@ -112,8 +112,8 @@ def _closed_book_notes(
 def _seen_note(program: "dspy.Module", questions: "Sequence[Question]") -> str | None:
     """Return a note if questions are among the demonstrations of a compiled program."""
     demos = [demo for predictor in program.predictors() for demo in predictor.demos]
-    shown = {_words(demo["question"]) for demo in demos if isinstance(demo.get("question"), str)}
-    seen = sum(_words(question.question) in shown for question in questions)
+    shown = [demo["question"] for demo in demos if isinstance(demo.get("question"), str)]
+    seen = _count_among(shown, questions)
     if not seen:
         return None
     return (
@@ -124,14 +124,19 @@ def _seen_note(program: "dspy.Module", questions: "Sequence[Question]") -> str |
 
 def overlap_note(training: "Sequence[Question]", validation: "Sequence[Question]") -> str | None:
     """Return a note if validation questions are training questions, too."""
-    known = {_words(question.question) for question in training}
-    seen = sum(_words(question.question) in known for question in validation)
+    seen = _count_among([question.question for question in training], validation)
     if not seen:
         return None
     return (
         f"{seen} of {len(validation)} validation questions are training questions, too: their scores may be too good. "
         "Name other questions, or a split of each."
     )
+
+
+def _count_among(texts: "Sequence[str]", questions: "Sequence[Question]") -> int:
+    """Return how many questions are among the texts, whatever their case and spaces."""
+    known = set(map(_words, texts))
+    return sum(_words(question.question) in known for question in questions)
 
 
 def _words(text: str) -> str:

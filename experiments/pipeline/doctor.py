@@ -85,10 +85,9 @@ def check_server(config: LMConfig) -> Check:
     except UserError as error:
         return Check("server", "failed", str(error), "Correct the URL (api_base) or the key's variable (api_key_env).")
     try:
-        headers = {"Authorization": f"Bearer {key}"} if key else {}
         with (
-            http_client(_SECONDS, redirects=False) as client,
-            client.stream("GET", f"{base}/models", headers=headers) as reply,
+            http_client(_SECONDS, key=key, redirects=False) as client,
+            client.stream("GET", f"{base}/models") as reply,
         ):
             content = content_of(reply)
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:

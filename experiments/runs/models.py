@@ -59,7 +59,7 @@ class Spent(_Record):
     usd: _Number | None = None
     retries: _Count = 0
     wait_seconds: _Count = 0
-    judging: dict[str, _Number | None] = {}
+    judging: dict[str, _Number] = {}
 
 
 class AnyRow(_Record):
@@ -69,7 +69,7 @@ class AnyRow(_Record):
     repeat: Annotated[int, Field(ge=1, le=_MOST_REPEATS)] = 1
 
 
-class AnswerRow(AnyRow):
+class AnswerRow(AnyRow, Spent):
     """The answer to one question; `experiments.runs.files` says what the keys mean."""
 
     question: str
@@ -91,19 +91,12 @@ class AnswerRow(AnyRow):
     details: _Details = _Details()
     about: dict[str, str | bool | int | _Number] = {}
     unparsed: dict[str, int] = {}
-    judging: dict[str, _Number] = {}
-    cached_calls: _Count = 0
-    prompt_tokens: _Count = 0
-    completion_tokens: _Count = 0
     cached_tokens: _Count = 0
     seconds: _Count = 0
-    usd: _Number | None = None
     replies: _Count = 0
     unreadable: str | None = None
     reasoning_tokens: _Count = 0
     thinking_only: _Count = 0
-    retries: _Count = 0
-    wait_seconds: _Count = 0
 
 
 class JudgementRow(AnyRow):

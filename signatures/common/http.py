@@ -13,11 +13,14 @@ MOST_BYTES = 64 << 20  # of a reply; one with the log-probabilities of 4,096 tok
 _ENCODINGS = ("", "identity", "gzip", "deflate")
 
 
-def http_client(seconds: float, *, connections: int | None = None, redirects: bool = True) -> "httpx.Client":
+def http_client(
+    seconds: float, *, key: str | None = None, connections: int | None = None, redirects: bool = True
+) -> "httpx.Client":
     """Return a client that uses the environment's proxies and the system's certificates; safe under threads.
 
     Args:
         seconds: How long to wait for a connection, and for each piece of a reply.
+        key: Sent as a bearer token; None sends none.
         connections: Requests in flight at a time; None is no limit. Connections are kept for the next request.
         redirects: Whether redirects are followed; not where a key or a prompt is sent.
 
@@ -28,11 +31,12 @@ def http_client(seconds: float, *, connections: int | None = None, redirects: bo
 
     import httpx  # imported late: it takes a tenth of a second
 
+    authorization = {"Authorization": f"Bearer {key}"} if key else {}
     try:
         return httpx.Client(
             timeout=httpx.Timeout(seconds, pool=None),
             limits=httpx.Limits(max_connections=connections),
-            headers={"Accept-Encoding": "gzip, deflate"},
+            headers={"Accept-Encoding": "gzip, deflate", **authorization},
             verify=ssl.create_default_context(),
             follow_redirects=redirects,
         )

@@ -89,7 +89,7 @@ class Budget:
         """Raise BudgetExceeded if the seconds are over."""
         limit = self.limits["seconds"]
         if limit is not None and self._seconds() > limit:
-            raise BudgetExceeded(f"The budget of {limit:g} seconds is used up ({self._spent_line()}).")
+            raise self._used_up("seconds")
 
     @contextlib.contextmanager
     def reserve(self, tokens: int, calls: int = 1) -> Iterator[Reservation]:
@@ -160,8 +160,9 @@ class Budget:
     def _check(self, calls: int, tokens: int, usd: float) -> None:
         name = self._exceeded(calls, tokens + self._reserved["tokens"], usd + self._reserved["usd"])
         if name is not None:
-            raise BudgetExceeded(f"The budget of {self.limits[name]:g} {name} is used up ({self._spent_line()}).")
+            raise self._used_up(name)
 
-    def _spent_line(self) -> str:
+    def _used_up(self, name: str) -> BudgetExceeded:
         spent = {**self._spent, "seconds": self._seconds()}
-        return ", ".join(f"{value:.4g} {name}" for name, value in spent.items())
+        line = ", ".join(f"{value:.4g} {what}" for what, value in spent.items())
+        return BudgetExceeded(f"The budget of {self.limits[name]:g} {name} is used up ({line}).")

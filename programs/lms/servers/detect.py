@@ -183,20 +183,13 @@ def _answers(key: str | None, wanted: Mapping[str, tuple[str, str, Any]]) -> dic
     would have to wait for them.
     """
     until = time.monotonic() + SECONDS
-    with _client(key) as client:
+    with http_client(SECONDS, key=key, redirects=False) as client:
         asked = {name: start(partial(_json, client, *request), name="detect") for name, request in wanted.items()}
         in_time = {
             name: ended for name, (done, ended) in asked.items() if done.wait(max(0.0, until - time.monotonic()))
         }
     answers = {name: ended[0].result() for name, ended in in_time.items()}
     return {name: answer for name, answer in answers.items() if answer is not None}
-
-
-def _client(key: str | None) -> "httpx.Client":
-    client = http_client(SECONDS, redirects=False)
-    if key:
-        client.headers["Authorization"] = f"Bearer {key}"
-    return client
 
 
 def _json(client: "httpx.Client", method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:

@@ -16,6 +16,7 @@ from dspy import lm15
 from programs.lms.calls.transport import Transport
 from signatures.common.errors import one_line
 from signatures.common.http import content_of, http_client
+from signatures.common.secrets import HIDDEN
 
 if TYPE_CHECKING:
     import httpx
@@ -106,9 +107,9 @@ class ServerClient:
             if self._opened is None:
                 transport = self.transport
                 # A redirect would carry the key and the prompt elsewhere.
-                self._opened = http_client(transport.timeout, connections=transport.connections, redirects=False)
-                if self._key:
-                    self._opened.headers["Authorization"] = f"Bearer {self._key}"
+                self._opened = http_client(
+                    transport.timeout, key=self._key, connections=transport.connections, redirects=False
+                )
                 weakref.finalize(self, self._opened.close)
             return self._opened
 
@@ -125,7 +126,7 @@ class ServerClient:
         return kind(f"HTTP {status}: {reason}", status=status, retry_after=hint)
 
     def _without_key(self, text: str) -> str:
-        return text.replace(self._key, "***") if self._key else text
+        return text.replace(self._key, HIDDEN) if self._key else text
 
 
 def error_message(content: bytes) -> str:
