@@ -25,7 +25,8 @@ from programs.parts.prediction import make_prediction, retrieve_passages
 from signatures.common.errors import UserError
 from signatures.cov_rag import ReviseQuestion, RewriteQuestion, VerifyAnswer
 from signatures.reading import CiteAnswer, ReadAnswer
-from signatures.text import normalize_answer, renumber_citations, strip_citations
+from signatures.text import renumber_citations, strip_citations
+from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever
 
 KEPT, REVISED, UNVERIFIED, UNPARSEABLE = "kept", "revised", "unverified", "unparseable"
@@ -35,6 +36,7 @@ SCORES = ("reference_correctness", "correctness", "citation_accuracy", "truthful
 # How LMs write an empty field, normalised.
 _NO_QUESTION = {"", "none", "na", "null", "empty", "empty string", "unchanged", "not needed", "not applicable"}
 _NO_QUESTION |= {"no revision", "no revision needed"}
+_NO_QUESTION |= {same_words(text) for text in ("无", "空", "不需要", "无需修改", "不需要修改", "不适用")}
 
 
 class Verification(NamedTuple):
@@ -244,8 +246,8 @@ class CoVRAG(dspy.Module):
         clamped = {name: min(1.0, max(0.0, score)) for name, score in scores.items()}
         changed = sum(clamped[name] != scores[name] for name in scores)
         # Departure: a revised question that repeats one already searched for, "none" or the like is no revision.
-        searched = {normalize_answer(text) for text in (question, *(answer.query for answer in answers))}
-        repeated = normalize_answer(reply.revised_question) in searched
+        searched = {same_words(text) for text in (question, *(answer.query for answer in answers))}
+        repeated = same_words(reply.revised_question) in searched
         revised = "" if repeated or _is_empty(reply.revised_question) else reply.revised_question
         if changed or repeated:  # Departure: replies that are overridden leave the trace, so as not to become demos.
             drop_from_trace(reply)
@@ -295,4 +297,4 @@ def _renumbered(final: Answer, passages: Sequence[Passage]) -> str:
 
 def _is_empty(question: str) -> bool:
     """Return whether a revised question is empty, or one of the ways in which LMs write an empty field."""
-    return normalize_answer(question) in _NO_QUESTION
+    return same_words(question) in _NO_QUESTION

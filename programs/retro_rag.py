@@ -30,7 +30,7 @@ from programs.parts.probability import calls_per_probability
 from programs.parts.ranking import new_claims, passes, passing, top
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
 from signatures import retro_rag as prompts
-from signatures.text import normalize_answer
+from signatures.text_words import same_words
 from signatures.types import Candidate, Hop, Passage, Retriever
 
 ACCEPTED, DISAGREED, NO_ANSWER, UNPARSEABLE, FINAL = "accepted", "disagreed", "no answer", "unparseable", "final"
@@ -255,7 +255,7 @@ class RetroRAG(dspy.Module):
         reasoning = f"{answer.reasoning} Answer: {answer.text}".strip() if answer.text else answer.reasoning
         reply = try_predict(self.searching, reasoning=reasoning, **self._evidence(state))
         query = reply.query.strip() if reply else ""
-        if normalize_answer(query) in {"", normalize_answer(state.question)}:
+        if same_words(query) in {"", same_words(state.question)}:
             drop_from_trace(reply)  # Departure: if the query is unparseable or repeats q, the next search is for q.
             return ""
         return query

@@ -22,7 +22,7 @@ from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages
 from signatures.reading import CiteAnswer, ReadAnswer
 from signatures.self_completion import AnswerOrAbstain, SearchMissing
-from signatures.text import normalize_answer
+from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever
 
 ANSWERED, ABSTAINED, FORCED, UNPARSEABLE = "answered", "abstained", "forced", "unparseable"
@@ -178,7 +178,7 @@ class SelfCompletion(dspy.Module):
         """
         reply = try_predict(self.searching, question=question, passages=references)
         query = reply.query.strip() if reply else ""
-        if normalize_answer(query) in {"", *map(normalize_answer, queries)}:
+        if same_words(query) in {"", *map(same_words, queries)}:
             drop_from_trace(reply)
             return "", []
         known = {passage.id for passage in references}

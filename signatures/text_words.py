@@ -12,22 +12,26 @@ import unicodedata
 from signatures.text import CJK, normalize_answer
 
 _WORD = re.compile(rf"[{CJK}]|[^\s{CJK}]+")
-_APOSTROPHES = "'\u2018\u2019\uff07"  # inside words, and deleted in ASCII
+_APOSTROPHES = "'\u2018\u2019\uff07"
+_POSSESSIVE = re.compile(rf"(?<=\w)[{_APOSTROPHES}]s\b", re.IGNORECASE)
 
 
 @functools.lru_cache(maxsize=4096)  # the passages of a question are compared with every quote
 def text_words(text: str) -> tuple[str, ...]:
     """Return the words of `text` in order: lower case, full-width forms as ASCII, no punctuation, no English articles.
 
-    ASCII punctuation is deleted, as in `normalize_answer`; all other punctuation separates words.
+    ASCII punctuation and apostrophes are deleted, as in `normalize_answer`, and so is a possessive "'s"; all other
+    punctuation separates words.
     """
-    separated = "".join(map(_separated, text))
+    separated = "".join(map(_separated, _POSSESSIVE.sub("", text)))
     return tuple(_WORD.findall(normalize_answer(unicodedata.normalize("NFKC", separated))))
 
 
 def _separated(character: str) -> str:
-    if character.isascii() or character.isalnum() or character in _APOSTROPHES:
-        return "'" if character in _APOSTROPHES else character
+    if character in _APOSTROPHES:
+        return "'"
+    if character.isascii() or character.isalnum():
+        return character
     return " " if unicodedata.category(character)[0] in "PSZ" else character
 
 
