@@ -80,8 +80,8 @@ class GenGround(dspy.Module):
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
-        # Departure: the paper's deduction is few-shot, with demonstrations that its text lacks. Ours are invented, and
-        # cost about 700 tokens a step, so the preset "paper" has none; a compiled program has better ones.
+        # Departure: the paper's deduction is few-shot, with demonstrations that its text lacks. Ours are invented and
+        # cost about 700 tokens a step, so the default has none: compiling makes them from a benchmark's own questions.
         "paper": {},
         "few_shot": {"few_shot": True},
         # Departure: the public code grounds without the early stop of section 3.3.
@@ -171,8 +171,8 @@ class GenGround(dspy.Module):
         """Return the sub-question and draft of a deduction; the question itself replaces an unusable sub-question."""
         if reply is None:  # Departure: if the first deduction is unparseable, the question is grounded without a draft.
             return Claim(question, question, "")
-        # Departure: "finished" before any hop was settled is a draft of the answer to the question, which is grounded
-        # as the first hop; as after every hop, the next deduction finishes or asks further.
+        # Departure: "finished" before any hop was settled makes the reply a draft of the answer to the question, which
+        # is grounded as the first hop. The loop then goes on: only a deduction that sees it can finish.
         # Departure: a sub-question of fewer than three words is unusable; the question itself is grounded instead.
         if reply.finished or len(text_words(reply.sub_question)) < _FEWEST_WORDS:
             drop_from_trace(reply)  # Departure: replies that are overridden leave the trace, so as not to become demos.

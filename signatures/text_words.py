@@ -16,7 +16,7 @@ _APOSTROPHES = "'\u2018\u2019\uff07"
 _POSSESSIVE = re.compile(rf"(?<=\w)[{_APOSTROPHES}]s\b", re.IGNORECASE)
 
 
-@functools.lru_cache(maxsize=4096)  # the passages of a question are compared with every quote
+@functools.lru_cache(maxsize=512)  # the passages of a question are compared with every quote
 def text_words(text: str) -> tuple[str, ...]:
     """Return the words of `text` in order: lower case, full-width forms as ASCII, no punctuation, no English articles.
 
