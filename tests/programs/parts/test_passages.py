@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from programs.parts.passages import deduplicate, passages_stating, quoted_passage
 from signatures.types import Passage
@@ -79,6 +81,25 @@ def test_the_citation_that_the_paper_prints_is_accepted():
         "essays is called the London International Documentary Festival (LIDF)"
     )
     assert quoted_passage(cited, [Passage(id="lidf", text=text)]).id == "lidf"
+
+
+@given(st.data())
+def test_every_run_of_words_of_a_text_is_a_quote(data):
+    words = data.draw(
+        st.lists(st.sampled_from(["Merrow", "(Quillon)", "1888,", "奎隆港", "harbour's", "岛，", "the"]), min_size=1)
+    )
+    start = data.draw(st.integers(0, len(words) - 1))
+    quote = " ".join(words[start : data.draw(st.integers(start + 1, len(words)))])
+    found = quoted_passage(f"“{quote}”", [Passage(id="a", text=" ".join(words))])
+    assert (found is None) == (set(quote.split()) == {"the"})
+
+
+@given(st.text(), st.text(), st.text())
+def test_no_quote_is_an_error(quote, title, text):
+    assert quoted_passage(quote, [Passage(id="a", title=title, text=text)]) in (
+        None,
+        Passage(id="a", title=title, text=text),
+    )
 
 
 def test_words_are_whole():
