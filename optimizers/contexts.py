@@ -39,6 +39,8 @@ class FixedContext:
 class ReflectionScores:
     """The confusion matrix of abstaining (the positive class) on partial contexts.
 
+    The paper names no positive class; accuracy does not depend on it, and the counts give the F1 of answering, too.
+
     Args:
         abstained_partial: Correct abstentions.
         abstained_complete: Abstentions although the context was complete.

@@ -32,7 +32,7 @@ from signatures.types import Hop, Passage, Retriever
 
 ANSWERED, ABSTAINED, KEPT, FORCED, UNPARSEABLE = "answered", "abstained", "kept", "forced", "unparseable"
 DECISIONS: dict[str | None, str | None] = {ANSWERED: "sufficient", ABSTAINED: "insufficient", UNPARSEABLE: None}
-_JOINED = "; "
+_SEPARATOR = "; "
 
 
 class SelfCompletion(dspy.Module):
@@ -47,8 +47,9 @@ class SelfCompletion(dspy.Module):
 
     Args:
         retrieve: Ranks passages for a query.
-        k: New passages per turn, of all its queries together (paper: 5 references).
-        cap: References in all (paper: 10); fixed contexts are all kept and count towards it.
+        k: Passages for the question, and new ones per turn, of all its queries together (paper: 5 references).
+        cap: References in all (paper: 10, which one full turn reaches); fixed contexts are all kept and count towards
+            it.
         turns: Completion turns, each of one or more queries (the paper states no bound).
         reflection: False is the single-hop control: `cap` references at once and one answer, no option to abstain.
         completion: False is reflection only: it abstains if the first references are insufficient.
@@ -101,10 +102,10 @@ class SelfCompletion(dspy.Module):
                 break
             asked += queries
             if not fresh:
-                hops.append(Hop(question=_JOINED.join(queries), answer="", verdict=ABSTAINED))
+                hops.append(Hop(question=_SEPARATOR.join(queries), answer="", verdict=ABSTAINED))
                 break
             references = [*references, *fresh]
-            hops.append(self._respond(question, _JOINED.join(queries), references, fresh))  # step 2
+            hops.append(self._respond(question, _SEPARATOR.join(queries), references, fresh))  # step 2
         forced = False
         if self.reflection and self.completion and self.forced and not hops[-1].answer:
             hops[-1], forced = self._answer_nevertheless(question, references, hops)  # step 4
