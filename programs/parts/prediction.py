@@ -69,3 +69,14 @@ def retrieve_passages(
         name = type(program).__name__
         raise ValueError(f"{name} has no retriever: pass retrieve=... or call it with passages=[...].")
     return program.retrieve(query, k)
+
+
+def retrieve_rankings(program: dspy.Module, queries: Sequence[str], k: int) -> list[list[Passage]]:
+    """Return the first `k` passages of the program's retriever for each query, all asked at once if there are several.
+
+    Raises:
+        ValueError: The program has no retriever.
+    """
+    if len(queries) > 1 and program.retrieve is not None:
+        return program.retrieve.many(queries, k)
+    return [retrieve_passages(program, query, k) for query in queries]

@@ -25,6 +25,8 @@ def obliging(system, user):
         "finished": "1. " in user,
         "sub_question": f"Who of {question}",
         "query": f"harbour {question}",
+        "queries": [f"harbour {question}"],
+        "missing": "",
         "sufficient": True,
         "response": f"Ansa Merrow of {question} [1].",
         "evidence": "The harbour master of Quillon is Ansa Merrow.",
