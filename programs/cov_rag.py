@@ -1,7 +1,7 @@
 """CoV-RAG: answer with citations, verify the answer step by step, and search again with a revised question.
 
 He et al., "Retrieving, Rethinking and Revising: The Chain-of-Verification Can Improve Retrieval Augmented Generation",
-Findings of EMNLP 2024, sections 2.1, 2.2 (the loop, and the gate in its footnote), 4.3 (ablations), appendices D to F.
+Findings of EMNLP 2024, sections 2.1, 2.2 (the loop, and the gate in its footnote), 4.3 (ablations), appendices A to F.
 https://arxiv.org/abs/2410.05801
 
 1. Retrieve k references for the question and answer from them with citations.
@@ -130,6 +130,7 @@ class CoVRAG(dspy.Module):
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the response with its citations; fixed `passages` replace the first references."""
+        # Departure: the paper searches the web, where an LM selects text of the pages; here `retrieve` ranks passages.
         # Departure: with revise="start" the rewritten question is searched for, but the question as asked is answered;
         # fixed contexts need no search, so no question is rewritten for them.
         query = self._rewrite(question) if self.revise == "start" and passages is None else question

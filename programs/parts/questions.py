@@ -32,10 +32,12 @@ _ABOUT_REVISING = re.compile(
 )
 _NEGATION = re.compile(r"\W*(?:(?:no|none|not|nothing|nil|null|n/?a)\b|[无無不没沒毋])", re.IGNORECASE)
 _CLAUSE = re.compile(r"[^.,;:!?。，；：！？—–]*")
-_LABEL = re.compile(r"(?:[\w ]{0,20}\b(?:question|query)|[\w ]{0,6}[问問][题題])\W*[:：]\W*", re.IGNORECASE)
-_MARK = re.compile(r"\w.*?[?？]", re.DOTALL)
-_MARK_AT_END = re.compile(r"[?？][^\w?？]*\Z")
-_FULL_STOP = re.compile(r"[.。!！][^\w?？]*\Z")
+_LABEL = re.compile(
+    r"\A(?:(?:(?:the|a|here is|here's|revised|rewritten|reworded|improved|new|better|original|search) )*"
+    r"(?:question|query|revision)(?: is)?|[新原]?(?:[修改][改订訂写寫][后後]?)?的?[问問][题題])\s*\**[:：][\s*]*",
+    re.IGNORECASE,
+)
+_QUESTION_MARK, _FULL_STOP = re.compile("[?？]"), re.compile("[.。!！]")
 _EDGES = " \t*_`"
 
 
@@ -66,10 +68,21 @@ def _declines(line: str) -> bool:
 
 
 def _asks(line: str) -> bool:
-    if _MARK.search(line) and _MARK_AT_END.search(line):
+    ending = _ending(line)
+    if len(ending) == len(line):
+        return False
+    if _QUESTION_MARK.search(ending):
         return True
     if _ABOUT_REVISING.search(line):
         return False
-    if _MARK.search(line) or _BEGINS.match(line):
+    if _QUESTION_MARK.search(line) or _BEGINS.match(line):
         return True
-    return bool(_INTERROGATIVE.search(line)) and not _FULL_STOP.search(line)
+    return bool(_INTERROGATIVE.search(line)) and not _FULL_STOP.search(ending)
+
+
+def _ending(line: str) -> str:
+    """Return what follows the last letter or digit of a line."""
+    position = len(line)
+    while position and not line[position - 1].isalnum():
+        position -= 1
+    return line[position:]

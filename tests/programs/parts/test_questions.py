@@ -72,6 +72,9 @@ def test_a_refusal_in_any_words_is_no_question(start, noun, verb, end, mark):
     [
         ("Revised question: Who runs it?", "Who runs it?"),
         ("**New query:** who runs it", "who runs it"),
+        ("Here is the revised question: Who runs it?", "Who runs it?"),
+        ("Revision: Who runs it?", "Who runs it?"),
+        ("Who asked the question: To be or not to be?", "Who asked the question: To be or not to be?"),
         ("修改后的问题：谁是港务长？", "谁是港务长？"),
         ("The references lack her name.\nWho runs it?\nThis is easier to find.", "Who runs it?"),
         ("No revision is needed.\n\nOriginal question: Who runs it?", ""),
@@ -81,6 +84,15 @@ def test_a_refusal_in_any_words_is_no_question(start, noun, verb, end, mark):
 )
 def test_the_first_line_that_asks_is_found_without_its_label(text, found):
     assert find_question(text) == found
+
+
+@pytest.mark.parametrize(
+    "part", ["a", ".", "?", " ", ". ", "? ", "no ", "a, ", "who ", "the question ", "**", "无", "何"]
+)
+def test_long_replies_take_no_time_that_grows_with_the_square(part):
+    """A quadratic expression takes minutes for such a text."""
+    find_question(part * (200_000 // len(part)) + "a")
+    find_question(part * (200_000 // len(part)))
 
 
 def read(path: Path) -> list[dict]:
