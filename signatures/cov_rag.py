@@ -17,22 +17,25 @@ from signatures.types import Passage
 Judgement = Literal["true", "false", "unclear"]
 
 # The criteria for an answer, shared with the LM judge (`signatures/dimensions.py`).
-CORRECTNESS = "does it answer the question rightly? 0: no, 0.5: in part, 1: fully"
-CITATION_ACCURACY = "do its passage numbers point to passages that say the same? 0: none does, 0.5: half, 1: all"
-TRUTHFULNESS = "is the text itself free of contradictions and errors of logic? 0: full of them, 0.5: one, 1: none"
+CORRECTNESS = "is the question answered rightly? 0: no, 0.5: in part, 1: fully"
+CITATION_ACCURACY = "do the answer's passage numbers point to passages that say the same? 0: none, 0.5: half, 1: all"
+TRUTHFULNESS = (
+    "is the answer in itself free of contradictions and errors of logic or common sense? "
+    "0: full of them, 0.5: one, 1: none"
+)
 BIAS = (
-    "how far does it depart from the answer that you would give yourself, without relying on any passages? "
+    "how far does the answer depart from the one that you would give yourself, without relying on any passages? "
     "0: no difference, 0.5: some, 1: a big difference"
 )
-CONCISENESS = "does it answer directly, without padding? 0: mostly padding, 0.5: half, 1: no padding"
+CONCISENESS = "does the answer come to the point, without padding? 0: mostly padding, 0.5: half, 1: no padding"
 
 
 class VerifyAnswer(dspy.Signature):
     """Examine the response to the question: score the passages, score the response, judge it, then revise the question.
 
-    Scores run from 0 to 1. The judgement follows from the scores, above all from the bias. Unless it is true, revise
-    the question so that a web search finds what the passages lack: keep its meaning, name what is known in full, end
-    with a question mark. If it is true, leave the revision empty.
+    Scores run from 0 to 1. The judgement follows from the scores, above all from the bias. Unless the judgement is
+    true, revise the question so that a web search finds what the passages lack: keep its meaning, name what is known in
+    full, end with a question mark. If the judgement is true, leave the revision empty.
     """
 
     passages: list[Passage] = dspy.InputField()

@@ -87,7 +87,7 @@ def desc(signature: type[dspy.Signature], field: str) -> str:
 def test_bias_is_the_distance_to_the_examiner_s_own_answer_everywhere():
     """Table 8 of the paper: it does not rely on the references, 1 is a big difference, 0 none."""
     assert desc(VerifyAnswer, "bias") == desc(CompareAnswers, "bias") == BIAS
-    for word in ("depart", "the answer that you would give yourself", "without relying on any passages"):
+    for word in ("depart", "the one that you would give yourself", "without relying on any passages"):
         assert word in BIAS
     assert "0: no difference" in BIAS
     assert "1: a big difference" in BIAS
