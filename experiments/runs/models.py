@@ -100,12 +100,17 @@ class AnswerRow(AnyRow, Spent):
 
 
 class JudgementRow(AnyRow):
-    """The judge's scores of one question: criterion -> run -> score."""
+    """The judge's scores of one question (criterion -> run -> score), its rankings and their reasons."""
 
     scores: dict[str, dict[str, _Number | None]]
     revisions: dict[str, _Number | None]
     unread: int
     moved: int
+    question: str = ""
+    rankings: dict[str, list[str] | None] = {}
+    reasons: dict[str, str] = {}
+    shown: list[str] = []
+    misordered: int = 0
 
 
 class _Fact(_Record):

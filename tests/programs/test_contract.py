@@ -8,8 +8,8 @@ import pytest
 
 from programs.artifact import freeze, load
 from programs.catalog import PROGRAMS, build
-from programs.cov_rag import SCORES
 from programs.parts.knobs import knobs_of
+from programs.parts.verification import SCORES
 from signatures.types import Hop, Passage
 
 FIELDS = {"answer", "response", "hops", "passages", "citations", "abstained", "details"}

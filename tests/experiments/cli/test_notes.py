@@ -146,7 +146,7 @@ def test_quiet_judgements_show_no_progress(quiet, verihop, world, scripted_lm, t
         asked = ("eval", world / "questions.jsonl", "--limit", 2, "--program", run.name, *SIMULATED)
         assert verihop(*asked, "--out", run)[0] == 0
     names = ("correctness", "citation_accuracy", "truthfulness", "bias", "conciseness")
-    scripted_lm(lambda system, user: "\n\n".join(f"[[ ## {name} ## ]]\n0.5, 1" for name in names))
+    scripted_lm(lambda system, user: "\n\n".join(f"[[ ## {name} ## ]]\nanswer2: 1\nanswer1: 0.5" for name in names))
     _, _, err = verihop("judge", *runs, "--out", tmp_path / "judged", *(["-q"] if quiet else []))
     assert ("Judgements" in err) is not quiet
     questions = (world / "questions.jsonl", "--limit", 2, "--passages", world / "passages.jsonl")
