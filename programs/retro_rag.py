@@ -22,18 +22,26 @@ import dspy
 
 from programs.parts.candidate_records import inference_candidates, passage_candidates, untested_candidates
 from programs.parts.fanout import fanout, in_parallel
+from programs.parts.judged_answers import (
+    ACCEPTED,
+    NO_ANSWER,
+    UNPARSEABLE,
+    Answer,
+    answer_hop,
+    drop_unused_replies,
+    final_answer,
+    verdict,
+)
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import deduplicate, passages_stating, titled_text
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
 from programs.parts.probability import calls_per_probability
-from programs.parts.ranking import new_claims, passes, passing, top
+from programs.parts.ranking import new_claims, passing, top
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
 from signatures import retro_rag as prompts
 from signatures.text import normalize_answer
 from signatures.types import Candidate, Hop, Passage, Retriever
-
-ACCEPTED, DISAGREED, NO_ANSWER, UNPARSEABLE, FINAL = "accepted", "disagreed", "no answer", "unparseable", "final"
 
 
 class State(NamedTuple):
@@ -46,18 +54,6 @@ class State(NamedTuple):
     source: list[Passage] = []  # E_s, best first
     inferences: list[str] = []  # E_i, best first
     read: list[Passage] = []  # E_s of all rounds
-
-
-class Answer(NamedTuple):
-    """The two answers of a round and, once judged, the verdict on them."""
-
-    replies: list[dspy.Prediction | None]  # with reasoning, then direct; None if unparseable
-    text: str  # a; empty if unparseable
-    reasoning: str  # r
-    direct: str | None  # the monitoring answer a_sc; None if there is none
-    answered: float | None = None  # P(yes) that a is an answer; None if not judged or unparseable
-    agreement: float | None = None  # s_sc; None if not judged or unparseable
-    verdict: str | None = None
 
 
 class RetroRAG(dspy.Module):
@@ -139,7 +135,7 @@ class RetroRAG(dspy.Module):
                 state = state._replace(query=self._next_query(state, answer))  # step 7: equation 5
                 records += inferred
             answers.append(answer)
-            hops.append(_hop(search, added, answer, records, last=last))
+            hops.append(answer_hop(search, added, answer, records, last=last))
             if stop:
                 break
         return self._prediction(state, answers, hops)
@@ -262,9 +258,7 @@ class RetroRAG(dspy.Module):
 
     def _prediction(self, state: State, answers: list[Answer], hops: list[Hop]) -> dspy.Prediction:
         final = final_answer(answers)
-        for answer in answers:  # Departure: replies that did not lead to the answer must not become demos.
-            used = 0 if answer is not final else 2 if answer.verdict == ACCEPTED else 1  # of its replies
-            drop_from_trace(*answer.replies[used:])
+        drop_unused_replies(answers, final)
         text = final.text if final else ""
         kept = [candidate for hop in hops for candidate in hop.candidates if candidate.kept]
         details = {
@@ -276,25 +270,3 @@ class RetroRAG(dspy.Module):
         }
         citations = passages_stating(text, state.source)
         return make_prediction(text, hops=hops, passages=state.read, citations=citations, details=details)
-
-
-def _hop(search: str, added: list[str], answer: Answer, records: list[Candidate], *, last: bool) -> Hop:
-    final = last and answer.verdict != ACCEPTED and is_answer(answer.text)
-    result = {"answer": answer.text, "draft": answer.direct, "verdict": FINAL if final else answer.verdict}
-    return Hop(question=search, passage_ids=added, candidates=records, **result)
-
-
-def verdict(answered: float | None, agreement: float | None, threshold: float) -> str:
-    """Return the verdict for P(yes) that a reply is an answer and that the other agrees; None is unparseable."""
-    if answered is not None and not passes(answered, 0.5):
-        return NO_ANSWER
-    if answered is None or agreement is None:
-        return UNPARSEABLE  # Departure: the loop continues.
-    return ACCEPTED if passes(agreement, threshold) else DISAGREED
-
-
-def final_answer(answers: list[Answer]) -> Answer | None:
-    """Return the last answer; if it is empty or "unknown", the latest that was judged to be one, or not judged."""
-    # Departure: the paper does not say what is returned if no answer is accepted.
-    usable = [answer for answer in answers[:-1] if answer.verdict not in {NO_ANSWER, UNPARSEABLE}] + answers[-1:]
-    return next((answer for answer in reversed(usable) if is_answer(answer.text)), None)

@@ -3,7 +3,8 @@
 import pytest
 
 from programs.lms.adapter import JsonForm
-from programs.retro_rag import Answer, RetroRAG, final_answer, verdict
+from programs.parts.judged_answers import Answer, final_answer, verdict
+from programs.retro_rag import RetroRAG
 
 
 def test_two_agreeing_answers_end_the_first_round(tell, retriever):
