@@ -34,8 +34,11 @@ def verdict(answered: float | None, agreement: float | None, threshold: float) -
 
 
 def final_answer(answers: list[Answer]) -> Answer | None:
-    """Return the last answer; if it is empty or "unknown", the latest that was judged to be one, or not judged."""
-    # Departure: the paper does not say what is returned if no answer is accepted.
+    """Return the last answer; if it is empty or "unknown", the latest that was judged to be one, or not judged.
+
+    The last round's prompt does not offer "unknown", so that an earlier answer is only returned if that prompt's reply
+    is unparseable, empty or "unknown" nonetheless.
+    """
     usable = [answer for answer in answers[:-1] if answer.verdict not in {NO_ANSWER, UNPARSEABLE}] + answers[-1:]
     return next((answer for answer in reversed(usable) if is_answer(answer.text)), None)
 

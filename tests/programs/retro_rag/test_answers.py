@@ -86,6 +86,27 @@ def test_where_the_last_is_none_the_latest_that_was_not_refused_stands(tell, ret
     assert (nothing.answer, nothing.abstained) == ("", True)
 
 
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("evaluate", [True, False])
+def test_the_last_round_does_not_offer_unknown_and_its_answer_is_the_output(scripted, script, rounds, evaluate):
+    story = script.Obedient(monitoring="Ansa Merrow")
+    scripted(story, JsonForm(probability_mode="verbalised"))
+    result = RetroRAG(script.Batches(), max_rounds=rounds, evaluate_answer=evaluate)("Question?")
+    assert (result.answer, result.abstained) == ("Ansa Merrow", False)
+    assert [hop.answer for hop in result.hops] == ["unknown"] * (rounds - 1) + ["Ansa Merrow"]
+    assert [hop.verdict for hop in result.hops] == ["no answer"] * (rounds - 1) + ["final"]
+    assert story.count("concluding") == 1
+    assert story.count("answering") == rounds - 1
+    assert "concluding" not in story.offered
+
+
+def test_the_last_answer_can_be_accepted(tell, retriever):
+    story = tell(answering=["Bert Oyle", "Ansa Merrow"], agreement=[0.0, 1.0])
+    result = RetroRAG(retriever, max_rounds=2)("Question?")
+    assert [hop.verdict for hop in result.hops] == ["disagreed", "accepted"]
+    assert [story.count(kind) for kind in ("answering", "concluding", "monitoring", "agreement")] == [1, 1, 2, 2]
+
+
 @pytest.mark.parametrize("unparseable", ["agreement", "assessing", "monitoring"])
 def test_an_unparseable_reply_does_not_stop_the_loop(tell, retriever, unparseable):
     tell(**{"agreement": 1.0, unparseable: "?"})
