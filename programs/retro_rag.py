@@ -8,12 +8,15 @@ For a question q and its key entities k, which the first round names, each round
 1. collates: retrieves passages for the search query q_s and scores them, with those kept before, for q and q_s
    (equation 2); the best N are the source evidence E_s;
 2. answers twice from E_s and the inferential evidence E_i so far: a with reasoning r, a_sc directly at temperature 1;
-3. judges: stops if a is an answer and P(yes) that both agree is above t (equation 1), or after the last round, whose
-   prompt does not offer "unknown" and whose a is the output;
+3. judges: stops if a is an answer and P(yes) that both agree is above t (equation 1), or after the last round, whose a
+   is the output and whose prompt does not offer "unknown";
 4. infers what follows from E_s about k;
 5. gates: drops the inferences that are not relevant to q and q_s or not attributable to E_s (equation 3);
 6. ranks: scores the other inferences and those of E_i for q alone (equation 4); the best K are the new E_i;
 7. searches further: writes the next q_s from E_s, E_i, r and q (equation 5).
+
+The paper leaves open whether an answer precedes the first retrieval (here: no) and what the matching query of the first
+round is (here: q alone).
 """
 
 from functools import partial
@@ -23,20 +26,11 @@ import dspy
 
 from programs.parts.candidate_records import inference_candidates, passage_candidates, untested_candidates
 from programs.parts.fanout import fanout, in_parallel
-from programs.parts.judged_answers import (
-    ACCEPTED,
-    NO_ANSWER,
-    UNPARSEABLE,
-    Answer,
-    answer_hop,
-    drop_unused_replies,
-    final_answer,
-    verdict,
-)
+from programs.parts.judged_answers import Answer, answer_hop, drop_unused_replies, final_answer, refusal, verdict
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import deduplicate, passages_stating, titled_text
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
+from programs.parts.prediction import make_prediction, retrieve_passages
 from programs.parts.probability import calls_per_probability
 from programs.parts.ranking import new_claims, passing, top
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
@@ -63,6 +57,8 @@ class State(NamedTuple):
 class RetroRAG(dspy.Module):
     """Collate, infer and rerank evidence in rounds until two answers drawn from it agree.
 
+    `concluding`, the predictor of the last round, shows the demos of `answering` if it has none of its own.
+
     A hop is a round: its question is the search query, its answer the reasoned one, its draft the direct one, its
     passage ids those that the search added, its candidates all evidence scored. Its verdict: "accepted" (both answers
     agree), "disagreed", "no answer", "unparseable" (a reply was), "final" (last, but not accepted), None (usable, but
@@ -82,7 +78,7 @@ class RetroRAG(dspy.Module):
         ellery: False answers from memory, in one round (w/o ELLERY).
         source: False shows the passages neither to the answers nor to the search, only to the inferences (w/o SE).
         inferential: False makes no inferences (w/o IE).
-        update: False scores no evidence and keeps all of it (w/o UoE).
+        update: False scores no evidence and keeps all of it, newest first (w/o UoE).
         evaluate_evidence: False applies no gates to inferences (w/o EoE).
     """
 
@@ -137,7 +133,7 @@ class RetroRAG(dspy.Module):
             state, added, records = self._collate(state, fixed)  # step 1: equation 2
             answer = self._answer(state, number, last=last)  # step 2
             answer = self._judge(state, answer)  # step 3: equation 1
-            stop = last or answer.verdict == ACCEPTED
+            stop = last or answer.accepted
             if not stop:  # Departure: the last round neither infers nor searches, because nothing would use the result.
                 state, inferred = self._discover(state)  # steps 4 to 6: equations 3 and 4
                 state = state._replace(query=self._next_query(state, answer))  # step 7: equation 5
@@ -215,7 +211,7 @@ class RetroRAG(dspy.Module):
         if not self.ellery:  # Departure: the paper does not say how; as in all rounds, a with reasoning, a_sc without.
             reasoned, direct, shown = self.recalling, self.recalling_directly, {"question": state.question}
         elif last:  # Only a must not be "unknown"; an a_sc that is does not agree with a, which s_sc then records.
-            reasoned = self.concluding  # without demos of its own it shows those of the other rounds: the same fields
+            reasoned = self.concluding  # few questions come here, so that it may have no demos; the fields are the same
             demos = {"demos": reasoned.predict.demos or self.answering.predict.demos}
         # Departure: the reasoned answer and all other texts have the LM's own temperature (paper: 0.01).
         calls = [partial(try_predict, reasoned, **demos, **shown)]
@@ -232,8 +228,8 @@ class RetroRAG(dspy.Module):
 
     def _judge(self, state: State, answer: Answer) -> Answer:
         """Step 3: return the answer with its verdict: accepted if it is an answer and s_sc > t (equation 1)."""
-        if not is_answer(answer.text):  # Departure: an empty answer and "unknown" are refused without a call.
-            return answer._replace(verdict=NO_ANSWER if answer.replies[0] else UNPARSEABLE)
+        if refused := refusal(answer):  # Departure: an empty answer and "unknown" are refused without a call.
+            return answer._replace(verdict=refused)
         if not self.evaluate_answer:
             return answer
         # Departure: the paper does not describe its declarative assessor; ours asks if the reply commits to an answer.
@@ -270,7 +266,9 @@ class RetroRAG(dspy.Module):
         return state._replace(inferences=kept), records + untested_candidates(untested, most)
 
     def _next_query(self, state: State, answer: Answer) -> str:
-        """Step 7, equation 5: return the next q_s, empty if that is q itself. Departure: a is shown after r."""
+        """Step 7, equation 5: return the next q_s, empty if that is q itself."""
+        # Departure: a is shown after r. In the paper's chain of thought it is the end of the text; here r need not name
+        # the answer that was wrong.
         reasoning = f"{answer.reasoning} Answer: {answer.text}".strip() if answer.text else answer.reasoning
         reply = try_predict(self.searching, reasoning=reasoning, **self._evidence(state))
         query = reply.query.strip() if reply else ""

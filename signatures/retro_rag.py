@@ -4,6 +4,10 @@ The paper's names for these prompts: AnswerFromEvidence is M_C (with reasoning; 
 M_D (without), JudgeAgreement M_sc, WeighEvidence M_e, DrawInferences M_IE, JudgeRelevance M_qr, JudgeAttribution M_ra,
 SearchFurther M_R. JudgeAnswer is its declarative assessor; NameEntities has no counterpart.
 
+Departure: the prompts are figures that the paper's text lacks; the words are ours. That AnswerFromEvidence offers
+"unknown", that DrawInferences names a limit, and that a step on the way counts for evidence and inferences is not in
+the text, which speaks of failed answers, of as many inferences as possible, and of contributing to an answer.
+
 Departure: the paper's matching query q_m, the question followed by the last search query, is shown as the two fields
 `question` and `query`; in the first round, and for equation 4, `query` is empty.
 """

@@ -93,6 +93,7 @@ def test_without_inferential_evidence_no_claim_is_drawn(run, script):
 def test_without_updating_all_evidence_stays(run, script):
     story, result = run(update=False)
     assert script.kinds_asked(story) == EVERYTHING - {"weighing"}
+    assert script.kept_of(result.hops[2]) == ["r3.0", "r3.1", "r2.0", "r2.1", "r1.0", "r1.1"]  # newest first
     assert [len(script.kept_of(hop)) for hop in result.hops] == [2, 4, 6]
     assert {candidate.reason for candidate in result.hops[0].candidates if candidate.kept} == {"kept without a score"}
     assert not result.details["inferential_evidence"]  # the gates still stand

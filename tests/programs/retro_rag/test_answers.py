@@ -3,7 +3,6 @@
 import pytest
 
 from programs.lms.adapter import JsonForm
-from programs.parts.judged_answers import Answer, final_answer, verdict
 from programs.retro_rag import RetroRAG
 
 
@@ -121,35 +120,6 @@ def test_the_loop_outlives_every_unparseable_reply(tell, retriever):
     result = RetroRAG(retriever)("Question?")
     assert [(hop.answer, hop.verdict) for hop in result.hops] == [("", "unparseable"), ("Ansa Merrow", "accepted")]
     assert retriever.queries == ["Question?", "Question?"]
-
-
-def answer(text: str = "Quillon", reached: str | None = "disagreed") -> Answer:
-    return Answer([], text, "because", "Fog", 0.9, 0.4, reached)
-
-
-@pytest.mark.parametrize(
-    ("answered", "agreement", "expected"),
-    [
-        (0.9, 0.71, "accepted"),
-        (0.9, 0.7, "disagreed"),
-        (0.5, 0.9, "no answer"),
-        (0.1, None, "no answer"),
-        (None, 0.9, "unparseable"),
-        (0.9, None, "unparseable"),
-    ],
-)
-def test_the_verdict_follows_from_both_numbers(answered, agreement, expected):
-    assert verdict(answered, agreement, 0.7) == expected
-
-
-def test_an_earlier_answer_is_returned_only_if_it_was_not_refused():
-    nothing = answer("unknown", "no answer")
-    assert final_answer([answer("a"), answer("b"), answer("c", "final")]).text == "c"
-    assert final_answer([answer("a"), answer("b"), answer("c", "no answer"), nothing]).text == "b"
-    assert final_answer([answer("a", "unparseable"), answer("b", "no answer"), nothing]) is None
-    assert final_answer([answer("a", None), answer("b", None), answer("unknown", None)]).text == "b"
-    assert final_answer([answer("a", None), answer("", None), answer("unknown", None)]).text == "a"
-    assert final_answer([]) is None
 
 
 @pytest.mark.parametrize(
