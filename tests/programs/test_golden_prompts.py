@@ -25,6 +25,7 @@ VALUES = {
     "query": "sea of Quillon",
     "entities": ["Ansa Merrow"],
     "inferences": ["Ansa Merrow was born on Quillon."],
+    "limit": 5,
     "claim": "Quillon lies in the Amber Sea.",
     "reasoning": "Merrow was born on Quillon, but its sea is not told. Answer: unknown",
     "hops": [Hop(question="Where was Ansa Merrow born?", answer="Quillon", evidence="Merrow was born on Quillon")],
@@ -36,6 +37,7 @@ VALUES = {
 SWITCHES = {  # to have every predictor of a program at least once
     "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}, {"few_shot": True}],
     "cov_rag": [{"chain": False}, {"revise": "start"}],
+    "retro_rag": [{"ellery": False}],
 }
 
 
