@@ -4,6 +4,7 @@ A field's role follows from its name and type alone; which program asks is unkno
 """
 
 import re
+from dataclasses import dataclass
 
 from experiments.world.dials import Dials
 from experiments.world.draws import Draws
@@ -32,16 +33,40 @@ _ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
 )
 
 
-def compute_values(prompt: Prompt, memory: Memory, dials: Dials, draws: Draws) -> dict[str, Value]:
+@dataclass(frozen=True)
+class Task:
+    """What a prompt asks for.
+
+    Args:
+        prompt: The prompt.
+        inputs: Its inputs by role.
+        role_of: The role of each requested field.
+    """
+
+    prompt: Prompt
+    inputs: PromptInputs
+    role_of: dict[str, str]
+
+    @property
+    def content(self) -> str:
+        """What the random draws depend on: the inputs by role, and the skill asked for."""
+        return f"{self.inputs.content}\x1e{sorted(set(self.role_of.values())) or self.prompt.form}"
+
+
+def read_task(prompt: Prompt) -> Task:
+    """Return what a prompt asks for."""
+    return Task(prompt, parse_inputs(prompt), {field.name: _role(field) for field in prompt.requested})
+
+
+def compute_values(task: Task, memory: Memory, dials: Dials, draws: Draws) -> dict[str, Value]:
     """Return a value for every requested field; for the one-word form, P(yes) under "yes"."""
-    inputs = parse_inputs(prompt)
-    role_of = {field.name: _role(field) for field in prompt.requested}
+    prompt, inputs, role_of = task.prompt, task.inputs, task.role_of
     roles = set(role_of.values())
     hop_answers: dict[tuple[str, str], str] = {}
     for text in prompt.blocks.values():
         hop_answers |= decomposition.parse_hops(text)
     in_writing = bool(roles & {"reasoning", "response"})  # full sentences state the hops as reasoning does
-    state = PromptState(memory, dials, draws, demos=prompt.demos, in_writing=in_writing, hop_answers=hop_answers)
+    state = PromptState(memory, dials, draws, in_writing=in_writing, hop_answers=hop_answers)
     if prompt.form == "word":
         return {"yes": judging.p_yes(state, inputs)}
     values = _values(inputs, roles, state)
@@ -121,7 +146,7 @@ def _as_type(
         return round(judging.p_yes(state, inputs), 2) if score is None else score
     if field.kind == "option":
         offered = values.get(role) in field.options
-        return values[role] if offered else state.draws.choose(field.options, "option", field.name)
+        return values[role] if offered else state.draws.choose(field.options, "option", role)
     if field.kind == "list":
         if role == "sub_question":
             return decomposition.all_sub_questions(state, inputs.plan, inputs.question)

@@ -1,7 +1,7 @@
 """Parsing the text of a request, the only thing that the simulated LM sees of it.
 
-Parsed are the instruction, the input blocks of the last user message, the requested fields with their types, the form
-of the reply, and the number of demonstrations. Nothing else reaches the skills.
+Parsed are the instruction, the input blocks of the last user message, the requested fields with their types, and the
+form of the reply. Demonstrations, which precede the last user message, are not read. Nothing else reaches the skills.
 """
 
 import re
@@ -42,15 +42,13 @@ class Prompt:
         blocks: Text of every input block by name.
         requested: The fields to reply with, in order; empty in the one-word form and for a prompt without fields.
         form: How to reply: headers, a JSON object, one word, or plain text.
-        demos: Demonstrations before the task.
-        text: The whole text, on which the random draws depend.
+        text: The whole text, whose words are counted as tokens.
     """
 
     instruction: str
     blocks: dict[str, str]
     requested: tuple[RequestedField, ...]
     form: Literal["chat", "json", "word", "plain"]
-    demos: int
     text: str
 
 
@@ -59,11 +57,10 @@ def parse_request(request: Request) -> Prompt:
     messages = [(message.role, message.text or "") for message in request.messages]
     system = system_text(request) + "\n".join(text for role, text in messages if role in {"system", "developer"})
     task = next((text for role, text in reversed(messages) if role == "user"), "")
-    demos = sum(role == "assistant" for role, _ in messages)
     task, _, reminder = _split_reminder(task)
     requested, form = _requested(reminder, system)
     text = "\n\x1e".join([system, *(f"{role}\x1f{content}" for role, content in messages)])
-    return Prompt(system, _blocks(task), requested, form, demos, text)
+    return Prompt(system, _blocks(task), requested, form, text)
 
 
 def _split_reminder(task: str) -> tuple[str, str, str]:

@@ -50,6 +50,19 @@ class PromptInputs:
     texts: dict[str, str]
 
     @property
+    def content(self) -> str:
+        """The inputs by role as one text, without the names of the blocks, their layout and the instruction."""
+        parts = (
+            " ".join(self.question.split()),
+            self.passages,
+            self.listed_facts,
+            self.entities,
+            self.answers,
+            sorted(self.texts.items()),
+        )
+        return json.dumps(parts, ensure_ascii=False)
+
+    @property
     def offers_unknown(self) -> bool:
         """Whether the instruction allows the answer "unknown"."""
         return bool(_OFFERS_UNKNOWN.search(self.instruction))
@@ -81,7 +94,7 @@ def parse_inputs(prompt: Prompt) -> PromptInputs:
         listed_facts=lists["listed"],
         entities=lists["entities"],
         answers=[text for name, text in blocks.items() if roles[name] == "answer" and "\n" not in text],
-        texts={role: text for role, text in texts.items() if role not in {"", "question", "answer", *lists}},
+        texts={role: text for role, text in texts.items() if role not in {"question", "answer", *lists}},
     )
 
 
