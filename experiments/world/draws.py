@@ -1,7 +1,7 @@
 """Random draws as a pure function of what they depend on: no generator state, no call order, no clock.
 
-They depend on what a prompt is about (`PromptInputs.content`) and on the skill that it asks for, never on its wording: an
-optimizer that tries instructions could otherwise pick one for its luck.
+They depend on what a prompt is about (`PromptInputs.content`) and on the skill that it asks for, never on its wording:
+an optimizer that tries instructions could otherwise pick one for its luck.
 
 The labels passed to `Draws` are part of what is hashed: changing one changes the replies.
 """
