@@ -78,10 +78,9 @@ INPUT_ROLES: tuple[Role, ...] = (
     ),
     _role(
         "passages",
-        "list text short empty",
-        r"passage|context|document|references?$|paragraph|article|retriev|result|sources?$|snippets|excerpts|background",
+        "list text empty",
+        r"passage|context|document|references?$|paragraph|article|retriev|results$|sources?$|snippets|excerpts|background",
         r"\bpassages? found|retrieved|documents?\b|found so far",
-        r"\bpassages?\b|\bdocuments?\b",
     ),
     _role(
         "listed",
