@@ -1,0 +1,218 @@
+"""Claims of papers that programs must show on the simulated world, and how they are tested.
+
+A claim compares two arms on the same questions, and holds if the 95 % paired bootstrap interval of the difference lies
+above 0. The questions are the first n that a seed generates: none is chosen by its outcome. The dials are the committed
+ones, and P(yes) comes from log-probabilities, as `--lm simulated` gives them.
+
+Each claim has mutations, which cut its mechanism out of the program and leave the rest. The claim must not hold for the
+mutated program against the same baseline: otherwise it would say nothing about the mechanism.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import dspy
+import pytest
+
+from corpora.index.build import build_index
+from corpora.index.open import open_index
+from corpora.passages import read_passages
+from corpora.questions import Question, read_questions
+from experiments.analysis.statistics import Paired, paired
+from experiments.world.facts import World, make_world
+from experiments.world.generate import generate
+from optimizers.metrics.answer import exact_match
+from programs.catalog import build
+from programs.lms.adapter import ChatForm
+from signatures.types import Passage, Retriever
+
+GENERATED = 1000
+PROBABILITIES = ChatForm(probability_mode="logprobs")
+Mutation = Callable[[pytest.MonkeyPatch], None]
+
+
+class Case(NamedTuple):
+    """A question, and the fixed passages it is asked with; None if the program retrieves its own."""
+
+    question: Question
+    passages: list[Passage] | None = None
+    complete: bool | None = None  # whether the fixed passages contain all gold
+
+
+class Bench:
+    """A generated world with its index and questions.
+
+    Args:
+        folder: Where passages, questions and index are written.
+        seed: Of the world, of its questions and of the simulated LM.
+        rumours: Share of the facts that short further passages state wrongly.
+    """
+
+    def __init__(self, folder: Path, seed: int, rumours: float = 0.0):
+        self.seed = seed
+        passages, questions = generate(folder, questions=GENERATED, seed=seed, rumours=rumours)
+        build_index(passages, folder / "index", retriever="bm25")
+        self.retrieve: Retriever = open_index(folder / "index")
+        self.questions = read_questions(questions)
+        self.corpus = {passage.id: passage for passage in read_passages(passages)}
+
+    @cached_property
+    def world(self) -> World:
+        return make_world(self.seed)
+
+
+Score = Callable[[dspy.Prediction, Case, Bench], float | None]
+
+
+def em(prediction: dspy.Prediction, case: Case, bench: Bench) -> float | None:
+    """Return whether the short answer is exactly the gold answer."""
+    return exact_match(prediction.answer, case.question.answers)
+
+
+def first_questions(bench: Bench, n: int) -> list[Case]:
+    """Return the first n questions, as generated."""
+    return [Case(question) for question in bench.questions[:n]]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One side of a comparison.
+
+    Args:
+        program: Name in the catalog.
+        knobs: What differs from the program's defaults.
+        score: The value of one prediction; None if it is undefined.
+        cases: What is asked.
+        retriever: What searches; the index by default.
+    """
+
+    program: str
+    knobs: Mapping[str, Any] = field(default_factory=dict)
+    score: Score = em
+    cases: Callable[[Bench, int], list[Case]] = first_questions
+    retriever: Callable[[Retriever, Bench], Retriever] = lambda retrieve, bench: retrieve
+
+    @property
+    def run(self) -> tuple[object, ...]:
+        """What the predictions depend on, n and the world aside."""
+        return self.program, repr(sorted(self.knobs.items())), self.cases, self.retriever
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper.
+
+    Args:
+        source: Where the paper states it, and what it says.
+        better: The arm whose mean is higher.
+        worse: The arm whose mean is lower.
+        n: Questions.
+        mutations: What each cuts out of the program of the better arm -> how.
+        slow: Whether it takes more than a few seconds.
+        elsewhere: Whether it is also tested in the world of seed 1.
+        rumours: Share of the facts that the world also states wrongly.
+    """
+
+    source: str
+    better: Arm
+    worse: Arm
+    n: int
+    mutations: Mapping[str, Mutation]
+    slow: bool = False
+    elsewhere: bool = False
+    rumours: float = 0.0
+
+
+class Lab:
+    """Measures claims; what was asked once is not asked again, except of a mutated program.
+
+    Args:
+        folder: Where worlds are written.
+        running: The fixture that runs a block on the simulated LM.
+    """
+
+    def __init__(self, folder: Path, running: Callable[..., Any]):
+        self._folder, self._running = folder, running
+        self._benches: dict[tuple[int, float], Bench] = {}
+        self._asked: dict[tuple[object, ...], list[dspy.Prediction]] = {}
+
+    def measure(self, claim: Claim, *, seed: int = 0, mutated: bool = False) -> Paired:
+        """Return the difference of the arms, better minus worse.
+
+        Args:
+            claim: The claim.
+            seed: Seed of the world and of the LM.
+            mutated: Whether the program is mutated now; the baseline is then that of the program as it is, which must
+                have been measured before, unless both arms score the same predictions.
+        """
+        bench = self._bench(seed, claim.rumours)
+        cases = {arm.cases: arm.cases(bench, claim.n) for arm in (claim.worse, claim.better)}
+        worse = self._predictions(claim.worse, cases[claim.worse.cases], bench)
+        better = self._ask(claim.better, cases[claim.better.cases], bench) if mutated else None
+        if better is None:
+            better = self._predictions(claim.better, cases[claim.better.cases], bench)
+        elif claim.worse.run == claim.better.run:
+            worse = better
+        first, second = (
+            [arm.score(prediction, case, bench) for prediction, case in zip(made, cases[arm.cases], strict=True)]
+            for arm, made in ((claim.worse, worse), (claim.better, better))
+        )
+        return paired(first, second)
+
+    def _bench(self, seed: int, rumours: float) -> Bench:
+        if (seed, rumours) not in self._benches:
+            folder = self._folder / f"{seed}-{rumours}"
+            self._benches[seed, rumours] = Bench(folder, seed, rumours)
+        return self._benches[seed, rumours]
+
+    def _predictions(self, arm: Arm, cases: Sequence[Case], bench: Bench) -> list[dspy.Prediction]:
+        known = self._asked.setdefault((*arm.run, id(bench)), [])
+        known += self._ask(arm, cases[len(known) :], bench)
+        return known[: len(cases)]
+
+    def _ask(self, arm: Arm, cases: Sequence[Case], bench: Bench) -> list[dspy.Prediction]:
+        program = build(arm.program, arm.retriever(bench.retrieve, bench), **arm.knobs)
+        with self._running(adapter=PROBABILITIES, seed=bench.seed):
+            return [program(question=case.question.question, **_fixed(case)) for case in cases]
+
+
+def _fixed(case: Case) -> dict[str, Any]:
+    return {} if case.passages is None else {"passages": case.passages}
+
+
+def shown(difference: Paired) -> str:
+    """Return a difference with its interval and n, for the message of a failed test."""
+    return f"{difference.difference:+.3f} [{difference.low:+.3f}, {difference.high:+.3f}], n = {difference.n}"
+
+
+def names(claims: Mapping[str, Claim]) -> list[Any]:
+    """Return the names of claims as parameters of a test; those of slow claims are marked."""
+    return [pytest.param(name, marks=pytest.mark.slow if claim.slow else ()) for name, claim in claims.items()]
+
+
+def mutants(claims: Mapping[str, Claim]) -> list[tuple[str, str]]:
+    """Return each claim with each of its mutations."""
+    return [(name, mutation) for name, claim in claims.items() for mutation in claim.mutations]
+
+
+def elsewhere(claims: Mapping[str, Claim]) -> list[str]:
+    """Return the names of the claims that are also tested in another world."""
+    return [name for name, claim in claims.items() if claim.elsewhere]
+
+
+def replaced(owner: object, name: str, new: object) -> Mutation:
+    """Return the mutation that replaces an attribute."""
+    return lambda patch: patch.setattr(owner, name, new)
+
+
+def wrapped(owner: object, name: str, wrapper: Callable[..., Any]) -> Mutation:
+    """Return the mutation that replaces a function by `wrapper(function, *its arguments)`."""
+    original = getattr(owner, name)
+
+    def call(*arguments: Any, **named: Any) -> Any:
+        return wrapper(original, *arguments, **named)
+
+    return lambda patch: patch.setattr(owner, name, call)
