@@ -170,7 +170,10 @@ OUTPUT_ROLES: tuple[Role, ...] = (
         r"\binfer|what follows",
     ),
     _role(
-        "missing", "text list", r"missing|lack|\bgaps?\b", r"(?:passages|they) lack|what is missing|is still missing"
+        "missing",
+        "text list",
+        r"missing|lack|\bgaps?\b",
+        r"(?:passages|they) lack|(?:what is|is still) missing|needs? but|no passage (?:states|says|contains)",
     ),
     _role(
         "argument",
