@@ -64,12 +64,6 @@ INPUT_ROLES: tuple[Role, ...] = (
         r"asked now|sub-?question|current",
     ),
     _role(
-        "question",
-        "question text short empty",
-        r"question|problem|inquiry|task|request|goal|prompt|topic|\bask",
-        r"original|main question|overall|the question\b",
-    ),
-    _role(
         "entities",
         "list empty",
         r"entit|names|subjects|topics|mentions|people",
@@ -123,6 +117,12 @@ INPUT_ROLES: tuple[Role, ...] = (
         r"answer|draft|candidate|prediction|guess|solution|result|conclusion|output|tentative",
         r"\banswer|\bdraft\b|known to be right|of them is right",
         r"\banswers?\b|\bdraft\b",
+    ),
+    _role(
+        "question",
+        "question text short empty",
+        r"question|problem|inquiry|task|request|goal|prompt|topic|\bask",
+        r"original|main question|overall|the question\b",
     ),
 )
 
@@ -210,7 +210,7 @@ OUTPUT_ROLES: tuple[Role, ...] = (
         r"background|encyclop|passage",
         r"background (?:passage|document)|write a (?:passage|document|paragraph)",
     ),
-    _role("action", "text", r"action|tool|\bmove|decision", r"\[\.*\w*\]|one of the actions"),
+    _role("action", "text", r"action|tool|\bmove|decision", r"\w\[\w*\]|one of the actions"),
     _role(
         "answer",
         "text list",
