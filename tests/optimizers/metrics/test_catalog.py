@@ -24,8 +24,8 @@ def test_every_name_is_the_name_of_its_metric_and_states_definition_and_source()
         assert metric.definition.endswith(".")
         assert metric.source.startswith("https://")
     assert [name for name, metric in METRICS.items() if not metric.higher_is_better] == [
-        "hallucination[halluqa]",
         "abstention",
+        "hallucination[halluqa]",
         "revision[failure]",
         "revision[error]",
         "uncited",
