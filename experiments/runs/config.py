@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from experiments.runs.files import SCHEMA, Json, git_revision
 from experiments.runs.fixed_contexts import FixedContexts
-from optimizers.metrics.catalog import Metric, get_metric
+from optimizers.metrics.metric import Metric
+from optimizers.metrics.typed.opened import typed_metric
 from programs.lms.calls.transport import Transport
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
@@ -122,7 +123,8 @@ class RunConfig:
     """What is scored in a run, and how its questions are asked.
 
     Args:
-        metrics: At least one; names of the catalog are resolved. Progress shows the first.
+        metrics: At least one; names of the catalog, and own ones (`module:name`, which are imported), are resolved.
+            Progress shows the first.
         threads: Questions answered in parallel, at least 1.
         seed: Seed of the caller's random choices.
         repeats: How often each question is asked, each time with fresh samples; scores are averaged over the repeats of
@@ -165,7 +167,7 @@ class RunConfig:
     @functools.cached_property  # every question of a run reads it
     def scored(self) -> list[Metric]:
         """The metrics, with names resolved."""
-        return [get_metric(item) if isinstance(item, str) else item for item in self.metrics]
+        return [typed_metric(item) if isinstance(item, str) else item for item in self.metrics]
 
     def check_sampling(self, connection: Connected) -> None:
         """Raise UserError if questions are repeated but the LM always gives the same reply."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from optimizers.metrics.names import with_current_names
 from signatures.common.errors import first_problem
 
 Json = dict[str, Any]
@@ -173,6 +174,8 @@ def parse_row(line: bytes, kind: type[AnyRow] | type[Spent]) -> Json:
         raise ValueError(first_problem(error)) from None
     row: Json = json.loads(line)  # not as deep as to overflow: pydantic has read it
     missing = kind.model_fields.keys() - row.keys() - _LEFT_OUT
+    if issubclass(kind, AnswerRow):
+        row |= {name: with_current_names(row[name]) for name in ("scores", "unparsed") if name in row}
     return {**row, **{name: getattr(checked, name) for name in sorted(missing)}}
 
 

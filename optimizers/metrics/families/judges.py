@@ -3,6 +3,7 @@
 from optimizers.metrics.judges import answer_judge
 from optimizers.metrics.judges.answer_judge import RUNS, VOTES
 from optimizers.metrics.metric import Metric
+from optimizers.metrics.needs import Need
 
 _GENGROUND = "https://arxiv.org/abs/2406.14891"
 
@@ -15,6 +16,7 @@ JUDGED_METRICS = (
         answer_judge.answer_match,
         _GENGROUND,
         judged=True,
+        needs=(Need.ANSWERS, Need.JUDGE),
     ),
     Metric(
         "hallucination[halluqa]",
@@ -26,5 +28,6 @@ JUDGED_METRICS = (
         "https://github.com/OpenMOSS/HalluQA",
         higher_is_better=False,
         judged=True,
+        needs=(Need.ANSWERS, Need.JUDGE),
     ),
 )

@@ -15,7 +15,7 @@ def run(toy: ModuleType, folder: Path, *, n: int = 40, fail: tuple[str, ...] = (
         if any(f"\n{word}\n" in prompt for word in fail):
             raise RuntimeError("lost")
 
-    options = {"metrics": ["f1[hotpot]", "em", "recall@2"], **options}
+    options = {"metrics": ["f1[hotpot]", "em", "passage_recall@2"], **options}
     connection = toy.link(toy.Engine(before))
     toy.run(toy.Toy(), toy.questions(n), connection=connection, folder=folder, progress=False, **options)
     return folder
@@ -68,7 +68,7 @@ def test_runs_over_different_questions_are_compared_on_what_they_share(toy: Modu
 def test_a_metric_that_not_all_runs_have_is_left_out_with_a_notice(toy: ModuleType, tmp_path: Path) -> None:
     comparison = compare_runs([run(toy, tmp_path / "a"), run(toy, tmp_path / "b", metrics=["em"])])
     assert list(comparison.metrics) == ["em"]
-    assert "omitted: f1[hotpot], recall@2" in " ".join(comparison.notices)
+    assert "omitted: f1[hotpot], passage_recall@2" in " ".join(comparison.notices)
 
 
 def test_the_dict_is_json(toy: ModuleType, tmp_path: Path) -> None:

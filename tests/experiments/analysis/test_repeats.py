@@ -49,7 +49,7 @@ def link(toy: ModuleType, engine: Any, *, temperature: float | None = 0.7, cache
 
 
 def run(toy: ModuleType, folder: Path, connection: Any, *, n: int = 4, repeats: int = 3, **options: Any) -> Any:
-    options = {"metrics": ["em", "recall@2"], "threads": 1, "progress": False, **options}
+    options = {"metrics": ["em", "passage_recall@2"], "threads": 1, "progress": False, **options}
     return toy.run(toy.Toy(), toy.questions(n), connection=connection, folder=folder, repeats=repeats, **options)
 
 
