@@ -216,7 +216,8 @@ def describe_lm(connection: Connected) -> Json:
     }
 
 
-def _describe_questions(questions: Sequence[Any]) -> Json:
+def describe_questions(questions: Sequence[Any]) -> Json:
+    """Return number and hashes of the questions of a run."""
     fields = [question.model_dump(mode="json") for question in questions]
     return {
         "n": len(questions),
@@ -250,7 +251,7 @@ def describe_run(program: "dspy.Module", questions: Sequence[Any], config: RunCo
         "lm": describe_lm(connection),
         **{name: value for name, value in optional.items() if value is not None},
         "metrics": {metric.name: metric.definition for metric in config.scored},
-        "questions": _describe_questions(questions),
+        "questions": describe_questions(questions),
         "corpus": {"fingerprint": getattr(getattr(program, "retrieve", None), "fingerprint", None)},
         "seed": config.seed,
         "threads": config.threads,

@@ -12,6 +12,8 @@ A row contains:
   `truncated`, `usd` as `programs.parts.meter` counts them, and `seconds` (models are loaded before the first question);
 - `error`: the exception that stopped the program on this question, None if there was none;
 - `repeat`: number of the repeat, from 1, in runs that ask each question several times;
+- `unknown`, `read_passages`, `supporting_facts`: in runs made of another system's predictions (`verihop score`): what
+  these do not state, the texts of passages, and predicted facts;
 - `retries` and `wait_seconds`: repeated LM calls, and seconds spent waiting for the LM server.
 
 Rows are appended as questions finish. A process killed while it writes leaves at most one incomplete last line, which

@@ -15,7 +15,9 @@ Json = dict[str, Any]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 _Count = Annotated[float, Field(allow_inf_nan=False, ge=0)]
 _MOST_REPEATS = 10_000
-_LEFT_OUT = frozenset({"repeat", "details", "unreadable"})  # keys that many rows lack, without a default in the row
+_LEFT_OUT = frozenset(
+    {"repeat", "details", "unreadable", "unknown", "read_passages", "supporting_facts"}
+)  # keys that many rows lack, without a default in the row
 
 
 class _Record(BaseModel):
@@ -98,6 +100,9 @@ class AnswerRow(AnyRow, Spent):
     unreadable: str | None = None
     reasoning_tokens: _Count = 0
     thinking_only: _Count = 0
+    unknown: list[str] = []
+    read_passages: list[_Cited] = []
+    supporting_facts: list[tuple[str, int]] = []
 
 
 class JudgementRow(AnyRow):

@@ -24,7 +24,7 @@ class Need(StrEnum):
     KEY_FACTS = "key facts"
     SHORT_ANSWERS = "short answers of sub-questions"
     SUB_QUESTIONS = "gold sub-questions"
-    PASSAGES = "passages read"
+    PASSAGES = "ids of the passages read"
     TITLES = "titles of the passages read"
     TEXTS = "texts of the passages read"
     CITATIONS = "citations"

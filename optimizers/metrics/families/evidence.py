@@ -89,7 +89,7 @@ def _fact_pairs(example: Any, prediction: Any) -> list[tuple[str, str]]:
     return context.fact_pairs(passages_of(prediction), key_facts_of(example))
 
 
-_READ = (Need.PASSAGES, Need.TEXTS, Need.ORACLE)
+_READ = (Need.TEXTS, Need.ORACLE)
 _WITH_FACTS = (Need.KEY_FACTS, *_READ)
 
 EVIDENCE_ORACLE_METRICS = {

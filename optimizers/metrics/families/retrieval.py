@@ -84,7 +84,7 @@ AT_K = {
         scoring.title_recall,
         _HIPPO,
         (5, 10),
-        (Need.GOLD_ARTICLES, Need.PASSAGES, Need.TITLES),
+        (Need.GOLD_ARTICLES, Need.TITLES),
     ),
     "passage_recall[annotator]": AtK(
         "Share of an annotator's gold passages among the first {} different passages read, of the annotator whom "
@@ -114,7 +114,7 @@ AT_K = {
         scoring.answer_in_context,
         _FLASHRAG,
         (5, 10),
-        (Need.ANSWERS, Need.PASSAGES, Need.TEXTS),
+        (Need.ANSWERS, Need.TEXTS),
     ),
 }
 

@@ -56,7 +56,7 @@ def own_metric(name: str) -> Metric:
         definition = f"{value.definition.rstrip()} {code}"
         return replace(value, name=name, definition=definition, function=_checked(value.function, name))
     if not callable(value) or inspect.isclass(value):
-        raise UserError(f"Own metric {name!r} is a {type(value).__name__}: it must be a function or a Metric.")
+        raise UserError(f"Own metric {name!r} is of type {type(value).__name__}: it must be a function or a Metric.")
     text = one_line((inspect.getdoc(value) or "").partition("\n\n")[0])
     definition = f"{text if not text or text[-1] in '.!?' else text + '.'} {code}".strip()
     return Metric(name, definition, _checked(value, name), f"{module_name} (your code)")
