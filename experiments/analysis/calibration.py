@@ -81,7 +81,7 @@ def selective_accuracy(confidences: Sequence[float], correct: Sequence[float], c
 
 
 def calibration(rows: Sequence[Row], metrics: Sequence[str]) -> dict[str, float]:
-    """Return calibration error and selective accuracy by each 0/1 metric of a run; empty without confidences.
+    """Return calibration error and selective accuracy by each of these 0/1 metrics; empty without confidences.
 
     `confidence[known]` is the share of the answers with a confidence; the others are left out.
     """

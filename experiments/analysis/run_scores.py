@@ -36,13 +36,13 @@ RUN_SCORES = {
     ),
     "ece[metric]": RunScore(
         "Expected calibration error: distance of confidence and accuracy in 10 intervals of confidence, weighted by "
-        "their answers.",
+        "their answers. By the first metric of the run that is 0 or 1.",
         "https://arxiv.org/abs/1706.04599",
         "a confidence in the program's details (retro_rag)",
         higher_is_better=False,
     ),
     "selective[metric]@50, @80": RunScore(
-        "Mean score of the 50 or 80 percent of the answers with the highest confidence.",
+        "Mean score of the 50 or 80 percent of the answers with the highest confidence. By the same metric.",
         "https://jmlr.org/papers/v11/el-yaniv10a.html",
         "a confidence in the program's details (retro_rag)",
     ),

@@ -241,7 +241,7 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
         judging=judging_spent(folder),
         spent=spent(folder),
         repeated=repeated(questions, graded, repeats) if several else {},
-        derived={**derived(metrics), **calibration(rows, graded)},
+        derived={**derived(metrics), **calibration(rows, graded[:1])},
         oracles=oracles_of(description["metrics"]),
         unreadable=mostly_unreadable(rows),
     )

@@ -62,6 +62,8 @@ def _cure(need: Need, config: ScoreConfig) -> str:
         return ": name the file of the questions (questions)"
     if need in {*OF_CORPUS, Need.FACTS} and not config.corpus.named:
         return ": name the index or the passages of the corpus (index, passages)"
+    if need in OF_CORPUS:
+        return ": the corpus named has not all of these passages"
     return ""
 
 

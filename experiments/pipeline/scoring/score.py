@@ -81,6 +81,7 @@ def score_run(folder: Path, config: ScoreConfig) -> ScoreReport:
         _check_judge(folder, description, config)
         examples, questions, notices = gold_of(description, rows, config)
         config = replace(config, questions=questions)
+        notices += _other_corpus(description, config)
         had = description["metrics"]
         metrics = [metric for metric in config.metrics if had.get(metric.name) != metric.definition]
         kept = [metric.name for metric in config.metrics if metric not in metrics]
@@ -139,6 +140,14 @@ def score_rows(
     for found in results.values():  # a row has every metric
         found["scores"] = {metric.name: found["scores"].get(metric.name) for metric in metrics}
     return results, {name: coverage_of(counted) for name, counted in counts.items()}
+
+
+def _other_corpus(description: Json, config: ScoreConfig) -> list[str]:
+    """Return a notice if the index named is not the one that the run retrieved from."""
+    own, named = (description.get("corpus") or {}).get("fingerprint"), config.corpus.fingerprints()
+    if own is None or not named or own in named:
+        return []
+    return ["The run retrieved from another index than the one named: its passages may have other texts."]
 
 
 def _check_judge(folder: Path, description: Json, config: ScoreConfig) -> None:

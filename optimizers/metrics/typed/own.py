@@ -32,7 +32,8 @@ def own_metric(name: str) -> Metric:
 
     Args:
         name: A function `(example, prediction)` that returns a number in [0, 1], True, False, or None where it is
-            undefined; or a `Metric`. The module is looked for among the installed ones, then in the current directory.
+            undefined; or a `Metric`. Several threads call it. The module is looked for among the installed ones, then
+            in the current directory.
 
     Returns:
         A metric of that name. The first paragraph of the function's docstring is its definition, together with a hash
@@ -89,6 +90,14 @@ def _digest(module: Any) -> str:
         return "unknown"
 
 
+def _number(value: Any) -> float:
+    """Return a number of Python or of a library as a float, NaN for anything else."""
+    try:
+        return float(value) if hasattr(value, "__float__") else math.nan
+    except (TypeError, ValueError, OverflowError):  # an array, a huge int
+        return math.nan
+
+
 def _checked(function: Any, name: str) -> Any:
     """Return the function with its errors and wrong values as UserErrors, and bools as numbers."""
 
@@ -104,7 +113,7 @@ def _checked(function: Any, name: str) -> Any:
             ) from error
         if value is None:
             return None
-        number = float(value) if isinstance(value, bool | int | float) or hasattr(value, "__float__") else math.nan
+        number = _number(value)
         if not 0 <= number <= 1:
             raise UserError(
                 f"Own metric {name!r} returned {one_line(repr(value), 60)} on question {asked!r}: return a number from "

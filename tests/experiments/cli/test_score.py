@@ -44,6 +44,16 @@ def test_what_cannot_be_computed_is_said_per_metric_with_the_cure(verihop, run):
     assert "name the index or the passages of the corpus" in err
 
 
+def test_another_index_than_that_of_the_run_is_said(verihop, run, tmp_path):
+    (tmp_path / "other.jsonl").write_text(json.dumps({"id": "a", "title": "A", "text": "Other."}) + "\n")
+    index = ("index", tmp_path / "other.jsonl", "--out", tmp_path / "index", "--retriever", "bm25", "-q")
+    assert verihop(*index)[0] == 0
+    code, _, err = verihop("score", run, "--metrics", "hit@1,answer_in_context@5", "--index", tmp_path / "index", "-q")
+    assert code == 0
+    assert "The run retrieved from another index than the one named" in err
+    assert "the corpus named has not all of these passages" in err
+
+
 @pytest.mark.filterwarnings("default::signatures.common.errors.UserNotice")
 def test_an_old_name_is_taken_with_one_note(verihop, run):
     code, _, err = verihop("score", run, "--metrics", "recall@7,recall[all]", "-q")

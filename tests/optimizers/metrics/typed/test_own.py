@@ -39,6 +39,17 @@ def text(example, prediction):
 def nan(example, prediction):
     return float("nan")
 
+def array(example, prediction):
+    import numpy
+    return numpy.array([0.5, 1.0])
+
+def bool_of_numpy(example, prediction):
+    import numpy
+    return numpy.bool_(True)
+
+def huge(example, prediction):
+    return 10**400
+
 def boom(example, prediction):
     raise KeyError("gone\\nfor good")
 
@@ -67,6 +78,7 @@ def test_a_function_scores_with_a_number_a_bool_or_none(module: str) -> None:
     assert short(EXAMPLE, SAID) == 1.0
     assert type(short(EXAMPLE, SAID)) is float
     assert own_metric(f"{module}:share")(EXAMPLE, SAID) == 0.25
+    assert own_metric(f"{module}:bool_of_numpy")(EXAMPLE, SAID) == 1.0
     assert own_metric(f"{module}:undefined")(EXAMPLE, SAID) is None
 
 
@@ -89,6 +101,8 @@ def test_a_metric_keeps_its_traits_and_gets_its_name(module: str) -> None:
     [
         ("seven", "returned 7 on question 'q1': return a number from 0 to 1"),
         ("text", "returned '1' on question 'q1'"),
+        ("array", "returned array"),
+        ("huge", "returned 1000"),
         ("nan", "returned nan on question 'q1'"),
         ("boom", "failed on question 'q1': KeyError: 'gone"),
     ],
