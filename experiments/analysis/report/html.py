@@ -49,6 +49,7 @@ def _single(summary: RunSummary, label: str) -> Json:
         "notices": [
             *([summary.notice] if summary.notice else []),
             *summary.oracles,
+            *(f"{name}: {percent(mean.mean)}." for name, mean in summary.repeated.items()),
             *(f"{name}: {percent(value)}." for name, value in summary.derived.items()),
         ],
     }

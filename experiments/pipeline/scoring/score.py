@@ -30,7 +30,7 @@ from experiments.runs.files import (
 from experiments.runs.rewrite import rewrite_rows
 from optimizers.metrics.judges.answer_judge import judged_by
 from optimizers.metrics.metric import Metric
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 from signatures.common.files import sha256_file
 
 _Key = tuple[str, int]
@@ -114,7 +114,13 @@ def score_rows(
     def work(item: Rebuilt) -> Row:
         possible = [metric for metric in metrics if not item.lacks.intersection(metric.needs)]
         failed = item.row["error"] is not None
-        found, silent = scored(possible, item.example, item.prediction, failed=failed)
+        try:
+            found, silent = scored(possible, item.example, item.prediction, failed=failed)
+        except (KeyError, TypeError, AttributeError, IndexError) as error:  # `details` of a row may be anything
+            raise UserError(
+                f"The answer to question {item.row['id']!r} cannot be scored ({type(error).__name__}: "
+                f"{one_line(error, 100)}). Correct its row."
+            ) from error
         if silent is not None:
             raise silent
         return found

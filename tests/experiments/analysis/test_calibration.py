@@ -54,3 +54,16 @@ def test_a_run_without_confidences_has_no_calibration_and_unknown_ones_are_count
         "selective[em]@80": 0.5,
     }
     assert calibration([row("Oslo", None, confidence=0.75)], ["em"]) == {}
+
+
+def test_calibration_error_is_that_of_torchmetrics() -> None:
+    from random import Random
+
+    import torch
+    from torchmetrics.functional.classification import binary_calibration_error
+
+    draw = Random(0)
+    confidences = [draw.random() for _ in range(300)]
+    correct = [float(draw.random() < confidence**2) for confidence in confidences]
+    expected = binary_calibration_error(torch.tensor(confidences), torch.tensor(correct).int(), n_bins=10, norm="l1")
+    assert calibration_error(confidences, correct) == pytest.approx(float(expected), abs=1e-5)

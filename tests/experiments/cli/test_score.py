@@ -150,6 +150,16 @@ def test_damaged_runs_are_one_line(verihop, run, tmp_path):
         assert (code, err.count("\n")) == (2, 1), err
 
 
+def test_details_that_no_program_writes_are_one_line(verihop, run):
+    rows = [json.loads(line) for line in (run / "rows.jsonl").read_text().splitlines()]
+    for row in rows:
+        row["details"] = {"verifications": [3]}
+    (run / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, _, err = verihop("score", run, "--metrics", "judgement[cov]", "-q")
+    assert (code, err.count("\n")) == (2, 1), err
+    assert "cannot be scored (TypeError" in err
+
+
 def test_an_artifact_that_names_an_own_metric_does_not_import_it(verihop, world, tmp_path, monkeypatch):
     from programs.artifact import freeze
     from programs.catalog import build
