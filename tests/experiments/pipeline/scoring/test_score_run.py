@@ -219,7 +219,9 @@ def test_what_earlier_answers_cost_stays(toy, questions, tmp_path):
     spent = summarise(folder).spent
     score_run(folder, config(["hit@2"]))
     assert summarise(folder).spent == spent
-    assert len((folder / "rows.jsonl").read_text().splitlines()) == 6
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows if "hit@2" not in row["scores"]] == ["id3"]  # its first row, as it was
+    assert len(rows) == 6
 
 
 def test_an_own_metric_named_in_a_run_is_never_imported(toy, questions, tmp_path, monkeypatch):
