@@ -39,6 +39,8 @@ class FixedContext:
 class ReflectionScores:
     """The confusion matrix of abstaining (the positive class) on partial contexts.
 
+    The paper names no positive class; accuracy does not depend on it, and the counts give the F1 of answering, too.
+
     Args:
         abstained_partial: Correct abstentions.
         abstained_complete: Abstentions although the context was complete.
@@ -80,9 +82,10 @@ def fixed_context(
 ) -> FixedContext:
     """Return the question with its context under one condition, the same for the same seed and question id.
 
-    "closed" has no passages. "complete" has all gold passages and "partial" half of them (rounded down, at least one),
-    filled up with noise to exactly `n`, so that their number reveals nothing, and shuffled. A larger `n` adds noise to
-    that of a smaller one.
+    "closed" has no passages: a program then answers from memory, if it has a prompt for that. "complete" has all gold
+    passages and "partial" half of them (rounded down, at least one), filled up with noise to exactly `n`, so that their
+    number reveals nothing, and shuffled. A larger `n` adds noise to that of a smaller one. The paper says no more of
+    partial references than that necessary ones are left out.
 
     Args:
         question: Needs `gold_ids`, at least two for "partial".

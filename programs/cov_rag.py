@@ -1,7 +1,7 @@
 """CoV-RAG: answer with citations, verify the answer step by step, and search again with a revised question.
 
 He et al., "Retrieving, Rethinking and Revising: The Chain-of-Verification Can Improve Retrieval Augmented Generation",
-Findings of EMNLP 2024, sections 2.1, 2.2 (the loop, and the gate in its footnote), 4.3 (ablations), appendices D to F.
+Findings of EMNLP 2024, sections 2.1, 2.2 (the loop, and the gate in its footnote), 4.3 (ablations), appendices A to F.
 https://arxiv.org/abs/2410.05801
 
 1. Retrieve k references for the question and answer from them with citations.
@@ -12,7 +12,7 @@ https://arxiv.org/abs/2410.05801
 4. Extract the short answer from the last response.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import dspy
@@ -22,78 +22,17 @@ from programs.parts.longform import cited_passages, short_answer
 from programs.parts.passages import deduplicate
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages
+from programs.parts.questions import find_question
+from programs.parts.verification import Verification, needs_revision, read_scores
 from signatures.common.errors import UserError
 from signatures.cov_rag import ReviseQuestion, RewriteQuestion, VerifyAnswer
 from signatures.reading import CiteAnswer, ReadAnswer
-from signatures.text import normalize_answer, renumber_citations, strip_citations
+from signatures.text import renumber_citations, strip_citations
+from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever
 
 KEPT, REVISED, UNVERIFIED, UNPARSEABLE = "kept", "revised", "unverified", "unparseable"
 REVISE = ("end", "start", "never")
-SCORES = ("reference_correctness", "correctness", "citation_accuracy", "truthfulness", "bias", "conciseness")
-
-# How LMs write an empty field, normalised.
-_NO_QUESTION = {"", "none", "na", "null", "empty", "empty string", "unchanged", "not needed", "not applicable"}
-_NO_QUESTION |= {"no revision", "no revision needed"}
-
-
-class Verification(NamedTuple):
-    """The verification of an answer; with `chain=False` only the revised question is set.
-
-    Args:
-        reference_correctness: Relevance of the references to the question. This and the other scores: 0 to 1.
-        correctness: Correctness of the response as an answer to the question.
-        citation_accuracy: Accuracy of its citation marks.
-        truthfulness: Absence of contradictions and logical errors.
-        bias: Deviation from the references; 0 is best.
-        conciseness: Directness of the response.
-        judgement: "true", "false" or "unclear".
-        revised_question: The question to search for instead; empty for no revision.
-    """
-
-    reference_correctness: float | None = None
-    correctness: float | None = None
-    citation_accuracy: float | None = None
-    truthfulness: float | None = None
-    bias: float | None = None
-    conciseness: float | None = None
-    judgement: str | None = None
-    revised_question: str = ""
-
-
-def needs_revision(verification: Verification, knobs: Mapping[str, Any]) -> bool:
-    """Return whether to search again: if there is a revised question and, in threshold mode, a trigger.
-
-    This is the paper's gate (section 2.2, footnote). It depends on its arguments alone.
-
-    Departure: the footnote gives thresholds without directions or a combination. Here scores trigger a revision below
-    the threshold (bias: above), a score equal to its threshold and the judgement "unclear" do not; `combine` says
-    whether any trigger suffices or all are needed. Scores that are missing (without the chain, all) are ignored; if all
-    are missing, the gate is that of the mode "revision".
-
-    Args:
-        verification: As the program records it.
-        knobs: Values of at least `gate`, `combine`, `reference_below`, `correctness_below`, `bias_above` and
-            `truthfulness_below`.
-    """
-    if not verification.revised_question:
-        return False
-    if knobs["gate"] == "revision":
-        return True
-    triggers = [
-        _is_below(verification.reference_correctness, knobs["reference_below"]),
-        _is_below(verification.correctness, knobs["correctness_below"]),
-        None if verification.bias is None else verification.bias > knobs["bias_above"],
-        _is_below(verification.truthfulness, knobs["truthfulness_below"]),
-        None if verification.judgement is None else verification.judgement == "false",
-    ]
-    present = [trigger for trigger in triggers if trigger is not None]
-    return not present or (all(present) if knobs["combine"] == "all" else any(present))
-
-
-def _is_below(score: float | None, threshold: float) -> bool | None:
-    """Return whether a score is below its threshold; None if the score is missing."""
-    return None if score is None else score < threshold
 
 
 class Answer(NamedTuple):
@@ -125,7 +64,7 @@ class CoVRAG(dspy.Module):
     A hop is one answer: `question` is the search query, `answer` the response as written, whose marks are positions in
     `passage_ids`. The marks of the prediction's `response` are positions in its `passages`, the references of all
     rounds. The verdict: "kept" (verified and final), "revised" (verified, and another search followed), "unverified"
-    (not verified, or the verification was unparseable), "unparseable" (no response).
+    (not verified, or the verification was unparseable), "unparseable" (no response, and no further search).
 
     `details` of a prediction: `verifications` (fields of `Verification`, for each that was parseable), `decisions` (of
     the gate, for each of these), `revised` (the number of further searches), `verification_failures` (the number of
@@ -143,7 +82,9 @@ class CoVRAG(dspy.Module):
         truthfulness_below: Truthfulness below which a revision is triggered (paper: 0.92).
         max_revisions: Further rounds of search and answer at most (paper: 1).
         revise: "end" as above; "start" rewrites the question before the search and verifies nothing; "never" answers
-            once, which is the paper's CoV-RAG-S. An ablation (section 4.3), never searched by the tuner.
+            once and verifies nothing. An ablation (section 4.3), never searched by the tuner. The paper's CoV-RAG-S is
+            such a single pass of an LM that was trained to verify; with an untrained LM, "never" is plain RAG with
+            citations, the paper's "No-Revise", and must not be reported as CoV-RAG-S.
         chain: False asks for the revised question alone, without scores and judgement (section 4.3).
         short: False skips the call that extracts a short `answer` from the response; the response without its marks is
             then the answer, as it is if that reply is unparseable.
@@ -176,8 +117,8 @@ class CoVRAG(dspy.Module):
         if revise not in REVISE:
             raise UserError(f"Knob revise must be one of {', '.join(map(repr, REVISE))}, got {revise!r}.")
         self.retrieve = retrieve
-        # Departure: the paper trains one LM to answer and to verify, with the prompts of its appendices D and E; here
-        # both are prompts with wording of their own and typed outputs, which can be compiled.
+        # Departure: the paper trains one LM to answer and to verify, with the prompts of its appendix A; here an
+        # untrained LM gets prompts with wording of their own and typed outputs, which can be compiled.
         self.answering = dspy.Predict(CiteAnswer)
         if revise == "start":
             self.rewriting = dspy.Predict(RewriteQuestion)
@@ -190,24 +131,27 @@ class CoVRAG(dspy.Module):
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the response with its citations; fixed `passages` replace the first references."""
+        # Departure: the paper searches the web, where an LM selects text of the pages; here `retrieve` ranks passages.
         # Departure: with revise="start" the rewritten question is searched for, but the question as asked is answered;
         # fixed contexts need no search, so no question is rewritten for them.
         query = self._rewrite(question) if self.revise == "start" and passages is None else question
         references = retrieve_passages(self, query, self.k, fixed=passages)
         answers = [self._answer(question, query, references)]  # step 1
         checks: list[Check] = []
-        # Departure: more rounds than the paper's one are possible; as there, the answer of the last is not verified,
-        # and neither is an empty one.
-        while self.revise == "end" and answers[-1].response and len(answers) <= self.max_revisions:
+        # Departure: more rounds than the paper's one are possible; as there, the answer of the last is not verified. An
+        # empty answer is verified like any other.
+        while self.revise == "end" and len(answers) <= self.max_revisions:
             check = self._verify(question, answers)  # step 2
             checks.append(check)
             query, references = self._search_again(check)  # step 3
-            verdict = UNVERIFIED if check.verification is None else REVISED if references else KEPT
-            answers[-1] = answers[-1]._replace(verdict=verdict)
+            if references:
+                answers[-1] = answers[-1]._replace(verdict=REVISED)
+            elif check.verification and answers[-1].response:
+                answers[-1] = answers[-1]._replace(verdict=KEPT)
             if not references:  # Departure: a further search that finds nothing leaves the answer as it is.
                 break
             answers.append(self._answer(question, query, references))
-        # Departure: an unparseable later answer leaves the earlier one.
+        # Departure: the paper's new answer always replaces the earlier one; here an empty or unparseable one does not.
         final = next((answer for answer in reversed(answers) if answer.response), answers[0])
         # Departure: metrics need a short answer; the shared reader extracts it from the response. A response that
         # declines is verified like any other, and is an abstention if it is the last.
@@ -227,10 +171,10 @@ class CoVRAG(dspy.Module):
 
     def _rewrite(self, question: str) -> str:
         reply = try_predict(self.rewriting, question=question)
-        if reply is None or _is_empty(reply.revised_question):
+        rewritten = find_question(reply.revised_question) if reply else ""
+        if not rewritten:
             drop_from_trace(reply)  # Departure: without a rewritten question, the question as asked is searched for.
-            return question
-        return reply.revised_question
+        return rewritten or question
 
     def _verify(self, question: str, answers: Sequence[Answer]) -> Check:
         """Verify the last answer and decide whether to revise."""
@@ -239,18 +183,17 @@ class CoVRAG(dspy.Module):
         reply = try_predict(predictor, question=question, passages=latest.references, response=latest.response)
         if reply is None:  # Departure: an unparseable verification leaves the answer as it is.
             return Check(None, revise=False, clamped=0)
-        scores = {name: float(reply[name]) for name in SCORES if name in reply}
-        # Departure: scores outside [0, 1] are clamped and counted.
-        clamped = {name: min(1.0, max(0.0, score)) for name, score in scores.items()}
-        changed = sum(clamped[name] != scores[name] for name in scores)
-        # Departure: a revised question that repeats one already searched for, "none" or the like is no revision.
-        searched = {normalize_answer(text) for text in (question, *(answer.query for answer in answers))}
-        repeated = normalize_answer(reply.revised_question) in searched
-        revised = "" if repeated or _is_empty(reply.revised_question) else reply.revised_question
-        if changed or repeated:  # Departure: replies that are overridden leave the trace, so as not to become demos.
-            drop_from_trace(reply)
-        verification = Verification(**clamped, judgement=reply.get("judgement"), revised_question=revised)
-        return Check(verification, needs_revision(verification, knob_values(self)), changed)
+        scores, clamped = read_scores(reply)  # Departure: scores outside [0, 1] are clamped and counted.
+        # Departure: the paper searches for whatever text the verifier returns. Here only a question is a revised
+        # question (`find_question`), not "No revision is needed.", and not one that was searched for already.
+        revised = find_question(reply.revised_question)
+        searched = {same_words(text) for text in (question, *(answer.query for answer in answers))}
+        if same_words(revised) in searched:
+            revised = ""
+        if clamped or (reply.revised_question and not revised):
+            drop_from_trace(reply)  # Departure: replies that are overridden leave the trace, so as not to become demos.
+        verification = Verification(**scores, judgement=reply.get("judgement"), revised_question=revised)
+        return Check(verification, needs_revision(verification, knob_values(self)), clamped)
 
     def _search_again(self, check: Check) -> tuple[str, list[Passage]]:
         """Return the revised question and its references; empty if the gate does not fire or there is no retriever."""
@@ -291,8 +234,3 @@ def _renumbered(final: Answer, passages: Sequence[Passage]) -> str:
         return mark + len(passages) if 1 <= mark <= len(passages) else mark
 
     return renumber_citations(final.response, position_of)
-
-
-def _is_empty(question: str) -> bool:
-    """Return whether a revised question is empty, or one of the ways in which LMs write an empty field."""
-    return normalize_answer(question) in _NO_QUESTION

@@ -4,17 +4,20 @@ Shi et al., "Generate-then-Ground in Retrieval-Augmented Generation for Multi-ho
 sections 3.1 to 3.3 (the loop), 3.3 (batches), 5.1 (StrategyQA), 6.2 (ablations). https://arxiv.org/abs/2406.14891
 
 1. Deduce: from the settled hops, either finish with the answer, or ask the next sub-question and answer it from memory.
+   A question that is finished before any hop was settled is its own first sub-question, and is grounded like any other.
 2. Ground: retrieve k passages for the sub-question and read them in batches; the first batch with citable evidence
    confirms or corrects the answer, otherwise it is kept. The hop is settled; go to 1.
 3. After `max_hops` hops, conclude from the settled hops.
 """
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import dspy
 
+from programs.genground_demos import DEDUCTIONS
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import quoted_passage
 from programs.parts.predict import drop_from_trace, try_predict
@@ -23,10 +26,11 @@ from programs.parts.probability import parse_yes_no
 from signatures.common.errors import UserError
 from signatures.genground import CiteEvidence, ConcludeAnswer, ConcludeTruth, DeduceAnswer, GroundAnswer
 from signatures.reading import AnswerFromMemory, ReadAnswer
-from signatures.text import normalize_answer
+from signatures.text_words import same_words, text_words
 from signatures.types import Hop, Passage, Retriever
 
 KEPT, CONFIRMED, CORRECTED, READ = "kept", "confirmed", "corrected", "read"
+_FEWEST_WORDS = 3  # of a usable sub-question
 
 
 class Claim(NamedTuple):
@@ -71,11 +75,15 @@ class GenGround(dspy.Module):
         ground: False reads each sub-question's answer directly from its passages (w/o grounding).
         batch: False shows all k passages in one prompt (w/o batch).
         early_stop: False reads every batch, queues cited passages, and revises once at the end (the public code).
-        true_false: True always ends with a decision between yes and no, from the one hop if there is no deduction.
+        true_false: True ends with yes or no: that of the deduction, or a separate decision if it gives neither.
+        few_shot: True starts with demonstrations of the deduction (section 3.1); compiling replaces them.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
+        # Departure: the paper's deduction is few-shot, with demonstrations that its text lacks. Ours are invented and
+        # cost about 700 tokens a step, so the default has none: compiling makes them from a benchmark's own questions.
         "paper": {},
+        "few_shot": {"few_shot": True},
         # Departure: the public code grounds without the early stop of section 3.3.
         "code": {"k": 9, "batch_size": 3, "max_hops": 7, "early_stop": False},
     }
@@ -92,6 +100,7 @@ class GenGround(dspy.Module):
         batch: bool = True,
         early_stop: bool = True,
         true_false: bool = False,
+        few_shot: bool = False,
     ):
         super().__init__()
         set_knobs(self, locals())
@@ -99,6 +108,8 @@ class GenGround(dspy.Module):
             raise UserError("early_stop=False needs batch_size >= 2: with 1 the queue of cited passages never shrinks.")
         self.retrieve = retrieve
         self.deduction = dspy.Predict(DeduceAnswer)
+        if few_shot:
+            self.deduction.demos = list(DEDUCTIONS)
         self.grounding = dspy.Predict(GroundAnswer)
         if true_false:
             self.truth = dspy.Predict(ConcludeTruth)
@@ -121,12 +132,13 @@ class GenGround(dspy.Module):
             reply = try_predict(self.deduction, question=question, hops=hops)  # step 1
             if reply is None and hops:  # Departure: an unparseable deduction after the first hop ends the loop.
                 break
-            if reply is not None and reply.finished and hops and (reply.answer or self.true_false):
-                answer = self._decide_truth(question, hops, reply.answer) if self.true_false else reply.answer
+            if reply is not None and reply.finished and hops:
+                answer = self._finish(question, hops, reply)
                 return self._prediction(answer, hops, read)
             claim = self._claim(question, reply)
             # Departure: a sub-question that repeats an earlier one ends the loop, since it would find nothing new.
-            if normalize_answer(claim.sub_question) in {normalize_answer(hop.question) for hop in hops}:
+            if same_words(claim.sub_question) in {same_words(hop.question) for hop in hops}:
+                drop_from_trace(reply)
                 break
             fixed = passages if not hops or self.retrieve is None else None
             hop, passages_read = self._ground(claim, fixed)  # step 2
@@ -159,18 +171,31 @@ class GenGround(dspy.Module):
         """Return the sub-question and draft of a deduction; the question itself replaces an unusable sub-question."""
         if reply is None:  # Departure: if the first deduction is unparseable, the question is grounded without a draft.
             return Claim(question, question, "")
+        # Departure: "finished" before any hop was settled makes the reply a draft of the answer to the question, which
+        # is grounded as the first hop. The loop then goes on: only a deduction that sees it can finish.
         # Departure: a sub-question of fewer than three words is unusable; the question itself is grounded instead.
-        usable = len(reply.sub_question.split()) >= 3
-        # Departure: "finished" before any hop was settled is ignored, and the claim grounded.
-        if not usable or reply.finished:
+        if reply.finished or len(text_words(reply.sub_question)) < _FEWEST_WORDS:
             drop_from_trace(reply)  # Departure: replies that are overridden leave the trace, so as not to become demos.
-        return Claim(question, reply.sub_question if usable else question, reply.answer)
+            return Claim(question, question, reply.answer)
+        return Claim(question, reply.sub_question, reply.answer)
+
+    def _finish(self, question: str, hops: list[Hop], reply: dspy.Prediction) -> str:
+        """Return the answer of a deduction that is finished; without one, ask for the conclusion."""
+        # Departure: on true/false questions (StrategyQA) the paper does not say how yes or no is read; it is the yes or
+        # no that the answer begins with, and a separate typed call decides where there is none.
+        answer = _yes_or_no(reply.answer) if self.true_false else reply.answer
+        if answer:
+            return answer
+        drop_from_trace(reply)
+        return self._conclude(question, hops)
 
     def _answer_without_deduction(self, question: str, fixed: list[Passage] | None) -> dspy.Prediction:
         """Answer the original question from memory and ground that answer."""
         reply = try_predict(self.memory, question=question)
         hop, read = self._ground(Claim(question, question, reply.answer if reply else ""), fixed)
-        answer = self._decide_truth(question, [hop], hop.answer) if self.true_false else hop.answer
+        answer = hop.answer
+        if self.true_false:
+            answer = _yes_or_no(answer) or self._decide_truth(question, [hop])
         return self._prediction(answer, [hop], read)
 
     def _ground(self, claim: Claim, fixed: list[Passage] | None) -> tuple[Hop, list[Passage]]:
@@ -215,8 +240,8 @@ class GenGround(dspy.Module):
     def _ground_batch(self, claim: Claim, batch: list[Passage]) -> Hop | None:
         """Ground the draft in one batch; None if nothing in it is citable.
 
-        Departure: an unparseable reply cites nothing. Evidence counts as cited only if a passage's text contains it:
-        two words or more, verbatim or, from four words on, at least 60 % of them; a bare title is no evidence.
+        Departure: an unparseable reply cites nothing, and evidence counts as cited only if it stands in a passage,
+        verbatim or nearly (`quoted_passage`). The paper describes no such check.
         """
         reply = try_predict(self.grounding, passages=batch, **claim._asdict())
         cited = quoted_passage(reply.evidence, batch) if reply else None
@@ -224,7 +249,7 @@ class GenGround(dspy.Module):
             if reply is not None and reply.evidence.strip():
                 drop_from_trace(reply)  # evidence that is not in the passages must not become a demo
             return None
-        verdict = CONFIRMED if normalize_answer(reply.answer) == normalize_answer(claim.draft) else CORRECTED
+        verdict = CONFIRMED if same_words(reply.answer) == same_words(claim.draft) else CORRECTED
         return claim.settled(reply.answer, verdict, evidence=reply.evidence, passages=[cited])
 
     def _conclude(self, question: str, hops: list[Hop]) -> str:
@@ -233,20 +258,21 @@ class GenGround(dspy.Module):
         Departure: the paper does not specify what happens when the hops run out.
         """
         if self.true_false:
-            return self._decide_truth(question, hops, hops[-1].answer)
+            return self._decide_truth(question, hops)
         reply = try_predict(self.conclusion, question=question, hops=hops)
         return reply.answer if reply and reply.answer else hops[-1].answer
 
-    def _decide_truth(self, question: str, hops: list[Hop], fallback: str) -> str:
-        """Return yes or no, decided from the hops; if unparseable, the yes or no that `fallback` begins with, or "".
-
-        Departure: on true/false questions (StrategyQA) the paper's deduction itself finishes with True or False; this
-        is a separate typed call, made whether or not the deduction set `finished`.
-        """
+    def _decide_truth(self, question: str, hops: list[Hop]) -> str:
+        """Return yes or no, decided from the hops; if unparseable, that of the last hop, or ""."""
         reply = try_predict(self.truth, question=question, hops=hops)
-        decided = reply.answer if reply else next(map(parse_yes_no, fallback.split()), None)
-        return {True: "yes", False: "no", None: ""}[decided]
+        return _yes_or_no(hops[-1].answer) if reply is None else "yes" if reply.answer else "no"
 
     def _prediction(self, answer: str, hops: list[Hop], read: list[Passage]) -> dspy.Prediction:
         citations = [id for hop in hops for id in hop.passage_ids]
         return make_prediction(answer, hops=hops, passages=read, citations=citations)
+
+
+def _yes_or_no(answer: str) -> str:
+    """Return the yes or no that an answer begins with, true and false included; "" if it begins with neither."""
+    word = re.search(r"[^\W_]+", answer)
+    return {True: "yes", False: "no", None: ""}[parse_yes_no(word[0]) if word else None]

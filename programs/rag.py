@@ -10,16 +10,17 @@ import dspy
 
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import passages_stating
-from programs.parts.predict import try_predict
+from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages
-from signatures.reading import ReadAnswer
+from signatures.reading import AnswerFromMemory, ReadAnswer
 from signatures.types import Passage, Retriever
 
 
 class RAG(dspy.Module):
     """Retrieve k passages for the question and read the answer from them.
 
-    The citations are the passages that state the answer; an unparseable reply is an abstention.
+    The citations are the passages that state the answer; an unparseable reply is an abstention. With nothing to read
+    (`passages=[]`, or a search that finds nothing) it answers as the program `standard`, from memory.
 
     Args:
         retrieve: Ranks passages for the question; None if every question has fixed contexts.
@@ -38,10 +39,21 @@ class RAG(dspy.Module):
         """Return the answer read from the retrieved passages, or from fixed `passages`."""
         found = retrieve_passages(self, question, self.k, fixed=passages)
         # Departure: as in all later work, the LM reads all passages in one prompt instead of marginalising over them.
-        step = try_predict(self.reading, question=question, passages=found)
+        step = try_predict(self.reading, question=question, passages=found) if found else _recall(question)
         answer = step.answer if step else ""
         return make_prediction(answer, passages=found, citations=passages_stating(answer, found))
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question."""
         return 1
+
+
+def _recall(question: str) -> dspy.Prediction | None:
+    """Return an answer from memory, None if the reply is unparseable.
+
+    The predictor is no attribute of the program, because optimizers would tune a prompt that questions with passages
+    never use; so its replies are no demonstrations either.
+    """
+    step = try_predict(dspy.Predict(AnswerFromMemory), question=question)
+    drop_from_trace(step)
+    return step

@@ -8,11 +8,15 @@ For a question q and its key entities k, which the first round names, each round
 1. collates: retrieves passages for the search query q_s and scores them, with those kept before, for q and q_s
    (equation 2); the best N are the source evidence E_s;
 2. answers twice from E_s and the inferential evidence E_i so far: a with reasoning r, a_sc directly at temperature 1;
-3. judges: stops if a is an answer and P(yes) that both agree is above t (equation 1), or after the last round;
+3. judges: stops if a is an answer and P(yes) that both agree is above t (equation 1), or after the last round, whose a
+   is the output and whose prompt does not offer "unknown";
 4. infers what follows from E_s about k;
 5. gates: drops the inferences that are not relevant to q and q_s or not attributable to E_s (equation 3);
 6. ranks: scores the other inferences and those of E_i for q alone (equation 4); the best K are the new E_i;
 7. searches further: writes the next q_s from E_s, E_i, r and q (equation 5).
+
+The paper leaves open whether an answer precedes the first retrieval (here: no) and what the matching query of the first
+round is (here: q alone).
 """
 
 from functools import partial
@@ -22,18 +26,20 @@ import dspy
 
 from programs.parts.candidate_records import inference_candidates, passage_candidates, untested_candidates
 from programs.parts.fanout import fanout, in_parallel
+from programs.parts.judged_answers import Answer, answer_hop, drop_unused_replies, final_answer, refusal, verdict
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import deduplicate, passages_stating, titled_text
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
+from programs.parts.prediction import make_prediction, retrieve_passages
 from programs.parts.probability import calls_per_probability
-from programs.parts.ranking import new_claims, passes, passing, top
+from programs.parts.ranking import new_claims, passing, top
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
 from signatures import retro_rag as prompts
-from signatures.text import normalize_answer
+from signatures.reading import AnswerFromMemory
+from signatures.text_words import same_words
 from signatures.types import Candidate, Hop, Passage, Retriever
 
-ACCEPTED, DISAGREED, NO_ANSWER, UNPARSEABLE, FINAL = "accepted", "disagreed", "no answer", "unparseable", "final"
+TESTED = 2  # times K: the new inferences tested in a round at most, however many the reply has
 
 
 class State(NamedTuple):
@@ -48,20 +54,10 @@ class State(NamedTuple):
     read: list[Passage] = []  # E_s of all rounds
 
 
-class Answer(NamedTuple):
-    """The two answers of a round and, once judged, the verdict on them."""
-
-    replies: list[dspy.Prediction | None]  # with reasoning, then direct; None if unparseable
-    text: str  # a; empty if unparseable
-    reasoning: str  # r
-    direct: str | None  # the monitoring answer a_sc; None if there is none
-    answered: float | None = None  # P(yes) that a is an answer; None if not judged or unparseable
-    agreement: float | None = None  # s_sc; None if not judged or unparseable
-    verdict: str | None = None
-
-
 class RetroRAG(dspy.Module):
     """Collate, infer and rerank evidence in rounds until two answers drawn from it agree.
+
+    `concluding`, the predictor of the last round, shows the demos of `answering` if it has none of its own.
 
     A hop is a round: its question is the search query, its answer the reasoned one, its draft the direct one, its
     passage ids those that the search added, its candidates all evidence scored. Its verdict: "accepted" (both answers
@@ -73,16 +69,16 @@ class RetroRAG(dspy.Module):
         retrieve: Ranks passages for a query.
         threshold: Agreement above which an answer is accepted (paper: t = 0.7; 0.5 suits HotpotQA, Figure 4).
         source_size: Passages kept as evidence (paper: N = 5).
-        inferential_size: Inferences kept as evidence, and new ones tested per round (paper: K = 5).
+        inferential_size: Inferences kept as evidence, and new ones asked for per round (paper: K = 5).
         k: Passages retrieved per round (paper: 5).
         max_rounds: Rounds at most (paper: 5).
         relevance_gate: P(yes) above which an inference counts as relevant to the question (paper: 0.5).
         attribution_gate: P(yes) above which it counts as stated in the passages (paper: 0.5).
         evaluate_answer: False generates and judges no second answer, and runs all rounds (w/o AE).
-        ellery: False answers in one round without any evidence (w/o ELLERY).
+        ellery: False answers from memory, in one round (w/o ELLERY).
         source: False shows the passages neither to the answers nor to the search, only to the inferences (w/o SE).
         inferential: False makes no inferences (w/o IE).
-        update: False scores no evidence and keeps all of it (w/o UoE).
+        update: False scores no evidence and keeps all of it, newest first (w/o UoE).
         evaluate_evidence: False applies no gates to inferences (w/o EoE).
     """
 
@@ -114,6 +110,7 @@ class RetroRAG(dspy.Module):
         self.naming = dspy.Predict(prompts.NameEntities)
         self.weighing = dspy.Predict(prompts.WeighEvidence)  # M_e
         self.answering = dspy.ChainOfThought(prompts.AnswerFromEvidence)  # M_C
+        self.concluding = dspy.ChainOfThought(prompts.GiveFinalAnswer)  # M_C in the last round
         self.monitoring = dspy.Predict(prompts.AnswerFromEvidence)  # M_D
         self.agreement = dspy.Predict(prompts.JudgeAgreement)  # M_sc
         self.assessing = dspy.Predict(prompts.JudgeAnswer)  # declarative assessor
@@ -121,6 +118,9 @@ class RetroRAG(dspy.Module):
         self.relevance = dspy.Predict(prompts.JudgeRelevance)  # M_qr
         self.attribution = dspy.Predict(prompts.JudgeAttribution)  # M_ra
         self.searching = dspy.Predict(prompts.SearchFurther)  # M_R
+        if not ellery:
+            self.recalling = dspy.ChainOfThought(AnswerFromMemory)  # M_C without evidence
+            self.recalling_directly = dspy.Predict(AnswerFromMemory)  # M_D without evidence
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer and its rounds; fixed `passages` replace the first retrieval (all without a retriever)."""
@@ -131,15 +131,15 @@ class RetroRAG(dspy.Module):
             search, last = state.query or question, number == self._rounds()
             fixed = passages if number == 1 or self.retrieve is None else None
             state, added, records = self._collate(state, fixed)  # step 1: equation 2
-            answer = self._answer(state, number)  # step 2
+            answer = self._answer(state, number, last=last)  # step 2
             answer = self._judge(state, answer)  # step 3: equation 1
-            stop = last or answer.verdict == ACCEPTED
+            stop = last or answer.accepted
             if not stop:  # Departure: the last round neither infers nor searches, because nothing would use the result.
                 state, inferred = self._discover(state)  # steps 4 to 6: equations 3 and 4
                 state = state._replace(query=self._next_query(state, answer))  # step 7: equation 5
                 records += inferred
             answers.append(answer)
-            hops.append(_hop(search, added, answer, records, last=last))
+            hops.append(answer_hop(search, added, answer, records, last=last))
             if stop:
                 break
         return self._prediction(state, answers, hops)
@@ -151,7 +151,8 @@ class RetroRAG(dspy.Module):
         if self.ellery and self.update:
             calls += score * sum(min(self.source_size, number * self.k) + self.k for number in range(rounds))
         if self.inferential and rounds > 1:
-            calls += 1 + (rounds - 1) * (1 + self.inferential_size * score * (self.update + 2 * self.evaluate_evidence))
+            tested = TESTED * self.inferential_size
+            calls += 1 + (rounds - 1) * (1 + tested * score * (self.update + 2 * self.evaluate_evidence))
         return calls
 
     def _rounds(self) -> int:
@@ -184,12 +185,16 @@ class RetroRAG(dspy.Module):
         if not self.ellery:
             return state, [], []
         retrieved = retrieve_passages(self, state.query or state.question, self.k, fixed=fixed)
-        pool = {passage.id: passage for passage in deduplicate([*state.source, *retrieved])}
+        held = {passage.id for passage in state.source}
+        new = [passage for passage in retrieved if passage.id not in held]
+        # Departure: the paper has no rule for ties; at equal scores, which sampled and verbalised P(yes) often are,
+        # what is not held yet comes first, as retrieved. Otherwise no new passage would ever replace an old one.
+        pool = {passage.id: passage for passage in deduplicate([*new, *retrieved, *state.source])}
         questions = {id: self._source_score(pool[id], state) for id in pool} if self.update else {}
         entities, scores = in_parallel(partial(self._key_entities, state), partial(state.scores.ask, questions))
-        kept = top(scores, self.source_size) if self.update else list(pool)  # equation 2; Departure: ties keep order
+        kept = top(scores, self.source_size) if self.update else list(pool)  # equation 2
         records = passage_candidates(list(pool.values()), scores, kept, self.source_size)
-        source, added = [pool[id] for id in kept], list(pool)[len(state.source) :]
+        source, added = [pool[id] for id in kept], [passage.id for passage in deduplicate(new)]
         return state._replace(entities=entities, source=source, read=state.read + source), added, records
 
     def _key_entities(self, state: State) -> list[str]:
@@ -199,16 +204,23 @@ class RetroRAG(dspy.Module):
         reply = try_predict(self.naming, question=state.question)
         return reply.entities if reply else []
 
-    def _answer(self, state: State, number: int) -> Answer:
+    def _answer(self, state: State, number: int, *, last: bool) -> Answer:
         """Step 2: answer with reasoning and, to check that answer, directly at temperature 1."""
+        reasoned, direct, shown = self.answering, self.monitoring, self._evidence(state)
+        demos: dict[str, Any] = {}
+        if not self.ellery:  # Departure: the paper does not say how; as in all rounds, a with reasoning, a_sc without.
+            reasoned, direct, shown = self.recalling, self.recalling_directly, {"question": state.question}
+        elif last:  # Only a must not be "unknown"; an a_sc that is does not agree with a, which s_sc then records.
+            reasoned = self.concluding  # few questions come here, so that it may have no demos; the fields are the same
+            demos = {"demos": reasoned.predict.demos or self.answering.predict.demos}
         # Departure: the reasoned answer and all other texts have the LM's own temperature (paper: 0.01).
-        calls = [partial(try_predict, self.answering, **self._evidence(state))]
+        calls = [partial(try_predict, reasoned, **demos, **shown)]
         if self.evaluate_answer:
             sampling = {"temperature": 1.0, "rollout_id": number}  # another sample in each round
-            calls.append(partial(try_predict, self.monitoring, config=sampling, **self._evidence(state)))
-        reasoned, *direct = replies = fanout(calls)
-        text, reasoning = (reasoned.answer.strip(), reasoned.reasoning) if reasoned else ("", "")
-        return Answer(replies, text, reasoning, direct[0].answer.strip() if direct and direct[0] else None)
+            calls.append(partial(try_predict, direct, config=sampling, **shown))
+        first, *second = replies = fanout(calls)
+        text, reasoning = (first.answer.strip(), first.reasoning) if first else ("", "")
+        return Answer(replies, text, reasoning, second[0].answer.strip() if second and second[0] else None)
 
     def _evidence(self, state: State) -> dict[str, Any]:
         passages = state.source if self.source else []
@@ -216,8 +228,8 @@ class RetroRAG(dspy.Module):
 
     def _judge(self, state: State, answer: Answer) -> Answer:
         """Step 3: return the answer with its verdict: accepted if it is an answer and s_sc > t (equation 1)."""
-        if not is_answer(answer.text):  # Departure: an empty answer and "unknown" are refused without a call.
-            return answer._replace(verdict=NO_ANSWER if answer.replies[0] else UNPARSEABLE)
+        if refused := refusal(answer):  # Departure: an empty answer and "unknown" are refused without a call.
+            return answer._replace(verdict=refused)
         if not self.evaluate_answer:
             return answer
         # Departure: the paper does not describe its declarative assessor; ours asks if the reply commits to an answer.
@@ -232,11 +244,14 @@ class RetroRAG(dspy.Module):
         """Steps 4 to 6: return the state with the new E_i, and the records of all inferences."""
         if not self.inferential or not state.source:
             return state, []
-        reply = try_predict(self.inferring, passages=state.source, entities=state.entities, question=state.question)
-        # Departure: the paper does not bound its inferences; we test the first K new ones of at most 100 words.
+        shown = {"passages": state.source, "entities": state.entities, "question": state.question}
+        # Departure: the paper does not bound its inferences. We ask for at most K; all that a reply has are tested, but
+        # so that a runaway list does not cost any number of calls, only the first 2K new ones of at most 100 words.
+        reply = try_predict(self.inferring, limit=self.inferential_size, **shown)
         new = new_claims(reply.inferences if reply else [], state.inferences, max_words=100)
-        tested, untested = new[: self.inferential_size], new[self.inferential_size :]
-        claims = [*state.inferences, *tested]
+        most = TESTED * self.inferential_size
+        tested, untested = new[:most], new[most:]
+        claims = [*tested, *state.inferences]  # at equal scores the new ones come first, as for passages
         gated = tested if self.evaluate_evidence else []
         gates = {key: gate for claim in gated for key, gate in self._gates(claim, state).items()}
         questions = {claim: self._inference_score(claim, state) for claim in claims} if self.update else {}
@@ -248,23 +263,23 @@ class RetroRAG(dspy.Module):
         if not set(kept) & set(tested):
             drop_from_trace(reply)  # Departure: a reply of which nothing is kept must not become a demo.
         records = inference_candidates(claims, scores, kept, self.inferential_size, gate_scores, thresholds)
-        return state._replace(inferences=kept), records + untested_candidates(untested, self.inferential_size)
+        return state._replace(inferences=kept), records + untested_candidates(untested, most)
 
     def _next_query(self, state: State, answer: Answer) -> str:
-        """Step 7, equation 5: return the next q_s, empty if that is q itself. Departure: a is shown after r."""
+        """Step 7, equation 5: return the next q_s, empty if that is q itself."""
+        # Departure: a is shown after r. In the paper's chain of thought it is the end of the text; here r need not name
+        # the answer that was wrong.
         reasoning = f"{answer.reasoning} Answer: {answer.text}".strip() if answer.text else answer.reasoning
         reply = try_predict(self.searching, reasoning=reasoning, **self._evidence(state))
         query = reply.query.strip() if reply else ""
-        if normalize_answer(query) in {"", normalize_answer(state.question)}:
+        if same_words(query) in {"", same_words(state.question)}:
             drop_from_trace(reply)  # Departure: if the query is unparseable or repeats q, the next search is for q.
             return ""
         return query
 
     def _prediction(self, state: State, answers: list[Answer], hops: list[Hop]) -> dspy.Prediction:
         final = final_answer(answers)
-        for answer in answers:  # Departure: replies that did not lead to the answer must not become demos.
-            used = 0 if answer is not final else 2 if answer.verdict == ACCEPTED else 1  # of its replies
-            drop_from_trace(*answer.replies[used:])
+        drop_unused_replies(answers, final)
         text = final.text if final else ""
         kept = [candidate for hop in hops for candidate in hop.candidates if candidate.kept]
         details = {
@@ -276,25 +291,3 @@ class RetroRAG(dspy.Module):
         }
         citations = passages_stating(text, state.source)
         return make_prediction(text, hops=hops, passages=state.read, citations=citations, details=details)
-
-
-def _hop(search: str, added: list[str], answer: Answer, records: list[Candidate], *, last: bool) -> Hop:
-    final = last and answer.verdict != ACCEPTED and is_answer(answer.text)
-    result = {"answer": answer.text, "draft": answer.direct, "verdict": FINAL if final else answer.verdict}
-    return Hop(question=search, passage_ids=added, candidates=records, **result)
-
-
-def verdict(answered: float | None, agreement: float | None, threshold: float) -> str:
-    """Return the verdict for P(yes) that a reply is an answer and that the other agrees; None is unparseable."""
-    if answered is not None and not passes(answered, 0.5):
-        return NO_ANSWER
-    if answered is None or agreement is None:
-        return UNPARSEABLE  # Departure: the loop continues.
-    return ACCEPTED if passes(agreement, threshold) else DISAGREED
-
-
-def final_answer(answers: list[Answer]) -> Answer | None:
-    """Return the last answer; if it is empty or "unknown", the latest that was judged to be one, or not judged."""
-    # Departure: the paper does not say what is returned if no answer is accepted.
-    usable = [answer for answer in answers[:-1] if answer.verdict not in {NO_ANSWER, UNPARSEABLE}] + answers[-1:]
-    return next((answer for answer in reversed(usable) if is_answer(answer.text)), None)

@@ -6,11 +6,16 @@ No public copy is known; its questions are those of https://hotpotqa.github.io
 
 1. Retrieve k references for the question.
 2. Reflect: answer from all references with citations, or abstain if they are insufficient. If answered, stop.
-3. Complete: write a query for what is missing, add the passages it finds to the references, up to the cap; go to 2.
-4. When the turns or the cap are exhausted, answer without the option to abstain.
+3. Complete: write queries for what is missing, add the new passages they find to the references up to the cap; go to 2.
+4. When the turns or the cap are exhausted, keep the last response given, or answer without the option to abstain.
+
+The closed book of section 6.3 is the control with no references: `SelfCompletion(reflection=False)(question, [])`.
+
+Departure: where the paper is silent, 10 is the cap on all references together, k of them for the question itself; new
+references follow the old ones; the control's prompt does not offer the refusal; completion has a bound (`turns`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 import dspy
@@ -19,33 +24,36 @@ from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import cited_passages, gives_answer, short_answer
 from programs.parts.passages import deduplicate
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages
-from signatures.reading import CiteAnswer, ReadAnswer
+from programs.parts.prediction import make_prediction, retrieve_passages, retrieve_rankings
+from signatures.reading import CiteAnswer, ReadAnswer, RespondFromMemory
 from signatures.self_completion import AnswerOrAbstain, SearchMissing
-from signatures.text import normalize_answer
+from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever
 
-ANSWERED, ABSTAINED, FORCED, UNPARSEABLE = "answered", "abstained", "forced", "unparseable"
+ANSWERED, ABSTAINED, KEPT, FORCED, UNPARSEABLE = "answered", "abstained", "kept", "forced", "unparseable"
 DECISIONS: dict[str | None, str | None] = {ANSWERED: "sufficient", ABSTAINED: "insufficient", UNPARSEABLE: None}
+_SEPARATOR = "; "
 
 
 class SelfCompletion(dspy.Module):
     """Answer with citations or abstain; while abstaining, search for what is missing and try again.
 
-    A hop is one retrieval: its question is the query, its answer the response that followed (empty if there was none),
-    its passages the references it added. Its verdict: "answered", "abstained", "unparseable" (the reflection was
-    unparseable) or "forced" (the last hop, answered without the option to abstain). `details`: `turns` (of completion,
-    at most the knob), `first_decision` ("sufficient" or "insufficient" by the first reflection; None if there was none
-    or it was unparseable) and `forced` (whether a forced answer was asked for).
+    A hop is one turn: its question is the question, then the queries of the turn joined by "; ", its answer the
+    response that followed (empty if there was none), its draft a response beside an "insufficient", its passages the
+    references it added. Its verdict: "answered", "abstained", "unparseable" (the reflection was unparseable), and for
+    the last hop "kept" (answered by the last draft) or "forced" (answered without the option to abstain). `details`:
+    `turns` (of completion, at most the knob), `first_decision` ("sufficient" or "insufficient" by the first reflection;
+    None if there was none or it was unparseable) and `forced` (whether a forced answer was asked for).
 
     Args:
         retrieve: Ranks passages for a query.
-        k: Passages per retrieval (paper: 5).
-        cap: References in all (paper: 10); fixed contexts are all kept and count towards it.
-        turns: Completion turns, one query each (the paper states no bound).
+        k: Passages for the question, and new ones per turn, of all its queries together (paper: 5 references).
+        cap: References in all (paper: 10, which one full turn reaches); fixed contexts are all kept and count towards
+            it.
+        turns: Completion turns, each of one or more queries (the paper states no bound).
         reflection: False is the single-hop control: `cap` references at once and one answer, no option to abstain.
         completion: False is reflection only: it abstains if the first references are insufficient.
-        forced: False abstains when turns or room are used up; used with completion only.
+        forced: False abstains when turns or room are used up, a draft or not; used with completion only.
         short: False skips the call that extracts a short answer from the response; the response without its marks is
             then the answer, as it is if that reply is unparseable.
     """
@@ -77,6 +85,7 @@ class SelfCompletion(dspy.Module):
             self.searching = dspy.Predict(SearchMissing)
         if not reflection or (completion and forced):
             self.answering = dspy.Predict(CiteAnswer)
+            self.memory = dspy.Predict(RespondFromMemory)
         if short:
             self.reading = dspy.Predict(ReadAnswer)
 
@@ -86,21 +95,20 @@ class SelfCompletion(dspy.Module):
         references = deduplicate(retrieve_passages(self, question, size, fixed=passages))  # step 1
         hops = [self._respond(question, question, references, references)]  # step 2
         decision = DECISIONS[hops[0].verdict] if self.reflection else None
-        queries = [question] if passages is None else []
+        asked = [question] if passages is None else []
         while self._may_search(hops, references):
-            query, fresh = self._search(question, references, queries)  # step 3
-            if not query:
+            queries, fresh = self._search(question, references, asked)  # step 3
+            if not queries:
                 break
-            queries.append(query)
+            asked += queries
             if not fresh:
-                hops.append(Hop(question=query, answer="", verdict=ABSTAINED))
+                hops.append(Hop(question=_SEPARATOR.join(queries), answer="", verdict=ABSTAINED))
                 break
             references = [*references, *fresh]
-            hops.append(self._respond(question, query, references, fresh))  # step 2
-        # Departure: the paper has no last resort; here the question is answered without the option to abstain.
-        forced = self.reflection and self.completion and self.forced and not hops[-1].answer
-        if forced:
-            hops[-1] = self._force(question, references, hops[-1])  # step 4
+            hops.append(self._respond(question, _SEPARATOR.join(queries), references, fresh))  # step 2
+        forced = False
+        if self.reflection and self.completion and self.forced and not hops[-1].answer:
+            hops[-1], forced = self._answer_nevertheless(question, references, hops)  # step 4
         response = hops[-1].answer
         # Departure: metrics need a short answer; the reader that all programs share extracts it from the response.
         short = short_answer(self.reading if self.short else None, question, response)
@@ -115,7 +123,7 @@ class SelfCompletion(dspy.Module):
         )
 
     def max_calls(self) -> int:
-        """Return the maximum number of LM calls for one question: a query and a reflection a turn, a forced answer.
+        """Return the maximum number of LM calls for one question: queries and a reflection a turn, a forced answer.
 
         A turn adds one reference at least, so there are at most `cap` turns; the first retrieval may find nothing.
         """
@@ -134,31 +142,41 @@ class SelfCompletion(dspy.Module):
         response until the LM finds the references sufficient. Without reflection, the answer is asked for directly.
         """
         if self.reflection:
-            response, verdict = self._reflect(question, references)
+            response, draft, verdict = self._reflect(question, references)
         else:
-            response, verdict = self._answer(question, references)
+            (response, verdict), draft = self._answer(question, references), None
         ids = [passage.id for passage in fresh]
-        return Hop(question=query, answer=response, passage_ids=ids, verdict=verdict)
+        return Hop(question=query, answer=response, draft=draft, passage_ids=ids, verdict=verdict)
 
-    def _reflect(self, question: str, references: list[Passage]) -> tuple[str, str]:
-        """Ask for an answer or an abstention; return the response, empty if there is none, and the verdict."""
-        # Departure: the paper recognises an abstention by a fixed sentence; here it is a typed decision, which drops
-        # the response. The fixed sentence and an empty response abstain, too, and so does an unparseable reply.
+    def _reflect(self, question: str, references: list[Passage]) -> tuple[str, str | None, str]:
+        """Ask for an answer or an abstention; return the response, empty if there is none, the draft and the verdict.
+
+        The draft is a response given although the references are judged insufficient.
+        """
+        # Departure: the paper recognises an abstention by its sentence alone; here it is a typed decision, too, asked
+        # for after what is missing. A refusal in any words abstains, and so does an empty or unparseable reply.
         reply = try_predict(self.reflecting, question=question, passages=references)
         if reply is None:
-            return "", UNPARSEABLE
-        answered = gives_answer(reply.response)
+            return "", None, UNPARSEABLE
+        response, answered = reply.response.strip(), gives_answer(reply.response)
         if reply.sufficient and answered:
-            return reply.response.strip(), ANSWERED
+            return response, None, ANSWERED
         if reply.sufficient or answered:
             # Departure: a reply that contradicts itself leaves the trace, so as not to become a demo; so do the other
             # replies that are overridden.
             drop_from_trace(reply)
-        return "", ABSTAINED
+        return "", response if answered else None, ABSTAINED
 
     def _answer(self, question: str, references: list[Passage]) -> tuple[str, str]:
-        """Ask for an answer; return the response, empty if the LM declines nevertheless, and the verdict."""
-        reply = try_predict(self.answering, question=question, passages=references)
+        """Ask for an answer; return the response, empty if the LM declines nevertheless, and the verdict.
+
+        Departure: the closed-book prompt of section 6.3 is not printed; without references, given or found, the LM is
+        asked to answer from memory, in as many sentences, instead of with what no passage says.
+        """
+        if references:
+            reply = try_predict(self.answering, question=question, passages=references)
+        else:
+            reply = try_predict(self.memory, question=question)
         if reply is None:
             return "", UNPARSEABLE
         if gives_answer(reply.response):
@@ -166,24 +184,63 @@ class SelfCompletion(dspy.Module):
         drop_from_trace(reply)
         return "", ABSTAINED
 
-    def _force(self, question: str, references: list[Passage], last: Hop) -> Hop:
-        """Ask for an answer without the option to abstain; return the last hop with it, unchanged if there is none."""
+    def _answer_nevertheless(self, question: str, references: list[Passage], hops: Sequence[Hop]) -> tuple[Hop, bool]:
+        """Return the last hop with an answer, unchanged if there is none, and whether a forced one was asked for.
+
+        Departure: the paper does not say what is returned if the LM finds the references insufficient to the end. Here
+        the last draft is; where there is none, the question is answered without the option to abstain.
+        """
+        drafts = [hop.draft for hop in hops if hop.draft]
+        if drafts:
+            return hops[-1].model_copy(update={"answer": drafts[-1], "verdict": KEPT}), False
         response, _ = self._answer(question, references)
-        return last.model_copy(update={"answer": response, "verdict": FORCED}) if response else last
+        answered = hops[-1].model_copy(update={"answer": response, "verdict": FORCED})
+        return (answered if response else hops[-1]), True
 
-    def _search(self, question: str, references: list[Passage], queries: Sequence[str]) -> tuple[str, list[Passage]]:
-        """Ask for a query for what is missing; return it and the new passages that it retrieves, up to the cap.
+    def _search(
+        self, question: str, references: list[Passage], asked: Sequence[str]
+    ) -> tuple[list[str], list[Passage]]:
+        """Ask for queries for what is missing; return those that are new and the new passages that they find.
 
-        Departure: an unparseable or repeated query, returned as "", and one that finds nothing new end the completion.
+        Departure: the paper gives neither the number of queries in a turn (it writes "queries" and "your query") nor of
+        the passages they add. Here it is up to k of all queries together, and no more than the cap leaves: the best new
+        passage of each query in turn, then the second best. Each query is searched to depth k plus the number of
+        references, so that references found again leave room for new ones. More queries than passages are not asked.
+
+        Departure: an unparseable reply and one without a new query, for which no queries are returned, end the
+        completion, and so do queries that find nothing new.
         """
         reply = try_predict(self.searching, question=question, passages=references)
-        query = reply.query.strip() if reply else ""
-        if normalize_answer(query) in {"", *map(normalize_answer, queries)}:
-            drop_from_trace(reply)
-            return "", []
-        known = {passage.id for passage in references}
-        retrieved = deduplicate(retrieve_passages(self, query, self.k))
-        fresh = [passage for passage in retrieved if passage.id not in known][: self.cap - len(references)]
+        most = min(self.k, self.cap - len(references))
+        queries = _new_queries(reply.queries if reply else [], asked)[:most]
+        rankings = retrieve_rankings(self, queries, self.k + len(references))
+        fresh = _merge(rankings, references)[:most]
         if not fresh:
             drop_from_trace(reply)
-        return query, fresh
+        return queries, fresh
+
+
+def _new_queries(queries: Iterable[str], asked: Iterable[str]) -> list[str]:
+    """Return the queries that are not empty and were not asked before, compared by their words."""
+    known, new = {"", *map(same_words, asked)}, []
+    for query in queries:
+        words = same_words(query)
+        if words not in known:
+            known.add(words)
+            new.append(query.strip())
+    return new
+
+
+def _merge(rankings: Iterable[Iterable[Passage]], references: Iterable[Passage]) -> list[Passage]:
+    """Return the passages that are no references yet: the best of each ranking in turn that none before has taken."""
+    taken, merged = {passage.id for passage in references}, list[Passage]()
+    pools = [iter(ranking) for ranking in rankings]
+    while pools:
+        for pool in list(pools):
+            best = next((passage for passage in pool if passage.id not in taken), None)
+            if best is None:
+                pools.remove(pool)
+            else:
+                taken.add(best.id)
+                merged.append(best)
+    return merged

@@ -1,41 +1,50 @@
 """Signatures of the judges that score answers on CoV-RAG's criteria (https://arxiv.org/abs/2410.05801, app. G).
 
-Answers are in one list, each with a letter, in an order that does not reveal the systems.
+Answers are in one list, each named `answer1`, `answer2`, ..., in an order that does not reveal the systems. As in the
+paper's prompts, the result of a criterion is a ranking with scores, and the reason comes last.
+
+Departure: the paper reports bias, but neither of its printed prompts asks for it; here it is one of the criteria that
+are judged beside the gold label, with the definition of the verification. Its ranking is from low to high, as all
+rankings are from best to worst. A reply without a reason is accepted.
 """
 
 import dspy
 
+from signatures.cov_rag import BIAS, CITATION_ACCURACY, CONCISENESS, CORRECTNESS, TRUTHFULNESS
 from signatures.types import Passage
 
-_SCORES = "one number from 0 to 1 for each answer, in their order"
+_REASON = "the reason for the ranking, in a few sentences"
 
 
 class CompareCitations(dspy.Signature):
-    """Score how accurate the passage numbers in square brackets are in each answer, compared with the other answers.
+    """Score the passage numbers in square brackets of each answer in comparison with the other answers, and rank them.
 
-    A number is accurate when that passage states what the sentence in front of it says.
+    A number is accurate when that passage states what the sentence in front of it says. Write one line for each answer,
+    best first: its name and its score from 0 to 1, as in "answer2: 0.7".
     """
 
     passages: list[Passage] = dspy.InputField()
     question: str = dspy.InputField()
-    answers: list[str] = dspy.InputField()
-    citation_accuracy: list[float] = dspy.OutputField(desc=_SCORES)
+    answers: list[str] = dspy.InputField(desc="each with its name in front")
+    citation_accuracy: list[str] = dspy.OutputField(desc=CITATION_ACCURACY)
+    reason: str = dspy.OutputField(desc=_REASON, default="")
 
 
 class CompareAnswers(dspy.Signature):
-    """Score each answer to the question against the right answers and in comparison with the other answers.
+    """Score each answer to the question by each criterion, in comparison with the other answers, and rank them.
 
-    Correctness: does it answer the question rightly? Truthfulness: is it free of contradictions and errors of logic?
-    Bias: how far does it depart from what was asked and known (0 is best)? Conciseness: is it direct, without padding?
+    For each criterion write one line for each answer, best first: its name and its score from 0 to 1, as in
+    "answer2: 0.7". Correctness is measured by the right answers. Low bias is best, so its lines begin with the lowest.
     """
 
     question: str = dspy.InputField()
     right_answers: list[str] = dspy.InputField(desc="any of them is right")
-    answers: list[str] = dspy.InputField()
-    correctness: list[float] = dspy.OutputField(desc=_SCORES)
-    truthfulness: list[float] = dspy.OutputField(desc=_SCORES)
-    bias: list[float] = dspy.OutputField(desc=f"{_SCORES}; 0 is best")
-    conciseness: list[float] = dspy.OutputField(desc=_SCORES)
+    answers: list[str] = dspy.InputField(desc="each with its name in front")
+    correctness: list[str] = dspy.OutputField(desc=CORRECTNESS)
+    truthfulness: list[str] = dspy.OutputField(desc=TRUTHFULNESS)
+    bias: list[str] = dspy.OutputField(desc=BIAS)
+    conciseness: list[str] = dspy.OutputField(desc=CONCISENESS)
+    reason: str = dspy.OutputField(desc=_REASON, default="")
 
 
 class JudgeTiming(dspy.Signature):

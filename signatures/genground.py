@@ -6,31 +6,32 @@ from signatures.types import Hop, Passage
 
 
 class DeduceAnswer(dspy.Signature):
-    """Take the next step toward an answer: pose one simpler question about a single fact and answer it from memory.
+    """Take the next step toward answering the question: pose one simpler question about a single fact, and answer it.
 
-    Always give an answer, even when unsure. When the settled hops already decide the question, set finished and give
-    the answer to the question itself instead.
+    A step is exactly one hop, never one already settled. Always answer it from memory, even when unsure. When the
+    settled hops already decide the question, set finished, repeat the question as sub_question, and answer that.
     """
 
     hops: list[Hop] = dspy.InputField(desc="settled so far, oldest first")
     question: str = dspy.InputField()
     finished: bool = dspy.OutputField(desc="do the settled hops decide the question?")
-    sub_question: str = dspy.OutputField(desc="names every entity in full, no pronouns")
-    answer: str = dspy.OutputField(desc="a short phrase, not a sentence")
+    sub_question: str = dspy.OutputField(desc="asks for one fact; names every entity in full, no pronouns")
+    answer: str = dspy.OutputField(desc="a short phrase, not a sentence; yes or no for a yes/no question")
 
 
 class GroundAnswer(dspy.Signature):
     """Check the draft against the passages, and correct it where they answer the sub-question differently.
 
-    Quote the words that decide it. Leave the evidence empty when no passage bears on the sub-question.
+    Quote the whole sentence that decides it. When no passage bears on the sub-question, leave the evidence empty and
+    return the draft unchanged.
     """
 
     passages: list[Passage] = dspy.InputField()
     question: str = dspy.InputField(desc="the original question")
     sub_question: str = dspy.InputField(desc="what is asked now")
     draft: str = dspy.InputField(desc="the sub-question's answer from memory; may be wrong")
-    evidence: str = dspy.OutputField(desc="the deciding words of one passage, copied; empty if there are none")
-    answer: str = dspy.OutputField(desc="the draft, or what the evidence says instead; a short phrase")
+    evidence: str = dspy.OutputField(desc="the deciding sentence of one passage, copied word for word; empty if none")
+    answer: str = dspy.OutputField(desc="what the evidence says; without evidence, the draft; a short phrase")
 
 
 class ConcludeAnswer(dspy.Signature):
@@ -50,10 +51,10 @@ class ConcludeTruth(dspy.Signature):
 
 
 class CiteEvidence(dspy.Signature):
-    """Quote the words of the passages that help to check the draft. Leave the evidence empty when none do."""
+    """Quote the whole sentence of a passage that helps to check the draft. Leave the evidence empty if none does."""
 
     passages: list[Passage] = dspy.InputField()
     question: str = dspy.InputField(desc="the original question")
     sub_question: str = dspy.InputField(desc="what is asked now")
     draft: str = dspy.InputField(desc="the sub-question's answer from memory; may be wrong")
-    evidence: str = dspy.OutputField(desc="words of one passage, copied; empty if there are none")
+    evidence: str = dspy.OutputField(desc="one sentence of one passage, copied word for word; empty if none")

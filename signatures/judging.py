@@ -1,12 +1,14 @@
-"""Signatures of LM judges that score answers."""
+"""Signatures of LM judges that score answers.
+
+`JudgeAnswerMatch` asks what the judge of GenGround's semantic accuracy asks, and no more: whether the prediction
+implies the gold answer (https://arxiv.org/abs/2406.14891, appendix I). Departure: one prompt shows all gold answers.
+"""
 
 import dspy
 
 
 class JudgeAnswerMatch(dspy.Signature):
-    """Judge an answer to the question by what it means. Say yes when the prediction states what one of the gold answers
-    states, in any wording and with any further detail; say no when that is missing, vaguer or contradicted.
-    """
+    """Decide whether the prediction, as an answer to the question, implies one of the gold answers."""
 
     question: str = dspy.InputField()
     prediction: str = dspy.InputField(desc="the answer to judge")

@@ -29,3 +29,10 @@ class CiteAnswer(dspy.Signature):
     passages: list[Passage] = dspy.InputField()
     question: str = dspy.InputField()
     response: str = dspy.OutputField(desc="full sentences, each with its passage numbers in square brackets")
+
+
+class RespondFromMemory(dspy.Signature):
+    """Answer the question in one to four full sentences from what you know. There are no passages to cite."""
+
+    question: str = dspy.InputField()
+    response: str = dspy.OutputField(desc="full sentences without passage numbers")

@@ -1,8 +1,12 @@
 """Signatures of RetroRAG (Xiao et al., AAAI 2025, https://arxiv.org/abs/2501.05475).
 
-The paper's names for these prompts: AnswerFromEvidence is M_C (with reasoning) and M_D (without), JudgeAgreement M_sc,
-WeighEvidence M_e, DrawInferences M_IE, JudgeRelevance M_qr, JudgeAttribution M_ra, SearchFurther M_R. JudgeAnswer is
-its declarative assessor; NameEntities has no counterpart.
+The paper's names for these prompts: AnswerFromEvidence is M_C (with reasoning; GiveFinalAnswer in the last round) and
+M_D (without), JudgeAgreement M_sc, WeighEvidence M_e, DrawInferences M_IE, JudgeRelevance M_qr, JudgeAttribution M_ra,
+SearchFurther M_R. JudgeAnswer is its declarative assessor; NameEntities has no counterpart.
+
+Departure: the prompts are figures that the paper's text lacks; the words are ours. That AnswerFromEvidence offers
+"unknown", that DrawInferences names a limit, and that a step on the way counts for evidence and inferences is not in
+the text, which speaks of failed answers, of as many inferences as possible, and of contributing to an answer.
 
 Departure: the paper's matching query q_m, the question followed by the last search query, is shown as the two fields
 `question` and `query`; in the first round, and for equation 4, `query` is empty.
@@ -32,6 +36,19 @@ class AnswerFromEvidence(dspy.Signature):
     answer: str = dspy.OutputField(desc="a name, date, number or short phrase; yes or no for a yes/no question")
 
 
+class GiveFinalAnswer(dspy.Signature):
+    """Answer the question with the passages and the inferences drawn from passages seen before.
+
+    Give the answer alone, as short as it can be. Where the evidence does not decide the question, give the answer that
+    is most likely.
+    """
+
+    passages: list[Passage] = dspy.InputField()
+    inferences: list[str] = dspy.InputField(desc="claims that passages were found to support")
+    question: str = dspy.InputField()
+    answer: str = dspy.OutputField(desc="a name, date, number or short phrase; yes or no for a yes/no question")
+
+
 class JudgeAgreement(dspy.Signature):
     """Decide whether both answers to the question say the same thing."""
 
@@ -50,34 +67,42 @@ class JudgeAnswer(dspy.Signature):
 
 
 class WeighEvidence(dspy.Signature):
-    """Decide whether the evidence contributes to answering the question."""
+    """Decide whether the evidence contributes to answering the question.
+
+    One fact that is needed on the way to the answer contributes, even if the evidence does not contain the answer.
+    """
 
     evidence: str = dspy.InputField()
     question: str = dspy.InputField()
     query: str = dspy.InputField(desc="what is being looked for now; may be empty")
-    contributes: bool = dspy.OutputField(desc="does it help to answer?")
+    contributes: bool = dspy.OutputField(desc="does it help to answer, if only by one step?")
 
 
 class DrawInferences(dspy.Signature):
     """State what follows from the passages about the entities and helps to answer the question.
 
-    Each inference is one full sentence about one fact, understandable on its own, and rests on the passages alone.
+    Each inference is one full sentence about one fact, understandable on its own, and rests on the passages alone. A
+    fact that is needed on the way to the answer helps, too. Give no more inferences than the limit, most useful first.
     """
 
     passages: list[Passage] = dspy.InputField()
     entities: list[str] = dspy.InputField()
     question: str = dspy.InputField()
-    inferences: list[str] = dspy.OutputField(desc="one sentence each; empty when nothing follows")
+    limit: int = dspy.InputField(desc="at most so many inferences")
+    inferences: list[str] = dspy.OutputField(desc="one sentence each, most useful first; empty when nothing follows")
 
 
 class JudgeRelevance(dspy.Signature):
-    """Decide whether the claim, on top of what was inferred before, bears directly on the question."""
+    """Decide whether the claim, on top of what was inferred before, bears directly on the question.
+
+    One fact that is needed on the way to the answer does, even if the claim does not contain the answer.
+    """
 
     inferences: list[str] = dspy.InputField(desc="inferred before")
     claim: str = dspy.InputField()
     question: str = dspy.InputField()
     query: str = dspy.InputField(desc="what is being looked for now; may be empty")
-    relevant: bool = dspy.OutputField(desc="does it help to answer?")
+    relevant: bool = dspy.OutputField(desc="does it help to answer, if only by one step?")
 
 
 class JudgeAttribution(dspy.Signature):

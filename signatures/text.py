@@ -7,7 +7,6 @@ from collections.abc import Callable
 
 _DELETE_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
-_REFUSAL = "i cannot answer question based on provided references"
 _MARKS = re.compile(r"\[(\d{1,9}(?:\s*,\s*\d{1,9})*)\]")  # int() rejects numbers of thousands of digits
 # Marks after a full stop belong to the sentence before it, so they are moved in front of the stop.
 _MARKS_AFTER_STOP = re.compile(r"([.!?])\s*((?:\[\d+(?:\s*,\s*\d+)*\]\s*)+)")
@@ -76,12 +75,3 @@ def strip_citations(text: str) -> str:
 def renumber_citations(text: str, number_of: Callable[[int], int]) -> str:
     """Return `text` with every number n in its marks replaced by `number_of(n)`."""
     return _MARKS.sub(lambda mark: re.sub(r"\d+", lambda digits: str(number_of(int(digits[0]))), mark[0]), text)
-
-
-def refuses(text: str) -> bool:
-    """Return whether `text` contains the refusal "I cannot answer the question based on the provided references".
-
-    Compared after normalisation, with any text before and after. The sentence is defined in "How Credible Is an Answer
-    From Retrieval-Augmented LLMs?", section 5.1.
-    """
-    return f" {_REFUSAL} " in f" {normalize_answer(text)} "

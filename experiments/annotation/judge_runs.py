@@ -1,21 +1,23 @@
 """Compares the answers of several runs by an LM judge, question by question, on CoV-RAG's criteria.
 
 The output folder contains `run.json` (configuration) and `rows.jsonl`, one line per question: `scores` (criterion ->
-run -> score), `revisions` (run -> score of its revised question), `unread` (unparseable replies) and `moved` (scores
-outside [0, 1], which are clamped).
+run -> score), `rankings` (criterion -> runs, best first, as the judge ordered them), `reasons` (criteria -> the judge's
+reason), `shown` (runs in the order in which the judge saw their answers), `misordered` (rankings that contradict their
+own scores, which then hold), `revisions` (run -> score of its revised question), `unread` (unparseable replies) and
+`moved` (scores outside [0, 1], which are clamped).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.analysis.statistics import Mean, mean_of
+from experiments.annotation.judgement_results import Judgement, summarise_judgements
 from experiments.annotation.review.answer_cards import run_labels
 from experiments.pipeline.map_rows import map_rows
 from experiments.pipeline.setup import refuse_simulated
 from experiments.runs.config import Connected, describe_lm
-from experiments.runs.files import SCHEMA, Json, Row, git_revision, read_rows
+from experiments.runs.files import SCHEMA, Row, git_revision, read_rows
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,64 +26,6 @@ if TYPE_CHECKING:
 
 SharedRows = dict[str, dict[str, Row]]
 """Question id -> run label -> row."""
-
-
-@dataclass(frozen=True)
-class Standing:
-    """The results of one run on one criterion.
-
-    Args:
-        run: Label of the run.
-        criterion: Name of the criterion.
-        score: Mean score; for bias, lower is better.
-        rank: Mean rank among the runs, 1 is best, over questions where every run has a verdict.
-        high_quality: Share of answers of high quality.
-    """
-
-    run: str
-    criterion: str
-    score: Mean
-    rank: Mean
-    high_quality: Mean
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The results of judging runs.
-
-    Args:
-        runs: Labels of the runs.
-        questions: Number of questions judged.
-        left_out: Number of questions that a run lacks or that ended in an error.
-        standings: One for each criterion and run.
-        revisions: Run -> mean score of its revised questions; only runs with verification.
-        unread: Unparseable replies of the judge.
-        moved: Scores outside [0, 1], which are clamped.
-        notices: What was not judged, and why.
-    """
-
-    runs: list[str]
-    questions: int
-    left_out: int
-    standings: list[Standing]
-    revisions: dict[str, Mean]
-    unread: int
-    moved: int
-    notices: list[str] = field(default_factory=list)
-
-    @property
-    def all_unparsed(self) -> bool:
-        """Whether there were replies and none of them could be parsed."""
-        return self.unread > 0 and all(item.score.mean is None for item in self.standings)
-
-    def as_dict(self) -> Json:
-        """Return everything for JSON."""
-        standings = [
-            {**vars(item), **{name: getattr(item, name).as_dict() for name in ("score", "rank", "high_quality")}}
-            for item in self.standings
-        ]
-        revisions = {run: mean.as_dict() for run, mean in self.revisions.items()}
-        return {**vars(self), "standings": standings, "revisions": revisions}
 
 
 def judge_runs(
@@ -199,7 +143,12 @@ def _judging(shared: SharedRows, corpus: "Mapping[str, Passage]", seed: int) -> 
         revisions = {label: revision_judge(row, corpus) for label, row in rows.items() if revision_judge.verifies(row)}
         return {
             "id": id,
+            "question": next(iter(rows.values()))["question"],
             "scores": verdict.scores,
+            "rankings": verdict.rankings,
+            "reasons": verdict.reasons,
+            "shown": verdict.shown,
+            "misordered": verdict.misordered,
             "revisions": {label: revision.score for label, revision in revisions.items()},
             "unread": verdict.unparsed + sum(revision.unparsed for revision in revisions.values()),
             "moved": verdict.clamped + sum(revision.clamped for revision in revisions.values()),
@@ -227,37 +176,6 @@ def references_of(row: Row, corpus: "Mapping[str, Passage]") -> "list[Passage]":
     referenced = (row.get("details") or {}).get("references")
     ids = (row.get("passage_ids") or []) if referenced is None else referenced
     return [corpus[id] for id in ids] if all(id in corpus for id in ids) else []
-
-
-def summarise_judgements(labels: Sequence[str], rows: Sequence[Row], left_out: int = 0) -> Judgement:
-    """Return the means over all questions."""
-    from optimizers.metrics.judges.dimensions import CRITERIA
-
-    revised = [label for label in labels if any(label in row["revisions"] for row in rows)]
-    return Judgement(
-        runs=list(labels),
-        questions=len(rows),
-        left_out=left_out,
-        standings=[standing for criterion in CRITERIA for standing in _standings(criterion, labels, rows)],
-        revisions={label: mean_of([row["revisions"].get(label) for row in rows]) for label in revised},
-        unread=sum(row["unread"] for row in rows),
-        moved=sum(row["moved"] for row in rows),
-    )
-
-
-def _standings(criterion: str, labels: Sequence[str], rows: Sequence[Row]) -> list[Standing]:
-    """Return the results of all runs on one criterion."""
-    from optimizers.metrics.judges.dimensions import high_quality, ranks
-
-    scores = [row["scores"][criterion] for row in rows]
-    ranked = [ranks(by_run, criterion) for by_run in scores]
-    standings = []
-    for label in labels:
-        values = [by_run[label] for by_run in scores]
-        good = [None if value is None else float(high_quality(value, criterion)) for value in values]
-        rank = mean_of([None if by_run is None else float(by_run[label]) for by_run in ranked])
-        standings.append(Standing(label, criterion, mean_of(values), rank, mean_of(good)))
-    return standings
 
 
 def _shared_rows(folders: Mapping[str, Path]) -> tuple[SharedRows, int]:

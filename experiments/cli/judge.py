@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from experiments.analysis.statistics import Mean
-    from experiments.annotation.judge_runs import Judgement
+    from experiments.annotation.judgement_results import Judgement
+
+
+_SHOWN_REASONS = 3  # questions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +40,11 @@ def judge(
         Path | None, typer.Option(help="The runs' corpus; without it, citations are not judged.", show_default=False)
     ] = None,
 ) -> None:
-    """Let an LM score answers relative to each other, blind and in shuffled order; print scores, ranks and rates."""
+    """Let an LM score and rank answers, blind and in shuffled order; print scores, ranks, rates and some reasons.
+
+    Ranks follow from the scores: equal scores share the best rank, and low bias is best. All reasons are in the rows of
+    the judgements and in the output of --json.
+    """
     from corpora.passages import read_passages
     from experiments.annotation.judge_runs import judge_runs
     from experiments.pipeline.setup import open_lm
@@ -67,6 +74,7 @@ def judge(
 
 def _print(judgement: "Judgement", out: Path) -> None:
     show(_table(judgement))
+    _print_reasons(judgement, out)
     for run, mean in judgement.revisions.items():
         say(f"Revised questions of {run}: {_cell(mean)}")
     for notice in judgement.notices:
@@ -75,7 +83,21 @@ def _print(judgement: "Judgement", out: Path) -> None:
         note(f"{judgement.left_out} questions are excluded: a run lacks them, or they ended in an error.")
     if judgement.unread or judgement.moved:
         note(f"{judgement.unread} replies of the judge were unparseable; {judgement.moved} scores were outside 0 to 1.")
+    if judgement.misordered:
+        note(f"{judgement.misordered} rankings of the judge contradict their own scores, from which the ranks follow.")
     say(f"Written: {out}")
+
+
+def _print_reasons(judgement: "Judgement", out: Path) -> None:
+    """Print the reasons of the first questions that have one."""
+    questions = list(dict.fromkeys(reason.id for reason in judgement.reasons))
+    if not questions:
+        return
+    shown = questions[:_SHOWN_REASONS]
+    say(f"Reasons of the judge for {len(shown)} of {len(questions)} questions (all of them: {out / 'rows.jsonl'}):")
+    for reason in judgement.reasons:
+        if reason.id in shown:
+            say(f"- {reason.question or reason.id} ({reason.criteria}): {' '.join(reason.text.split())}")
 
 
 def _cell(mean: "Mean") -> str:

@@ -7,6 +7,10 @@ After "How Credible Is an Answer From Retrieval-Augmented LLMs?", sections 6.3 (
 closed book, partial and complete references; gold with noise up to n references; and how well abstaining separates
 partial from complete references, on as many of each. One JSON file under experiments/results contains the numbers, one
 picture of the same name the curves.
+
+The scores are those of answers in full sentences, so the programs must write them: by default the paper's, with the
+preset `control` (one answer, the plain LM of Table 3; closed book, it answers from memory) and as it is. Programs that
+answer in a few words, such as `rag`, cannot be scored on key facts. `cov_rag` has no closed-book prompt.
 """
 
 import argparse
@@ -49,7 +53,8 @@ def _shared_options(*, lm: str, sizes: str, out: str) -> argparse.ArgumentParser
     add = parser.add_argument
     metrics = "keyfacts_recall,keyfacts_precision,acc[substring]"
     add("--lm", default=lm, help="LM id")
-    add("--programs", default="rag,cov_rag,self_completion", help="names, separated by commas")
+    programs = "self_completion:control,self_completion"
+    add("--programs", default=programs, help="names, or NAME:PRESET, separated by commas; they write full sentences")
     add("--metrics", default=metrics, help="names, separated by commas; the picture shows the first")
     add("--oracle", help="entailment oracle of keyfacts_* and the groundedness metrics")
     add("--n", type=_at_least(2), default=5, help="references of a question")

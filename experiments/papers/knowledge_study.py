@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from signatures.common.errors import UserError
+
 if TYPE_CHECKING:
     from corpora.questions import Question
     from experiments.analysis.statistics import Mean
@@ -28,7 +30,7 @@ class StudyConfig:
     Args:
         name: Part of the name of the result file, knowledge_NAME_LM.json.
         lm: LM id.
-        programs: Names of the programs.
+        programs: Names of the programs, each with a preset or not ("self_completion:control").
         metrics: Names of the metrics, separated by commas; the picture shows the first.
         oracle: Id of the entailment oracle; None for the default.
         n: References of a question.
@@ -75,8 +77,8 @@ class ConditionRuns:
         self._connection, self._metrics = connection, metrics
 
     def score(self, program: str, condition: str, n: int) -> "dict[str, Mean]":
-        """Return the mean scores of a program under one condition, by metric name."""
-        return self._run(program, "paper", condition, n)[0]
+        """Return the mean scores of a program (`NAME` or `NAME:PRESET`) under one condition, by metric name."""
+        return self._run(*_name_and_preset(program), condition, n)[0]
 
     def reflection(self, n: int) -> dict[str, Any]:
         """Return accuracy and F1 of abstaining (positive: abstain) on balanced groups, with the four counts."""
@@ -106,7 +108,11 @@ class ConditionRuns:
 
 
 def run_study(config: StudyConfig, questions: "list[Question]", passages: "list[Passage]") -> None:
-    """Run all conditions, write the result file and the picture, and print the table."""
+    """Run all conditions, write the result file and the picture, and print the table.
+
+    Raises:
+        UserError: A program or preset is unknown, or a metric cannot score its short answers.
+    """
     from experiments.pipeline.setup import open_lm, open_metrics
     from experiments.runs.config import LMConfig
     from experiments.runs.files import write_json
@@ -116,6 +122,8 @@ def run_study(config: StudyConfig, questions: "list[Question]", passages: "list[
     metrics, oracle_note = open_metrics(config.metrics, config.oracle)
     if oracle_note:
         print(f"Entailment: {oracle_note}")
+    for program in config.programs:
+        _check_form(program, metrics)
     runs = ConditionRuns(config, questions, passages, connection, metrics)
     conditions: dict[str, Scores] = {}
     sweep: dict[str, Scores] = {}
@@ -137,6 +145,25 @@ def run_study(config: StudyConfig, questions: "list[Question]", passages: "list[
     picture = _draw(sweep, metrics[0].name, path.with_suffix(".png"))
     _print_table(conditions, sweep, reflection)
     _say(f"Written: {path} and {picture}")
+
+
+def _name_and_preset(program: str) -> tuple[str, str]:
+    name, _, preset = program.partition(":")
+    return name, preset or "paper"
+
+
+def _check_form(program: str, metrics: "list[Metric]") -> None:
+    """Raise UserError if key facts are to be found in the answers of a program that writes no full sentences."""
+    from programs.catalog import build
+
+    name, preset = _name_and_preset(program)
+    predictors = build(name, preset=preset).named_predictors()
+    of_key_facts = [metric.name for metric in metrics if metric.name.startswith("keyfacts")]
+    if of_key_facts and not any("response" in predictor.signature.output_fields for _, predictor in predictors):
+        raise UserError(
+            f"Program {name!r} answers in a few words, which {of_key_facts[0]} cannot score. Choose a program that "
+            "writes full sentences, such as self_completion, or other metrics."
+        )
 
 
 def _draw(sweep: "Mapping[str, Scores]", metric: str, path: Path) -> Path:
@@ -171,7 +198,7 @@ def _print_table(conditions: "Mapping[str, Scores]", sweep: "Mapping[str, Scores
         for label, means in lines.items():
             for name, mean in means.items():
                 value = f"{percent(mean.mean)} [{interval(mean)}] (n = {mean.n})"
-                print(f"{program:16} {label:9} {name:20} {value}")
+                print(f"{program:24} {label:9} {name:20} {value}")
     print(abstention_text(reflection))
 
 

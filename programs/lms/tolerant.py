@@ -15,6 +15,7 @@ import json_repair
 from dspy.adapters.utils import parse_value
 
 from programs.parts.probability import NO, YES
+from signatures.text import CJK
 
 LONGEST_REPLY = 32_768  # characters; about 8,000 tokens
 REPAIRABLE = 2048  # characters of broken JSON; a longer text must be JSON that was cut off, or has text behind it
@@ -25,7 +26,7 @@ _WORD = re.compile(r"[^\W_]+")
 _DIGIT = re.compile(r"\W*([01])(?![\d%]|[.,:/]\d)")  # 1 and 0 alone; 0.9 is neither yes nor no
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _BRACKET = re.compile(r"[\[\]{}]")
-_BULLET = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+")
+_BULLET = re.compile(rf"^\s*(?:(?:[-*•]|\d+[.)])\s+|(?:\d+[、．）]|（\d+）|\d+[.)](?=[{CJK}]))\s*)")
 
 
 def coerce(value: Any, annotation: Any) -> Any:

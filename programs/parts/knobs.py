@@ -120,16 +120,20 @@ def knob_values(program: dspy.Module) -> dict[str, Any]:
 
 
 def with_knobs(program: Program, **values: Any) -> Program:
-    """Return a new program with some knobs changed and the same demos and instructions.
+    """Return a new program with some knobs changed and the same instructions and demos.
+
+    Demos that the program was built with, and still has, are left to the knobs: the new program has its own.
 
     Raises:
         UserError: A name is not a knob of the program, or a value is not allowed.
     """
     check_knobs(type(program), values)
     collaborators = {name: getattr(program, name) for name in ("retrieve", *_COLLABORATORS) if hasattr(program, name)}
+    built = type(program)(**collaborators, **knob_values(program)).dump_state()
     copy = type(program)(**collaborators, **{**knob_values(program), **values})
-    state = program.dump_state()
+    state, own = program.dump_state(), copy.dump_state()
     for name, predictor in copy.named_predictors():
         if name in state:  # a switch may add a predictor that the old program did not have
-            predictor.load_state(state[name])
+            untouched = state[name]["demos"] == built[name]["demos"]
+            predictor.load_state({**state[name], "demos": own[name]["demos"]} if untouched else state[name])
     return copy

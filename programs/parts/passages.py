@@ -1,48 +1,115 @@
 """Find the passage that contains a quote or an answer."""
 
+import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
-from signatures.text import normalize_answer
+from signatures.common.words import FUNCTION_WORDS, strip_suffix
+from signatures.text import CJK
+from signatures.text_words import contains_words, same_words, text_words
 from signatures.types import Passage
 
-_NO_EVIDENCE = {"not mentioned", "no evidence", "not found", "not given", "not available", "none of passages", "n a"}
-_BOOLEAN = {"yes", "no", "true", "false", ""}
+_BOOLEAN = {"", "yes", "no", "true", "false", "是", "否", "对", "不"}
+
+# Whole quotes that say there is nothing to quote, and such statements within a longer one.
+_NO_EVIDENCE = {
+    *("none", "nothing", "empty", "null", "n/a", "n a", "unknown", "not applicable", "none of the passages"),
+    *("no evidence", "no relevant evidence", "not mentioned", "not found", "not given", "not stated", "not available"),
+    *("无", "没有", "空", "未知", "不适用", "未提及", "未提到", "没有提及", "没有提到", "未找到", "没有找到"),
+    *("无证据", "没有证据", "无相关证据", "没有相关证据", "无相关内容", "没有相关内容", "无相关信息", "没有相关信息"),
+}
+_NO_EVIDENCE_KEYS = frozenset(map(same_words, _NO_EVIDENCE))
+_SAYS_NOTHING = re.compile(
+    r"^\W*(?:no|none|nothing|neither|there (?:is|are) no)\b"
+    r"|\b(?:passages?|documents?|texts?|references?|context|evidence|information)\b.{0,80}"
+    r"(?:\b(?:no|not|none|nothing|neither|cannot|lacks?)\b|n['’]t\b)"
+    r"|(?:没有|未|无|不).{0,6}(?:提及|提到|找到|给出|说明|包含|涉及|相关|证据)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+_MARK = re.compile(r"[\[［【]\s*\d+\s*[\]］】]")
+_LEAD = re.compile(r"^\W*(?:passage|document|source|reference|段落|文档|资料|参考)\s*\d+\s*[:：.、\-–—]", re.IGNORECASE)
+_ELLIPSIS = re.compile(r"[\[［(（]?(?:\.{3,}|…+|\. \. \.)[\]］)）]?")
+_SHORTEST_INEXACT = 4  # words
+_HAN = re.compile(f"[{CJK}]")
 
 
-def quoted_passage(quote: str, passages: Sequence[Passage], *, overlap: float = 0.6) -> Passage | None:
-    """Return the passage whose text contains `quote` or most of its words; None if there is none.
+def quoted_passage(quote: str, passages: Sequence[Passage], *, above: float = 0.5) -> Passage | None:
+    """Return the passage whose text contains `quote`, verbatim or nearly; None if there is none.
 
-    LMs copy with small changes, so a quote of four words or more that no passage contains verbatim is matched to the
-    passage with the largest share of its distinct words, if that share is at least `overlap` in [0, 1]. A quote of one
-    word, a bare title, or a phrase that says there is nothing to quote matches no passage.
+    A verbatim quote may have any length, one word or a title included, if it is not made of function words alone and
+    does not say that there is nothing to quote. Case, punctuation, quotation marks, passage numbers and a title in
+    front do not count, and words may be omitted where the quote has an ellipsis.
+
+    LMs also copy with changes. A quote of four words or more that no passage contains verbatim is matched to the
+    passage with the largest share of its distinct terms, if that share is above `above` in [0, 1]. Terms are the stems
+    of content words, and pairs of neighbouring characters in Chinese.
+
+    Measured on HotpotQA and MuSiQue (`tests/programs/parts/test_quotes_on_real_data.py`): accepted are 99 % of 248 gold
+    sentences with 40 % of their words changed and 84 % of 140 sub-questions rewritten as statements with their gold
+    answers; of gold sentences shown beside three other passages, 12 % if these are of the same question, none if not.
     """
-    normalized = normalize_answer(quote)
-    words = set(normalized.split())
-    titles = {normalize_answer(passage.title) for passage in passages}
-    if len(normalized.split()) < 2 or normalized in titles or normalized in _NO_EVIDENCE:
+    bare = _LEAD.sub("", _MARK.sub(" ", quote))
+    if _is_nothing(bare):
         return None
-    texts = [normalize_answer(passage.text) for passage in passages]
+    texts = [_MARK.sub(" ", passage.text) for passage in passages]
     for passage, text in zip(passages, texts, strict=True):
-        if f" {normalized} " in f" {text} ":
+        if _is_verbatim(bare, text) or _is_verbatim(_without_title(bare, passage.title), text):
             return passage
-    shares = [len(words & set(text.split())) / len(words) for text in texts] if len(words) >= 4 else []
+    if _SAYS_NOTHING.search(bare):
+        return None
+    shares = [_share(_without_title(bare, passage.title), text) for passage, text in zip(passages, texts, strict=True)]
     best = max(range(len(shares)), key=shares.__getitem__, default=None)
-    return passages[best] if best is not None and shares[best] >= overlap else None
+    return passages[best] if best is not None and shares[best] > above else None
+
+
+def _is_nothing(quote: str) -> bool:
+    """Return whether a quote is empty, made of function words alone, or a phrase that says there is no evidence."""
+    key = same_words(quote)
+    return key in _NO_EVIDENCE_KEYS or key in _BOOLEAN or FUNCTION_WORDS.issuperset(key.split())
+
+
+def _is_verbatim(quote: str, text: str) -> bool:
+    """Return whether `text` contains the words of `quote` in order, those between two ellipses next to each other."""
+    parts = [key for key in map(same_words, _ELLIPSIS.split(quote)) if key]
+    rest = f" {same_words(text)} "
+    for part in parts:
+        _, found, after = rest.partition(f" {part} ")
+        if not found:
+            return False
+        rest = f" {after}"
+    return bool(parts)
+
+
+def _without_title(quote: str, title: str) -> str:
+    """Return the words of a quote, without those of a title in front of it."""
+    words, front = text_words(quote), text_words(title)
+    return " ".join(words[len(front) :]) if front and words[: len(front)] == front else quote
+
+
+def _share(quote: str, text: str) -> float:
+    """Return the share of the distinct terms of `quote` that `text` contains; 0 for a quote that is too short."""
+    if len(text_words(quote)) < _SHORTEST_INEXACT:
+        return 0.0
+    terms = _terms(quote)
+    return len(terms & _terms(text)) / len(terms) if terms else 0.0
+
+
+def _terms(text: str) -> set[str]:
+    """Return the stems of content words and the pairs of neighbouring Chinese characters."""
+    words = text_words(text)
+    stems = {strip_suffix(word) for word in words if word not in FUNCTION_WORDS and not _HAN.match(word)}
+    return stems | {first + second for first, second in pairwise(words) if _HAN.match(first) and _HAN.match(second)}
 
 
 def passages_stating(answer: str, passages: Iterable[Passage]) -> list[str]:
-    """Return the ids of the passages that contain `answer` as whole words after normalisation.
+    """Return the ids of the passages that contain `answer` as whole words after normalisation; in Chinese, as text.
 
     These are the citations of programs whose reader does not quote. The list is empty for a yes/no answer.
     """
-    normalized = normalize_answer(answer)
-    if normalized in _BOOLEAN:
+    if same_words(answer) in _BOOLEAN:
         return []
-    return [
-        passage.id
-        for passage in passages
-        if f" {normalized} " in f" {normalize_answer(f'{passage.title} {passage.text}')} "
-    ]
+    return [passage.id for passage in passages if contains_words(f"{passage.title} {passage.text}", answer)]
 
 
 def deduplicate(passages: Iterable[Passage]) -> list[Passage]:

@@ -9,7 +9,8 @@ import dspy
 from programs.parts.passages import deduplicate
 from signatures.types import Hop, Passage
 
-_NON_ANSWERS = {"", "unknown"}
+_NON_ANSWERS = {"", "unknown", "未知", "不知道", "不详"}
+_MARKS = string.punctuation + string.whitespace + "。，、；：！？…—·“”‘’「」『』《》【】（）"
 
 
 def make_prediction(
@@ -48,9 +49,10 @@ def make_prediction(
 def is_answer(answer: str) -> bool:
     """Return whether a short answer is neither empty nor "unknown", the word that prompts ask for instead of one.
 
+    Chinese words for it (未知) are no answer either.
     Articles count as words: "A" is a blood group, and normalisation would leave an empty text.
     """
-    return answer.strip(string.punctuation + string.whitespace).casefold() not in _NON_ANSWERS
+    return answer.strip(_MARKS).casefold() not in _NON_ANSWERS
 
 
 def retrieve_passages(
@@ -67,3 +69,14 @@ def retrieve_passages(
         name = type(program).__name__
         raise ValueError(f"{name} has no retriever: pass retrieve=... or call it with passages=[...].")
     return program.retrieve(query, k)
+
+
+def retrieve_rankings(program: dspy.Module, queries: Sequence[str], k: int) -> list[list[Passage]]:
+    """Return the first `k` passages of the program's retriever for each query, all asked at once if there are several.
+
+    Raises:
+        ValueError: The program has no retriever.
+    """
+    if len(queries) > 1 and program.retrieve is not None:
+        return program.retrieve.many(queries, k)
+    return [retrieve_passages(program, query, k) for query in queries]

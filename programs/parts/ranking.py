@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
-from signatures.text import normalize_answer
+from signatures.text_words import same_words, text_words
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -35,13 +35,13 @@ def top(scores: Mapping[Key, float | None], size: int) -> list[Key]:
 def new_claims(claims: Iterable[str], known: Iterable[str], *, max_words: int) -> list[str]:
     """Return the claims of at most `max_words` words that are neither empty nor `known`, each once.
 
-    Claims are compared by their normalised text.
+    Claims are compared by their words; in Chinese, each character is one.
     """
-    seen = {"", *map(normalize_answer, known)}
+    seen = {"", *map(same_words, known)}
     new = []
     for claim in claims:
-        text = normalize_answer(claim)
-        if text not in seen and len(claim.split()) <= max_words:
+        text = same_words(claim)
+        if text not in seen and len(text_words(claim)) <= max_words:
             seen.add(text)
             new.append(claim.strip())
     return new

@@ -8,8 +8,8 @@ import pytest
 
 from programs.artifact import freeze, load
 from programs.catalog import PROGRAMS, build
-from programs.cov_rag import SCORES
 from programs.parts.knobs import knobs_of
+from programs.parts.verification import SCORES
 from signatures.types import Hop, Passage
 
 FIELDS = {"answer", "response", "hops", "passages", "citations", "abstained", "details"}
@@ -25,6 +25,8 @@ def obliging(system, user):
         "finished": "1. " in user,
         "sub_question": f"Who of {question}",
         "query": f"harbour {question}",
+        "queries": [f"harbour {question}"],
+        "missing": "",
         "sufficient": True,
         "response": f"Ansa Merrow of {question} [1].",
         "evidence": "The harbour master of Quillon is Ansa Merrow.",

@@ -1,5 +1,6 @@
 import json
 
+import dspy
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,7 +26,7 @@ def story(deductions, *, draft_is_checked=True, conclusion="concluded", citing=F
         if "with what the passages say" in system:
             return {"answer": "read"}
         found = EVIDENCE in user and draft_is_checked
-        if "help to check the draft" in system:
+        if "to check the draft" in system:
             return {"evidence": EVIDENCE if found else ""}
         return {"evidence": EVIDENCE if found else "", "answer": "Ansa Merrow" if found else "a slip"}
 
@@ -89,16 +90,43 @@ def test_the_cap_forces_a_conclusion(scripted, retriever):
     assert (result.answer, len(result.hops)) == ("concluded", 2)
 
 
-def test_being_finished_before_any_hop_is_not_believed(scripted, retriever):
-    scripted(story([END, END]))
+@pytest.mark.parametrize("sub_question", ["", "Who is the harbour master of Quillon?"])
+def test_finished_before_any_hop_grounds_the_question_itself_and_the_loop_goes_on(scripted, retriever, sub_question):
+    scripted(story([step(sub_question, "at first", finished=True), step(), END]))
     result = GenGround(retriever)("Question?")
-    assert (result.hops[0].question, result.hops[0].draft) == ("Question?", "the end")
+    assert [(hop.question, hop.draft) for hop in result.hops] == [
+        ("Question?", "at first"),
+        ("Who is the harbour master?", "Bert Oyle"),
+    ]
+    assert retriever.queries == ["Question?", "Who is the harbour master?"]
+    assert result.answer == "the end"
 
 
-def test_a_repeated_sub_question_ends_the_loop(scripted, retriever):
+def test_a_repeated_sub_question_ends_the_loop_and_becomes_no_demonstration(scripted, retriever):
     scripted(story([step(), step(sub_question="who is THE harbour master")]))
-    result = GenGround(retriever)("Question?")
+    program = GenGround(retriever)
+    with dspy.context(trace=[]):
+        result = program("Question?")
+        deductions = [output for predictor, _, output in dspy.settings.trace if predictor is program.deduction]
     assert (len(result.hops), result.answer) == (1, "concluded")
+    assert [reply.sub_question for reply in deductions] == ["Who is the harbour master?"]
+
+
+def test_a_finish_without_an_answer_is_concluded_from_the_hops(scripted, retriever):
+    engine = scripted(story([step(), step("", "", finished=True)]))
+    result = GenGround(retriever)("Question?")
+    assert (result.answer, len(result.hops), len(engine.requests)) == ("concluded", 1, 1 + 2 + 1 + 1)
+
+
+@pytest.mark.parametrize("evidence", ["Quillon", "Ansa Merrow", "The master of the harbour at Quillon is Ansa Merrow"])
+def test_a_word_a_name_and_an_inexact_sentence_are_evidence(scripted, retriever, evidence):
+    def reply(system, user):
+        found = EVIDENCE in user and "Check the draft" in system
+        return {"evidence": evidence, "answer": "Ansa Merrow"} if found else story([step(), END])(system, user)
+
+    scripted(reply)
+    hop = GenGround(retriever, max_hops=1)("Question?").hops[0]
+    assert (hop.verdict, hop.evidence, hop.passage_ids) == ("corrected", evidence, ["p4"])
 
 
 def test_an_unparseable_deduction_ends_the_loop_and_an_unparseable_conclusion_leaves_the_last_hop(scripted, retriever):
@@ -191,7 +219,7 @@ def test_the_call_bound_is_tight(k, batch_size, max_hops, switches, scripted):
     counter = iter(range(10**6))
 
     def worst(system, user):
-        if "help to check the draft" in system:
+        if "to check the draft" in system:
             return {"evidence": "common words"}
         return step(f"What is number {next(counter)}?") | {"evidence": "", "answer": "x"}
 
@@ -218,12 +246,33 @@ def truthful(deductions, truth="yes"):
     return lambda system, user: truth if "whether the answer to the question is yes" in system else tail(system, user)
 
 
+@pytest.mark.parametrize(
+    ("said", "answer"), [("No, it is not", "no"), ("True.", "yes"), ("**Yes**", "yes"), ("是的，她是。", "yes")]
+)
+def test_the_verdict_of_the_deduction_counts_without_another_call(scripted, retriever, said, answer):
+    scripted(truthful([step(), step("", said, finished=True)], {"yes": "no", "no": "yes"}[answer]))
+    assert GenGround(retriever, true_false=True)("Is it so?").answer == answer
+
+
 @pytest.mark.parametrize("truth", ["yes", "no"])
-def test_a_true_false_question_ends_with_a_decision_though_the_deduction_said_otherwise(scripted, retriever, truth):
+def test_a_deduction_that_says_neither_yes_nor_no_is_decided_and_no_demonstration(scripted, retriever, truth):
     engine = scripted(truthful([step(), step("", "rather the opposite", finished=True)], truth))
-    result = GenGround(retriever, true_false=True)("Was Ansa Merrow born on land?")
+    program = GenGround(retriever, true_false=True)
+    with dspy.context(trace=[]):
+        result = program("Was Ansa Merrow born on land?")
+        outputs = [output for _, _, output in dspy.settings.trace]
     assert (result.answer, len(result.hops)) == (truth, 1)
     assert "Who is the harbour master?" in engine.prompts[-1]
+    assert "rather the opposite" not in [output.answer for output in outputs]
+
+
+def test_a_verdict_without_deduction_is_that_of_the_grounded_answer(scripted, retriever):
+    def reply(system, user):
+        return {"evidence": EVIDENCE, "answer": "Yes, she is"} if "Check the draft" in system else {"answer": "no"}
+
+    engine = scripted(reply)
+    assert GenGround(retriever, true_false=True, deduce=False)("Is it so?").answer == "yes"
+    assert len(engine.requests) == 1 + 2
 
 
 def test_a_true_false_question_is_decided_when_hops_run_out_and_without_deduction(scripted, retriever):
@@ -238,11 +287,9 @@ def test_a_finish_without_an_answer_is_a_finish_where_a_decision_follows(scripte
     assert "whether the answer to the question is yes" in str(engine.requests[-1].system)
 
 
-@pytest.mark.parametrize(
-    ("said", "answer"), [("No, it is not", "no"), ("True.", "yes"), ("Not at all", ""), ("", "")], ids=str
-)
-def test_an_unparseable_decision_leaves_a_yes_or_no_that_was_said(scripted, retriever, said, answer):
-    tail = story([step(), step("", said, finished=True)])
+@pytest.mark.parametrize(("said", "answer"), [("No, it is not", "no"), ("Not at all", ""), ("", "")], ids=str)
+def test_an_unparseable_decision_leaves_the_yes_or_no_of_the_last_hop(scripted, retriever, said, answer):
+    tail = story([step("Is the harbour master a man?", said)], draft_is_checked=False)
     scripted(lambda system, user: "perhaps" if "is yes" in system else tail(system, user))
-    result = GenGround(retriever, true_false=True)("Is it so?")
+    result = GenGround(retriever, true_false=True, max_hops=1)("Is it so?")
     assert (result.answer, result.abstained) == (answer, not answer)

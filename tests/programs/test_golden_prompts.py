@@ -25,6 +25,7 @@ VALUES = {
     "query": "sea of Quillon",
     "entities": ["Ansa Merrow"],
     "inferences": ["Ansa Merrow was born on Quillon."],
+    "limit": 5,
     "claim": "Quillon lies in the Amber Sea.",
     "reasoning": "Merrow was born on Quillon, but its sea is not told. Answer: unknown",
     "hops": [Hop(question="Where was Ansa Merrow born?", answer="Quillon", evidence="Merrow was born on Quillon")],
@@ -34,8 +35,9 @@ VALUES = {
     ],
 }
 SWITCHES = {  # to have every predictor of a program at least once
-    "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}],
+    "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}, {"few_shot": True}],
     "cov_rag": [{"chain": False}, {"revise": "start"}],
+    "retro_rag": [{"ellery": False}],
 }
 
 
@@ -43,7 +45,8 @@ def predictors():
     for name in PROGRAMS:
         found = dict(build(name).named_predictors())
         for knobs in SWITCHES.get(name, ()):
-            found |= dict(build(name, **knobs).named_predictors())
+            for predictor_name, predictor in build(name, **knobs).named_predictors():
+                found[f"{predictor_name}_with_demos" if predictor.demos else predictor_name] = predictor
         for predictor_name, predictor in found.items():
             yield pytest.param(predictor, id=f"{name}.{predictor_name.removesuffix('.predict')}")
 
@@ -52,7 +55,7 @@ def predictors():
 @pytest.mark.parametrize("form", [ChatForm, JsonForm])
 def test_the_prompt_is_the_one_that_was_reviewed(predictor, form, request):
     values = {name: VALUES[name] for name in predictor.signature.input_fields}
-    messages = form().format(predictor.signature, [], values)
+    messages = form().format(predictor.signature, predictor.demos, values)
     text = "\n\n".join(f"<{message['role']}>\n{message['content']}" for message in messages) + "\n"
     name = request.node.callspec.id.removeprefix(f"{form.__name__}-")
     path = GOLDEN / f"{name}.{form.__name__}.txt"

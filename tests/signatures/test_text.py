@@ -6,7 +6,6 @@ from signatures.text import (
     citation_numbers,
     is_chinese,
     normalize_answer,
-    refuses,
     renumber_citations,
     split_sentences,
     strip_citations,
@@ -74,21 +73,6 @@ def test_an_english_text_with_a_chinese_name_is_split_as_english():
 
 def test_no_text_has_no_sentences():
     assert split_sentences("") == []
-
-
-@pytest.mark.parametrize(
-    ("text", "refused"),
-    [
-        ("I'm sorry, I cannot answer the question based on the provided references.", True),
-        ("I’m sorry, but I cannot answer the question based on the provided references", True),
-        ("Quillon is an island [1]. I CANNOT answer the question, based on the provided references [2].", True),
-        ("I cannot answer the question based on the provided references2", False),
-        ("The provided references answer the question.", False),
-        ("", False),
-    ],
-)
-def test_the_fixed_sentence_is_a_refusal(text, refused):
-    assert refuses(text) is refused
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,7 @@ def _logprob(token: Any) -> Json:
 
 # Output fields of judges and of key facts, which the simulated LM has no skill for.
 _FOREIGN = {"steps", "key_facts", "citation_accuracy", "correctness", "due", "quality"}
+_RANKINGS = {"citation_accuracy", "correctness", "truthfulness", "bias", "conciseness"}  # if they are lists
 
 
 def _simulated(schema: Json) -> bool:
@@ -130,11 +131,14 @@ def _digest(body: Json) -> bytes:
 
 
 def _filled(schema: Json, root: Json, digest: bytes) -> Any:
-    """Return a value of a JSON schema that depends on the prompt only; lists have two items."""
+    """Return a value of a JSON schema that depends on the prompt only; lists have two items, rankings two answers."""
     if "$ref" in schema:
         schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
     if "properties" in schema:
-        return {name: _filled(part, root, digest) for name, part in schema["properties"].items()}
+        return {
+            name: _ranking(digest) if name in _RANKINGS and part.get("type") == "array" else _filled(part, root, digest)
+            for name, part in schema["properties"].items()
+        }
     if schema.get("type") == "array":
         return [_filled(schema.get("items", {}), root, digest[number:]) for number in (1, 2)]
     if schema.get("type") in ("number", "integer"):
@@ -142,3 +146,7 @@ def _filled(schema: Json, root: Json, digest: bytes) -> Any:
     if schema.get("type") == "boolean":
         return digest[0] % 2 == 0
     return f"The harbour of number {digest[0]} lies beside the market of number {digest[1]}."
+
+
+def _ranking(digest: bytes) -> list[str]:
+    return [f"answer{number}: {digest[number] / 255:.2f}" for number in (1, 2)]

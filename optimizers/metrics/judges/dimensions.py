@@ -2,6 +2,8 @@
 
 He et al., "Retrieving, Rethinking and Revising", EMNLP Findings 2024, sections 4.2 and 4.3, tables 3, 4 and 6.
 https://arxiv.org/abs/2410.05801
+
+Bias is how far an answer departs from the examiner's own answer, which does not rely on the references; 0 is best.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,25 +1,36 @@
-"""A judge that scores two to four answers to one question in one call, blind and in shuffled order.
+"""A judge that scores and ranks two to four answers to one question in one call, blind and in shuffled order.
 
 He et al., "Retrieving, Rethinking and Revising", EMNLP Findings 2024, section 4.2 and appendix G: citations are judged
-against the references, the other criteria against the gold label. https://arxiv.org/abs/2410.05801
+against the references, the other criteria against the gold label; the reply is a ranking with scores, and its reason.
+https://arxiv.org/abs/2410.05801
 
 Departure: citations are judged only if all answers rest on the same references, because otherwise equal numbers mean
 different passages (the paper leaves these cells empty, too). Scores outside [0, 1] are clamped and counted.
+
+Departure: the paper does not say what holds if a ranking contradicts its own scores. Here ranks follow from the scores
+(`dimensions.ranks`: equal scores share the best rank, which an order cannot express), and such rankings are counted.
 """
 
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
 
 import dspy
 
-from optimizers.metrics.judges.dimensions import CRITERIA
+from optimizers.metrics.judges.dimensions import CRITERIA, LOWER_IS_BETTER
 from programs.parts.predict import try_predict
 from signatures.common.errors import UserError
 from signatures.dimensions import CompareAnswers, CompareCitations
 from signatures.types import Passage
 
 MIN_ANSWERS, MAX_ANSWERS = 2, 4
+
+# "answer2: 0.7", in any punctuation; no other answer is named between the name and its score.
+_PLACE = re.compile(r"\banswer[\s_]*(\d+)\b(?:(?!answer)\D)*?(-?(?:\d+(?:\.\d+)?|\.\d+))", re.IGNORECASE)
+_NAME = re.compile(r"\banswer[\s_]?([1-9])\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -49,21 +60,36 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The judge's scores of one question.
+    """The judge's scores and rankings of one question.
 
     Args:
         scores: Criterion -> system -> score in [0, 1]; None without a verdict.
-        unparsed: Unparseable replies, and lists of scores whose length is not the number of answers.
+        rankings: Criterion -> systems, best first, in the judge's order; None without a verdict.
+        reasons: Criteria that were judged in one reply, joined by ", " -> the judge's reason, with systems by name.
+        shown: The systems in the order of `answer1`, `answer2`, ...
+        misordered: Rankings that contradict their own scores; the ranks follow from the scores.
+        unparsed: Unparseable replies, and rankings that do not name each answer once.
         clamped: Scores that were outside [0, 1].
     """
 
     scores: dict[str, dict[str, float | None]]
+    rankings: dict[str, list[str] | None]
+    reasons: dict[str, str]
+    shown: list[str]
+    misordered: int
     unparsed: int
     clamped: int
 
 
+class Place(NamedTuple):
+    """A place in a ranking: the position of the answer in the prompt, from 0, and its score as written."""
+
+    position: int
+    score: float
+
+
 class ListwiseJudge(dspy.Module):
-    """Scores answers relative to each other; at most two LM calls a question.
+    """Scores and ranks answers relative to each other; at most two LM calls a question.
 
     Args:
         seed: Seed of the order in which answers are shown.
@@ -76,7 +102,7 @@ class ListwiseJudge(dspy.Module):
         self.comparing = dspy.Predict(CompareAnswers)
 
     def forward(self, comparison: Comparison) -> Verdict:
-        """Return the scores of all answers on every criterion that can be judged.
+        """Return the scores and rankings of all answers on every criterion that can be judged.
 
         Raises:
             UserError: There are fewer than two or more than four answers.
@@ -87,37 +113,67 @@ class ListwiseJudge(dspy.Module):
         order = sorted(responses)
         random.Random(f"{self.seed}:{comparison.id}").shuffle(order)
         scores: dict[str, dict[str, float | None]] = {name: dict.fromkeys(responses) for name in CRITERIA}
-        unparsed = clamped = 0
-        for criterion, values in self._scores(comparison, order):
-            if values is None or len(values) != len(order):
+        rankings: dict[str, list[str] | None] = dict.fromkeys(CRITERIA)
+        reasons: dict[str, str] = {}
+        misordered = unparsed = clamped = 0
+        for criteria, reply in self._replies(comparison, order):
+            if reply is None:
                 unparsed += 1
                 continue
-            clamped += sum(not 0 <= value <= 1 for value in values)
-            in_range = [min(max(float(value), 0.0), 1.0) for value in values]
-            scores[criterion] = {system: in_range[order.index(system)] for system in responses}
-        return Verdict(scores, unparsed, clamped)
+            if reason := _with_names(reply.reason, order):
+                reasons[", ".join(criteria)] = reason
+            for criterion in criteria:
+                places = _places(reply[criterion], len(order))
+                if places is None:
+                    unparsed += 1
+                    continue
+                clamped += sum(not 0 <= place.score <= 1 for place in places)
+                misordered += not _is_ordered(places, criterion)
+                rankings[criterion] = [order[place.position] for place in places]
+                of = {order[place.position]: min(max(place.score, 0.0), 1.0) for place in places}
+                scores[criterion] = {system: of[system] for system in responses}
+        return Verdict(scores, rankings, reasons, order, misordered, unparsed, clamped)
 
-    def _scores(self, comparison: Comparison, order: Sequence[str]) -> list[tuple[str, list[float] | None]]:
-        """Return (criterion, scores in this order of systems); one pair with None for an unparseable reply."""
-        lettered = [
-            f"{chr(ord('A') + number)}: {comparison.responses[system] or '(no answer)'}"
-            for number, system in enumerate(order)
+    def _replies(
+        self, comparison: Comparison, order: Sequence[str]
+    ) -> list[tuple[tuple[str, ...], dspy.Prediction | None]]:
+        """Return (criteria, reply) of each call; None for an unparseable reply."""
+        answers = [
+            f"answer{number}: {comparison.responses[system] or '(no answer)'}"
+            for number, system in enumerate(order, start=1)
         ]
-        shown = {"question": comparison.question, "answers": lettered}
-        replies: list[tuple[Sequence[str], dspy.Prediction | None]] = []
+        shown = {"question": comparison.question, "answers": answers}
+        replies: list[tuple[tuple[str, ...], dspy.Prediction | None]] = []
         references = comparison.shared_references()
         if references:
             replies.append((CRITERIA[:1], try_predict(self.citing, passages=references, **shown)))
         if comparison.golds:
             replies.append((CRITERIA[1:], try_predict(self.comparing, right_answers=list(comparison.golds), **shown)))
-        pairs: list[tuple[str, list[float] | None]] = []
-        for criteria, reply in replies:
-            if reply is None:
-                pairs.append((criteria[0], None))
-            else:
-                pairs += [(criterion, list(getattr(reply, criterion))) for criterion in criteria]
-        return pairs
+        return replies
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question."""
         return 2
+
+
+def _places(lines: Sequence[str], count: int) -> list[Place] | None:
+    """Return the places of a ranking in its order; None if it does not name each of `count` answers once."""
+    found = [match for line in lines for match in _PLACE.finditer(line)]
+    places = [Place(int(match[1]) - 1, float(match[2])) for match in found]
+    return places if sorted(place.position for place in places) == list(range(count)) else None
+
+
+def _is_ordered(places: Sequence[Place], criterion: str) -> bool:
+    """Return whether the scores of a ranking run from best to worst."""
+    sign = 1 if criterion in LOWER_IS_BETTER else -1
+    return all(sign * better.score <= sign * worse.score for better, worse in pairwise(places))
+
+
+def _with_names(reason: str, order: Sequence[str]) -> str:
+    """Return a reason with the names of the systems instead of `answer1`, `answer2`, ..."""
+
+    def name(match: re.Match[str]) -> str:
+        position = int(match[1]) - 1
+        return order[position] if position < len(order) else match[0]
+
+    return _NAME.sub(name, reason).strip()

@@ -2,6 +2,10 @@
 
 He et al., "Retrieving, Rethinking and Revising", Findings of EMNLP 2024, appendix G (evaluation of revised questions).
 https://arxiv.org/abs/2410.05801
+
+Departure: the paper's prompt ranks the revisions of several models at once and gives a reason. Here each is scored on
+its own, because the first answers and references of two runs differ, and the time of a revision is asked apart from
+its content.
 """
 
 from collections.abc import Mapping

@@ -24,8 +24,9 @@ class Judge:
 
     supports_response_schema = False
 
-    def __init__(self, breaks_after: int = 10**6):
+    def __init__(self, breaks_after: int = 10**6, reasons: bool = True):
         self.left = breaks_after
+        self.reasons = reasons
         self.prompts: list[str] = []
 
     def __deepcopy__(self, memo: dict) -> "Judge":
@@ -38,13 +39,17 @@ class Judge:
         prompt = request.messages[-1].text or ""
         self.prompts.append(prompt)
         shown = prompt.split("[[ ## answers ## ]]\n")[1].split("\n\n")[0].splitlines()
-        scores = ", ".join(str(min(1.0, len(line) / 20)) for line in shown)
+        scores = [min(1.0, len(line) / 30) for line in shown]
+        order = sorted(range(len(shown)), key=lambda position: -scores[position])
+        places = [f"answer{position + 1}: {scores[position]}" for position in order]
         names = CRITERIA[1:] if "right_answers" in prompt else CRITERIA[:1]
-        text = "\n\n".join(f"[[ ## {name} ## ]]\n{scores}" for name in names) + "\n\n[[ ## completed ## ]]"
+        fields = {name: places[::-1] if name == "bias" else places for name in names}
+        fields["reason"] = [f"answer{order[0] + 1} is longer."] if self.reasons else []
+        text = "\n\n".join(f"[[ ## {name} ## ]]\n" + "\n".join(lines) for name, lines in fields.items())
         return Response(
             id=None,
             model=request.model,
-            message=Message.assistant(text),
+            message=Message.assistant(f"{text}\n\n[[ ## completed ## ]]"),
             finish_reason="stop",
             usage=Usage(input_tokens=1, output_tokens=1),
         )
@@ -82,6 +87,33 @@ def test_the_better_run_gets_the_better_rank_on_every_criterion_but_bias(toy, ru
     assert (judgement.questions, judgement.left_out, judgement.unread) == (6, 0, 0)
     assert judgement.revisions == {}
     json.dumps(judgement.as_dict())
+
+
+def test_rankings_and_reasons_are_in_the_rows_and_in_the_result(toy, runs, tmp_path):
+    judgement = judge_runs(runs, CORPUS, connection=connected(toy, Judge()), out=tmp_path / "judged")
+    rows = read_rows(tmp_path / "judged")
+    criteria = ("citation_accuracy", ", ".join(CRITERIA[1:]))
+    for row in rows:
+        assert row["rankings"] == {
+            name: ["short", "long"] if name == "bias" else ["long", "short"] for name in CRITERIA
+        }
+        assert row["reasons"] == dict.fromkeys(criteria, "long is longer.")
+        assert sorted(row["shown"]) == ["long", "short"]
+    assert [(reason.id, reason.criteria) for reason in judgement.reasons] == [
+        (row["id"], name) for row in rows for name in criteria
+    ]
+    assert judgement.reasons[0].question == rows[0]["question"] != ""
+    assert judgement.as_dict()["reasons"][0]["text"] == "long is longer."
+    assert judgement.misordered == 0
+
+
+def test_judgements_of_an_older_version_are_read(toy, runs, tmp_path):
+    judge_runs(runs, CORPUS, connection=connected(toy, Judge()), out=tmp_path / "judged")
+    new = ("question", "rankings", "reasons", "shown", "misordered")
+    rows = [{key: row[key] for key in row if key not in new} for row in read_rows(tmp_path / "judged")]
+    (tmp_path / "judged" / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    judgement = judge_runs(runs, CORPUS, connection=connected(toy, Judge()), out=tmp_path / "judged", resume=True)
+    assert (judgement.questions, judgement.reasons, judgement.misordered) == (6, [], 0)
 
 
 def test_without_the_corpus_citations_are_not_judged(toy, runs, tmp_path):

@@ -31,14 +31,15 @@ def test_the_server_answers_as_the_simulated_lm_with_log_probabilities() -> None
 
 
 def test_the_server_fills_the_schemas_of_judges() -> None:
-    numbers = {"type": "array", "items": {"type": "number"}}
-    schema = {"type": "object", "properties": {"correctness": numbers, "steps": {"$ref": "#/$defs/Steps"}},
+    ranking = {"type": "array", "items": {"type": "string"}}
+    schema = {"type": "object", "properties": {"correctness": ranking, "steps": {"$ref": "#/$defs/Steps"}},
               "$defs": {"Steps": {"type": "array", "items": {"type": "string"}}}}  # fmt: skip
     with ChatServer() as server:
         form = {"type": "json_schema", "json_schema": {"name": "Reply", "schema": schema}}
         reply = json.loads(ask(server, response_format=form).json()["choices"][0]["message"]["content"])
     assert [len(reply[name]) for name in ("correctness", "steps")] == [2, 2]
-    assert all(0 <= value <= 1 for value in reply["correctness"])
+    assert [place.split(":")[0] for place in reply["correctness"]] == ["answer1", "answer2"]
+    assert all(0 <= float(place.split(":")[1]) <= 1 for place in reply["correctness"])
 
 
 @pytest.mark.parametrize("fault", [name for name in FAULTS if name not in ("slow reply", "gigantic reply")])

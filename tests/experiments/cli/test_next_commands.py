@@ -15,7 +15,7 @@ from experiments.cli.shared.options import LM
 
 FACTS = "[[ ## steps ## ]]\n- Ansa keeps the gate.\n\n[[ ## key_facts ## ]]\n- Ansa keeps the gate.\n- The gate is old."
 VERDICTS = "\n\n".join(
-    f"[[ ## {name} ## ]]\n0.5, 1"
+    f"[[ ## {name} ## ]]\nanswer2: 1\nanswer1: 0.5"
     for name in ("correctness", "citation_accuracy", "truthfulness", "bias", "conciseness")
 )
 

@@ -93,7 +93,7 @@ def test_a_program_that_reads_nothing_has_no_recall(verihop, world, tmp_path):
     told = notes(verihop(*asked, "--out", tmp_path / "run")[2])
     assert told == [
         "Note: cot answers from memory: the index is not used.",
-        "Note: cot reads no passages: recall@5, all_gold@5 will be 0.",
+        "Note: cot reads no passages: passage_recall@5, all_gold@5 will be 0.",
     ]
     contexts = ("--references", "complete", "--passages", world / "passages.jsonl", "--metrics", "em,recall[hotpot]")
     asked = ("eval", world / "questions.jsonl", "--limit", 3, "--program", "cot", *contexts, *SIMULATED)
@@ -146,7 +146,7 @@ def test_quiet_judgements_show_no_progress(quiet, verihop, world, scripted_lm, t
         asked = ("eval", world / "questions.jsonl", "--limit", 2, "--program", run.name, *SIMULATED)
         assert verihop(*asked, "--out", run)[0] == 0
     names = ("correctness", "citation_accuracy", "truthfulness", "bias", "conciseness")
-    scripted_lm(lambda system, user: "\n\n".join(f"[[ ## {name} ## ]]\n0.5, 1" for name in names))
+    scripted_lm(lambda system, user: "\n\n".join(f"[[ ## {name} ## ]]\nanswer2: 1\nanswer1: 0.5" for name in names))
     _, _, err = verihop("judge", *runs, "--out", tmp_path / "judged", *(["-q"] if quiet else []))
     assert ("Judgements" in err) is not quiet
     questions = (world / "questions.jsonl", "--limit", 2, "--passages", world / "passages.jsonl")

@@ -4,7 +4,7 @@ import dspy
 import pytest
 
 from optimizers.metrics.catalog import METRICS
-from programs.cov_rag import Verification
+from programs.parts.verification import Verification
 from signatures.types import Hop, Passage
 
 EXAMPLE = dspy.Example(question="Where was she born?", answers=["Quillon"])

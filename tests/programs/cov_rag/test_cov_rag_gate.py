@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from programs.catalog import build
-from programs.cov_rag import SCORES, CoVRAG, Verification, needs_revision
+from programs.cov_rag import CoVRAG
 from programs.parts.knobs import knob_values, knobs_of, with_knobs
+from programs.parts.verification import SCORES, Verification, needs_revision
 from signatures.common.errors import UserError
 
 BETTER = "Who runs Quillon's harbour?"

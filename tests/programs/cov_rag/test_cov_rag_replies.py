@@ -3,9 +3,10 @@
 import dspy
 import pytest
 
-from programs.cov_rag import SCORES, CoVRAG
+from programs.cov_rag import CoVRAG
 from programs.lms.adapter import ChatForm
 from programs.parts.longform import cited_passages
+from programs.parts.verification import SCORES
 
 BETTER = "Who runs Quillon's harbour?"
 GOOD = dict.fromkeys(SCORES, 1.0) | {"bias": 0.0, "judgement": "true", "revised_question": ""}

@@ -12,6 +12,7 @@ KINDS = {
     "Name the key entities": "naming",
     "Decide whether the evidence contributes": "weighing",
     "Answer the question with the passages and the inferences": "answering",
+    "Answer the question from what you know": "recalling",
     "Decide whether both answers": "agreement",
     "Decide whether the reply answers": "assessing",
     "State what follows from the passages": "inferring",
@@ -22,11 +23,17 @@ KINDS = {
 
 
 JUDGEMENTS = {"weighing", "agreement", "assessing", "relevance", "attribution"}
+LAST = "answer that\nis most likely"  # of the prompt of the last round
+REPLIES_OF = {"concluding": "answering", "recalling": "answering", "recalling_directly": "monitoring"}
 
 
 def kind_of(system: str) -> str:
     (kind,) = {kind for start, kind in KINDS.items() if system.startswith(start)}
-    return "monitoring" if kind == "answering" and "reasoning" not in system else kind
+    if kind == "recalling":
+        return kind if "reasoning" in system else "recalling_directly"
+    if kind == "answering":
+        return "monitoring" if "reasoning" not in system else "concluding" if LAST in system else kind
+    return kind
 
 
 def field(user: str, name: str) -> str:
@@ -37,7 +44,8 @@ def field(user: str, name: str) -> str:
 class Story:
     """Replies by kind of prompt: a value, a function of the prompt, or a list of these, one per call.
 
-    A judgement is a number, P(yes); "?" is an unparseable reply.
+    A judgement is a number, P(yes); "?" is an unparseable reply. Answers in the last round and from memory continue the
+    replies of "answering" and "monitoring". `offered` contains the kinds of prompts that offered "unknown".
     """
 
     def __init__(self, **replies):
@@ -55,11 +63,15 @@ class Story:
             **replies,
         }
         self.asked: list[tuple[str, str]] = []
+        self.offered: set[str] = set()
         self.turn = dict.fromkeys(self.replies, 0)
 
     def __call__(self, system: str, user: str):
         kind = kind_of(system)
         self.asked.append((kind, user))
+        if "unknown" in system:
+            self.offered.add(kind)
+        kind = REPLIES_OF.get(kind, kind)
         value = self.replies[kind]
         if isinstance(value, list) and kind != "naming":
             value = value[min(self.turn[kind], len(value) - 1)]
@@ -72,8 +84,8 @@ class Story:
         name = {"naming": "entities", "inferring": "inferences", "searching": "query"}.get(kind, "answer")
         return {"reasoning": f"because of {value}", name: value}
 
-    def prompts(self, kind: str) -> list[str]:
-        return [user for asked, user in self.asked if asked == kind]
+    def prompts(self, *kinds: str) -> list[str]:
+        return [user for asked, user in self.asked if asked in kinds]
 
     def count(self, kind: str) -> int:
         return len(self.prompts(kind))
@@ -113,7 +125,15 @@ def kept_of(hop) -> list[str]:
     return [candidate.passage_id or candidate.text for candidate in hop.candidates if candidate.kept]
 
 
-def worst(claims: int = 5) -> dict:
+class Obedient(Story):
+    """Answers "unknown" wherever the prompt offers it, and else from memory."""
+
+    def __call__(self, system: str, user: str):
+        reply = super().__call__(system, user)
+        return {**reply, "answer": "unknown"} if "unknown" in system else reply
+
+
+def worst(claims: int = 20) -> dict:
     """Return replies with which nothing is ever accepted and everything is always new."""
     count = itertools.count()
     return {

@@ -3,7 +3,7 @@
 import pytest
 
 from programs.lms.adapter import JsonForm
-from programs.retro_rag import Answer, RetroRAG, final_answer, verdict
+from programs.retro_rag import RetroRAG
 
 
 def test_two_agreeing_answers_end_the_first_round(tell, retriever):
@@ -85,6 +85,27 @@ def test_where_the_last_is_none_the_latest_that_was_not_refused_stands(tell, ret
     assert (nothing.answer, nothing.abstained) == ("", True)
 
 
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("evaluate", [True, False])
+def test_the_last_round_does_not_offer_unknown_and_its_answer_is_the_output(scripted, script, rounds, evaluate):
+    story = script.Obedient(monitoring="Ansa Merrow")
+    scripted(story, JsonForm(probability_mode="verbalised"))
+    result = RetroRAG(script.Batches(), max_rounds=rounds, evaluate_answer=evaluate)("Question?")
+    assert (result.answer, result.abstained) == ("Ansa Merrow", False)
+    assert [hop.answer for hop in result.hops] == ["unknown"] * (rounds - 1) + ["Ansa Merrow"]
+    assert [hop.verdict for hop in result.hops] == ["no answer"] * (rounds - 1) + ["final"]
+    assert story.count("concluding") == 1
+    assert story.count("answering") == rounds - 1
+    assert "concluding" not in story.offered
+
+
+def test_the_last_answer_can_be_accepted(tell, retriever):
+    story = tell(answering=["Bert Oyle", "Ansa Merrow"], agreement=[0.0, 1.0])
+    result = RetroRAG(retriever, max_rounds=2)("Question?")
+    assert [hop.verdict for hop in result.hops] == ["disagreed", "accepted"]
+    assert [story.count(kind) for kind in ("answering", "concluding", "monitoring", "agreement")] == [1, 1, 2, 2]
+
+
 @pytest.mark.parametrize("unparseable", ["agreement", "assessing", "monitoring"])
 def test_an_unparseable_reply_does_not_stop_the_loop(tell, retriever, unparseable):
     tell(**{"agreement": 1.0, unparseable: "?"})
@@ -99,35 +120,6 @@ def test_the_loop_outlives_every_unparseable_reply(tell, retriever):
     result = RetroRAG(retriever)("Question?")
     assert [(hop.answer, hop.verdict) for hop in result.hops] == [("", "unparseable"), ("Ansa Merrow", "accepted")]
     assert retriever.queries == ["Question?", "Question?"]
-
-
-def answer(text: str = "Quillon", reached: str | None = "disagreed") -> Answer:
-    return Answer([], text, "because", "Fog", 0.9, 0.4, reached)
-
-
-@pytest.mark.parametrize(
-    ("answered", "agreement", "expected"),
-    [
-        (0.9, 0.71, "accepted"),
-        (0.9, 0.7, "disagreed"),
-        (0.5, 0.9, "no answer"),
-        (0.1, None, "no answer"),
-        (None, 0.9, "unparseable"),
-        (0.9, None, "unparseable"),
-    ],
-)
-def test_the_verdict_follows_from_both_numbers(answered, agreement, expected):
-    assert verdict(answered, agreement, 0.7) == expected
-
-
-def test_an_earlier_answer_is_returned_only_if_it_was_not_refused():
-    nothing = answer("unknown", "no answer")
-    assert final_answer([answer("a"), answer("b"), answer("c", "final")]).text == "c"
-    assert final_answer([answer("a"), answer("b"), answer("c", "no answer"), nothing]).text == "b"
-    assert final_answer([answer("a", "unparseable"), answer("b", "no answer"), nothing]) is None
-    assert final_answer([answer("a", None), answer("b", None), answer("unknown", None)]).text == "b"
-    assert final_answer([answer("a", None), answer("", None), answer("unknown", None)]).text == "a"
-    assert final_answer([]) is None
 
 
 @pytest.mark.parametrize(

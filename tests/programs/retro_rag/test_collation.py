@@ -1,10 +1,12 @@
 """RetroRAG: the passages that are evidence, and what the answers and the search see of it."""
 
+import pytest
+
 from programs.retro_rag import RetroRAG
 from signatures.types import Passage
 
 
-def test_the_best_passages_are_kept_and_ties_keep_their_order(tell, passages, script):
+def test_the_best_passages_are_kept_and_ties_keep_the_order_of_retrieval(tell, passages, script):
     tell(weighing=script.by_text(harbour=0.9, **{"number 1": 0.2, "number 3": 0.8}), agreement=1.0)
     result = RetroRAG(source_size=3)("Question?", passages=passages[:6])
     (hop,) = result.hops
@@ -25,19 +27,59 @@ def test_old_and_new_passages_are_weighed_together_for_question_and_query(tell, 
     story = tell(weighing=script.by_text(**{"0 of search 1": 0.9, "1 of search 2": 0.8}))
     result = RetroRAG(search, k=2, source_size=2, max_rounds=2)("Question?")
     assert search.queries == ["Question?", "harbour of Quillon"]
-    assert [script.kept_of(hop) for hop in result.hops] == [["r1.0", "r1.1"], ["r1.0", "r2.1"]]
+    assert [script.kept_of(hop) for hop in result.hops] == [["r1.0", "r1.1"], ["r2.1", "r1.0"]]
     assert result.hops[1].passage_ids == ["r2.0", "r2.1"]
-    assert [passage.id for passage in result.passages] == ["r1.0", "r1.1", "r2.1"]
+    assert [passage.id for passage in result.passages] == ["r1.0", "r1.1", "r2.1"]  # read best first
     asked = [(script.field(prompt, "question"), script.field(prompt, "query")) for prompt in story.prompts("weighing")]
     assert asked == [("Question?", "")] * 2 + [("Question?", "harbour of Quillon")] * 4
+
+
+@pytest.mark.parametrize("score", [1.0, 0.5, 0.0, "?"])
+def test_at_equal_scores_new_passages_replace_old_ones(tell, script, score):
+    """Sampled and verbalised scores are often equal: were the old ones preferred, no new passage would enter."""
+    story = tell(weighing=score)
+    result = RetroRAG(script.Batches(), k=2, source_size=2, max_rounds=3, inferential=False)("Question?")
+    rounds = [["r1.0", "r1.1"], ["r2.0", "r2.1"], ["r3.0", "r3.1"]]
+    assert [script.kept_of(hop) for hop in result.hops] == [hop.passage_ids for hop in result.hops] == rounds
+    assert [passage.id for passage in result.passages] == [*rounds[0], *rounds[1], *rounds[2]]
+    for number, prompt in enumerate(story.prompts("answering", "concluding"), start=1):
+        shown = script.field(prompt, "passages").splitlines()
+        assert shown == [f"[{rank + 1}] Passage {rank} of search {number}." for rank in (0, 1)]
+
+
+def test_an_unparseable_score_is_not_a_tie(tell, script):
+    tell(weighing=lambda user: "?" if "search 2" in user else 0.0)
+    result = RetroRAG(script.Batches(), k=2, source_size=2, max_rounds=2)("Question?")
+    assert [script.kept_of(hop) for hop in result.hops] == [["r1.0", "r1.1"]] * 2
+
+
+def test_of_equal_passages_those_not_held_come_first_then_those_found_again(tell, script):
+    class Overlapping(script.Batches):
+        def __call__(self, query, k):
+            names = "abc" if not self.queries else "cbd"
+            self.queries.append(query)
+            return [Passage(id=name, text=f"Passage {name}.") for name in names[:k]]
+
+    story = tell(weighing=1.0)
+    result = RetroRAG(Overlapping(), k=3, source_size=3, max_rounds=2)("Question?")
+    assert [candidate.passage_id for candidate in result.hops[1].candidates] == ["d", "c", "b", "a"]
+    assert result.hops[1].passage_ids == ["d"]
+    (prompt,) = story.prompts("concluding")
+    assert script.field(prompt, "passages") == "[1] Passage d.\n[2] Passage c.\n[3] Passage b."
+
+
+def test_of_given_passages_that_score_alike_others_are_read_in_the_next_round(tell, passages, script):
+    tell(weighing=1.0)
+    result = RetroRAG(source_size=2, max_rounds=2)("Question?", passages=passages[:4])
+    assert [script.kept_of(hop) for hop in result.hops] == [["p0", "p1"], ["p2", "p3"]]
 
 
 def test_an_answer_rests_on_the_passages_of_its_round_and_the_inferences_before(tell, script):
     story = tell(inferring=[["Merrow is of Quillon."], ["Quillon is an island."]])
     RetroRAG(script.Batches(), k=1, source_size=1, max_rounds=3, threshold=1.0)("Question?")
-    for kind in ("answering", "monitoring"):
-        shown = story.prompts(kind)
-        assert ["search 1" in prompt for prompt in shown] == [True, True, True]  # ties: the older passage stays
+    for kinds in (("answering", "concluding"), ("monitoring",)):
+        shown = story.prompts(*kinds)
+        assert [f"search {number}" in prompt for number, prompt in enumerate(shown, start=1)] == [True, True, True]
         assert ["Merrow is of Quillon." in prompt for prompt in shown] == [False, True, True]
         assert ["Quillon is an island." in prompt for prompt in shown] == [False, False, True]
 

@@ -3,6 +3,7 @@
 import dspy
 import pytest
 
+from programs.lms.adapter import JsonForm
 from programs.parts.knobs import with_knobs
 from programs.retro_rag import RetroRAG
 from signatures.common.errors import UserError
@@ -34,6 +35,25 @@ def test_a_query_that_asks_nothing_new_is_no_example_to_follow(tell, retriever, 
         assert [predictor for predictor, *_ in dspy.settings.trace].count(program.searching) == left
 
 
+@pytest.mark.parametrize("own", [False, True])
+def test_without_demonstrations_of_its_own_the_last_round_shows_those_of_the_others(scripted, script, own):
+    engine = scripted(script.Story(), JsonForm(probability_mode="verbalised"))
+    program = RetroRAG(script.Batches(), max_rounds=2, evaluate_answer=False)
+    demo = {"passages": [], "inferences": [], "question": "q", "reasoning": "because"}
+    program.answering.predict.demos = [dspy.Example(**demo, answer="of all rounds")]
+    if own:
+        program.concluding.predict.demos = [dspy.Example(**demo, answer="of the last")]
+    program("Question?")
+    texts = {}
+    for request in engine.requests:
+        texts[script.kind_of(str(request.system))] = " ".join(message.text for message in request.messages[:-1])
+    assert "of all rounds" in texts["answering"]
+    assert {name: name in texts["concluding"] for name in ("of all rounds", "of the last")} == {
+        "of all rounds": not own,
+        "of the last": own,
+    }
+
+
 def test_a_threshold_out_of_range_is_refused(retriever):
     with pytest.raises(UserError, match=r"Knob threshold must be a number from 0 to 1, got 1\.5"):
         RetroRAG(retriever, threshold=1.5)
@@ -54,5 +74,5 @@ def test_a_direct_answer_is_an_example_to_follow_only_if_it_agreed(tell, retriev
     with dspy.context(trace=[]):
         program("Question?")
         predictors = [predictor for predictor, *_ in dspy.settings.trace]
-    assert predictors.count(program.answering.predict) == 1
+    assert predictors.count(program.concluding.predict) == 1
     assert predictors.count(program.monitoring) == left

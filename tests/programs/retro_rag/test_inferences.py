@@ -49,8 +49,8 @@ def test_a_better_inference_pushes_an_old_one_out(tell, retriever, script):
     ]
     (given_up,) = [candidate for candidate in result.hops[1].candidates if "coach" in candidate.text]
     assert given_up.reason == "score 0.40, rank 2 of 2, beyond the best 1"
-    assert ["coach" in prompt for prompt in story.prompts("answering")] == [False, True, False]
-    assert ["manager" in prompt for prompt in story.prompts("answering")] == [False, False, True]
+    assert ["coach" in prompt for prompt in story.prompts("answering", "concluding")] == [False, True, False]
+    assert ["manager" in prompt for prompt in story.prompts("answering", "concluding")] == [False, False, True]
 
 
 def test_inferences_are_weighed_against_the_question_alone(tell, retriever, script):
@@ -61,13 +61,60 @@ def test_inferences_are_weighed_against_the_question_alone(tell, retriever, scri
     assert [script.field(prompt, "query") for prompt in story.prompts("relevance")] == ["", "harbour of Quillon"]
 
 
-def test_no_more_than_k_new_inferences_are_tested(tell, retriever):
-    story = tell(inferring=[["Aa is so.", "aa is so", " ", "Bb is so.", "Cc is so."]])
+def test_the_prompt_says_how_many_inferences_are_wanted(tell, retriever, script):
+    story = tell()
+    RetroRAG(retriever, inferential_size=3, max_rounds=3)("Question?")
+    assert [script.field(prompt, "limit") for prompt in story.prompts("inferring")] == ["3", "3"]
+
+
+def test_a_good_sixth_inference_gets_in(tell, retriever, script):
+    """The first K are no better than the others: all are tested, and the best K that pass are kept."""
+    claims = [f"{name * 2} is so." for name in "ABCDEFG"]
+    story = tell(
+        inferring=[claims],
+        relevance=script.by_text(AA=0.0, BB=1.0, CC=1.0, DD=1.0, EE=1.0, FF=1.0, GG=0.9),
+        attribution=lambda user: 0.0 if "BB" in script.field(user, "claim") else 1.0,
+        weighing=script.by_text(CC=0.6, FF=0.9, GG=0.8),
+    )
+    result = RetroRAG(retriever, k=1, max_rounds=2)("Question?")
+    assert story.count("relevance") == story.count("attribution") == 7
+    candidates = {candidate.text: candidate for candidate in result.hops[0].candidates if not candidate.passage_id}
+    assert list(candidates) == claims
+    assert {text[:2] for text, candidate in candidates.items() if candidate.kept} == {"CC", "DD", "EE", "FF", "GG"}
+    assert candidates["FF is so."].reason == "score 0.90, rank 1 of 5"
+    (prompt,) = story.prompts("concluding")
+    shown = [f"- {name * 2} is so." for name in "FGCDE"]  # best first
+    assert script.field(prompt, "inferences").splitlines() == shown
+
+
+def test_beyond_the_best_k_an_inference_that_passes_is_dropped(tell, retriever, script):
+    tell(inferring=[["Aa is so.", "Bb is so.", "Cc is so."]], weighing=script.by_text(Bb=0.9, Cc=0.7))
+    result = RetroRAG(retriever, k=1, inferential_size=2, max_rounds=2)("Question?")
+    reasons = {candidate.text: candidate.reason for candidate in result.hops[0].candidates if not candidate.passage_id}
+    assert reasons["Aa is so."] == "score 0.50, rank 3 of 3, beyond the best 2"
+
+
+def test_of_a_runaway_list_twice_k_inferences_are_tested(tell, retriever):
+    claims = ["Aa is so.", "aa is so", " "] + [f"Claim {number} is so." for number in range(30)]
+    story = tell(inferring=[claims])
     result = RetroRAG(retriever, inferential_size=2, max_rounds=2)("Question?")
-    assert story.count("relevance") == story.count("attribution") == 2
+    assert story.count("relevance") == story.count("attribution") == 4
     texts = {candidate.text: candidate.reason for candidate in result.hops[0].candidates if not candidate.passage_id}
-    assert list(texts) == ["Aa is so.", "Bb is so.", "Cc is so."]
-    assert texts["Cc is so."] == "beyond the first 2 of the round"
+    assert list(texts) == ["Aa is so.", *claims[3:]]
+    assert texts["Claim 3 is so."] == "beyond the first 4 of the round"
+    assert "beyond the first" not in texts["Claim 2 is so."]
+
+
+def test_at_equal_scores_a_new_inference_replaces_an_old_one(tell, retriever, script):
+    tell(inferring=[["Aa is so.", "Bb is so."], ["Cc is so.", "Dd is so."], ["Aa is so."]], weighing=1.0)
+    result = RetroRAG(retriever, k=1, inferential_size=3, max_rounds=4)("Question?")
+    kept = [[text for text in script.kept_of(hop) if text != "p0"] for hop in result.hops]
+    assert [[text[:2] for text in texts] for texts in kept] == [
+        ["Aa", "Bb"],
+        ["Cc", "Dd", "Aa"],
+        ["Cc", "Dd", "Aa"],
+        [],
+    ]
 
 
 def test_no_scoring_is_asked_twice(tell, retriever, script):

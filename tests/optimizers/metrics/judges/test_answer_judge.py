@@ -50,6 +50,16 @@ def test_the_judge_sees_question_answer_and_all_golds_and_decides(says, verdict,
         assert text in engine.prompts[0]
 
 
+def test_semantic_accuracy_asks_for_implication_and_for_nothing_stricter(says) -> None:
+    """GenGround, appendix I: whether the prediction implies the gold, not whether it is as exact."""
+    engine = says("yes")
+    with judged_by(link(engine)):
+        get_metric("acc[judge]")(EXAMPLE, SAID)
+    asked = f"{engine.requests[0].system} {engine.prompts[0]}".casefold()
+    assert "the prediction, as an answer to the question, implies one of the gold answers" in asked
+    assert [word for word in ("vague", "missing", "contradict", "detail", "exact", "same") if word in asked] == []
+
+
 def test_a_judge_that_samples_is_asked_several_times_and_the_mean_counts(says) -> None:
     engine = says("yes", "no", "yes")
     with judged_by(link(engine, temperature=0.7)), metered() as meter:

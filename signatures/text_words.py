@@ -1,0 +1,46 @@
+"""Words of texts in any script, to compare what LMs write: same words, contained words, number of words.
+
+Metrics compare by `normalize_answer`, which is the official definition; it deletes ASCII punctuation only and sees a
+Chinese sentence as one word. Programs compare by these functions. A Han character or kana counts as a word, as in
+`corpora`, because Chinese and Japanese are written without spaces.
+"""
+
+import functools
+import re
+import unicodedata
+
+from signatures.text import CJK, normalize_answer
+
+_WORD = re.compile(rf"[{CJK}]|[^\s{CJK}]+")
+_APOSTROPHES = "'\u2018\u2019\uff07"
+_POSSESSIVE = re.compile(rf"(?<=\w)[{_APOSTROPHES}]s\b", re.IGNORECASE)
+
+
+@functools.lru_cache(maxsize=512)  # the passages of a question are compared with every quote
+def text_words(text: str) -> tuple[str, ...]:
+    """Return the words of `text` in order: lower case, full-width forms as ASCII, no punctuation, no English articles.
+
+    ASCII punctuation and apostrophes are deleted, as in `normalize_answer`, and so is a possessive "'s"; all other
+    punctuation separates words.
+    """
+    separated = "".join(map(_separated, _POSSESSIVE.sub("", text)))
+    return tuple(_WORD.findall(normalize_answer(unicodedata.normalize("NFKC", separated))))
+
+
+def _separated(character: str) -> str:
+    if character in _APOSTROPHES:
+        return "'"
+    if character.isascii() or character.isalnum():
+        return character
+    return " " if unicodedata.category(character)[0] in "PSZ" else character
+
+
+def same_words(text: str) -> str:
+    """Return a key that is equal for texts of the same words in the same order."""
+    return " ".join(text_words(text))
+
+
+def contains_words(text: str, part: str) -> bool:
+    """Return whether the words of `part` stand in `text` one after the other; False if `part` has none."""
+    wanted = same_words(part)
+    return bool(wanted) and f" {wanted} " in f" {same_words(text)} "

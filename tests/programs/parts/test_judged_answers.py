@@ -1,0 +1,72 @@
+import dspy
+import pytest
+
+from programs.parts.judged_answers import Answer, answer_hop, drop_unused_replies, final_answer, refusal, verdict
+
+
+def answer(text: str = "Quillon", reached: str | None = "disagreed") -> Answer:
+    return Answer([], text, "because", "Fog", 0.9, 0.4, reached)
+
+
+@pytest.mark.parametrize(
+    ("answered", "agreement", "expected"),
+    [
+        (0.9, 0.71, "accepted"),
+        (0.9, 0.7, "disagreed"),
+        (0.5, 0.9, "no answer"),
+        (0.1, None, "no answer"),
+        (None, 0.9, "unparseable"),
+        (0.9, None, "unparseable"),
+    ],
+)
+def test_the_verdict_follows_from_both_numbers(answered, agreement, expected):
+    assert verdict(answered, agreement, 0.7) == expected
+
+
+def test_an_earlier_answer_is_returned_only_if_it_was_not_refused():
+    nothing = answer("unknown", "no answer")
+    assert final_answer([answer("a"), answer("b"), answer("c", "final")]).text == "c"
+    assert final_answer([answer("a"), answer("b"), answer("c", "no answer"), nothing]).text == "b"
+    assert final_answer([answer("a", "unparseable"), answer("b", "no answer"), nothing]) is None
+    assert final_answer([answer("a", None), answer("b", None), answer("unknown", None)]).text == "b"
+    assert final_answer([answer("a", None), answer("", None), answer("unknown", None)]).text == "a"
+    assert final_answer([]) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "parsed", "expected"),
+    [("Quillon", True, None), ("Unknown.", True, "no answer"), ("", True, "no answer"), ("", False, "unparseable")],
+)
+def test_a_reply_without_an_answer_is_refused_unjudged(text, parsed, expected):
+    reply = dspy.Prediction(answer=text) if parsed else None
+    assert refusal(Answer([reply], text, "", None)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reached", "last", "expected"),
+    [
+        ("Quillon", "disagreed", True, "final"),
+        ("Quillon", "disagreed", False, "disagreed"),
+        ("Quillon", "accepted", True, "accepted"),
+        ("Quillon", None, True, "final"),
+        ("unknown", "no answer", True, "no answer"),
+    ],
+)
+def test_a_hop_has_the_verdict_final_if_its_answer_is_the_last_but_not_accepted(text, reached, last, expected):
+    hop = answer_hop("sea of Quillon", ["p1"], answer(text, reached), [], last=last)
+    assert (hop.question, hop.answer, hop.draft, hop.passage_ids, hop.verdict) == (
+        "sea of Quillon",
+        text,
+        "Fog",
+        ["p1"],
+        expected,
+    )
+
+
+@pytest.mark.parametrize(("reached", "left"), [("accepted", [2, 3]), ("disagreed", [2])])
+def test_only_replies_that_led_to_the_answer_stay_in_the_trace(reached, left):
+    replies = [dspy.Prediction(answer=str(number)) for number in range(4)]
+    first, last = (answer("a")._replace(replies=replies[:2]), answer("b", reached)._replace(replies=replies[2:]))
+    with dspy.context(trace=[(None, {}, reply) for reply in replies]):
+        drop_unused_replies([first, last], last)
+        assert [entry[2] for entry in dspy.settings.trace] == [replies[number] for number in left]
