@@ -82,16 +82,24 @@ class PassageStore:
                 yield {"title": passage.title, "text": passage.text}
 
     def missing(self, ids: Iterable[str], block: int = 1 << 16) -> set[str]:
-        """Return those of `ids` that no passage has; titles and texts are not read (0.3 s per million passages)."""
+        """Return those of `ids` that no passage has."""
+        wanted = set(ids)
+        return wanted - self.rows_of(wanted, block).keys()
+
+    def rows_of(self, ids: Iterable[str], block: int = 1 << 16) -> dict[str, int]:
+        """Return the row of each of `ids` that a passage has; titles and texts are not read (0.3 s per million)."""
         wanted = {passage_id.encode("utf-8", "replace"): passage_id for passage_id in ids}
         lengths = np.unique([len(name) for name in wanted])
+        found: dict[str, int] = {}
         for first in range(0, len(self), block):
             if not wanted:
                 break
             starts = self._starts[first : min(first + block, len(self)), :2]
-            for begin, end in starts[np.isin(starts[:, 1] - starts[:, 0], lengths)].tolist():
-                wanted.pop(self._bytes[begin:end], None)
-        return set(wanted.values())
+            rows = np.flatnonzero(np.isin(starts[:, 1] - starts[:, 0], lengths))
+            for row, (begin, end) in zip((rows + first).tolist(), starts[rows].tolist(), strict=True):
+                if (name := wanted.pop(self._bytes[begin:end], None)) is not None:
+                    found[name] = row
+        return found
 
     def passages(self, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> list[Passage]:
         """Return the passages at `rows`, each with its score, in the order of `rows`."""

@@ -61,13 +61,14 @@ class Groups:
         from rich.console import Group
         from rich.text import Text
 
-        first = next(iter(next(iter(self.scores.values())).values()))[0].run
+        lines = next(iter(next(iter(self.scores.values())).values()))
+        first, runs = lines[0].run, len(lines)
         tables = [
             score_table(
                 f"{self.field} = {group}: {size} questions; scores in percent with 95 % intervals",
                 self.scores[group],
                 size,
-                caption=caption_against(first),
+                caption=caption_against(first, runs),
             )
             for group, size in self.sizes.items()
         ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.analysis.differences import Difference, differences, metric_notices
 from experiments.analysis.paired_runs import Run, load_runs
 from experiments.analysis.repeats import question_values
-from experiments.analysis.statistics import Mean, Paired, mean_of, paired
+from experiments.analysis.statistics import Mean, Paired, holm, mean_of, paired
 from experiments.analysis.summary import cache_note, derived, faults, interval, number, percent, score_mean
 from experiments.runs.files import Json, Row
 from optimizers.metrics.cost import COSTS
@@ -29,17 +29,21 @@ class Line:
         run: Label of the run.
         mean: Over the shared questions.
         against_first: The difference to the first run on the same questions; None for the first run.
+        p_holm: Its p-value, corrected for the comparisons of all runs with the first; None without one.
     """
 
     run: str
     mean: Mean
     against_first: Paired | None
+    p_holm: float | None = None
 
     def as_dict(self) -> Json:
         """Return the fields as JSON values."""
         return {
             **self.mean.as_dict(),
-            "against_first": None if self.against_first is None else self.against_first.as_dict(),
+            "against_first": None
+            if self.against_first is None
+            else {**self.against_first.as_dict(), "p_holm": self.p_holm},
         }
 
 
@@ -96,7 +100,9 @@ class Comparison:
 
         notices = [Text(f"Note: {notice}", style="yellow") for notice in self.notices]
         title = f"{self.questions} questions; scores in percent with 95 % intervals"
-        scores = score_table(title, self.metrics, self.questions, caption=caption_against(self.runs[0].label))
+        scores = score_table(
+            title, self.metrics, self.questions, caption=caption_against(self.runs[0].label, len(self.runs))
+        )
         return Group(scores, self._cost_table(), *notices)
 
     def _cost_table(self) -> "Table":
@@ -129,9 +135,10 @@ def _table(title: str, headings: Sequence[str], *, caption: str | None = None) -
     return table
 
 
-def caption_against(label: str) -> str:
+def caption_against(label: str, runs: int = 2) -> str:
     """Return the caption that explains the difference columns."""
-    return f"Differences are against {label}; p by McNemar's test for 0/1 scores, else by a t-test."
+    tests = f"Differences are against {label}; p by McNemar's test for 0/1 scores, else by a t-test"
+    return f"{tests}." if runs <= 2 else f"{tests}, corrected for {runs - 1} comparisons (Holm)."
 
 
 def score_table(title: str, metrics: dict[str, list[Line]], questions: int, *, caption: str | None = None) -> "Table":
@@ -152,7 +159,7 @@ def score_table(title: str, metrics: dict[str, list[Line]], questions: int, *, c
             unparsed = f" ({line.mean.unparsed} unparsed)" if line.mean.unparsed else ""
             mean = f"{percent(line.mean.mean)} {_brackets(interval(line.mean))}{unparsed}"
             heading = "" if position else escape(name + n)
-            table.add_row(heading, escape(line.run), mean, *_difference(line.against_first))
+            table.add_row(heading, escape(line.run), mean, *_difference(line))
         table.add_section()
     return table
 
@@ -161,22 +168,23 @@ def _brackets(spread: str) -> str:
     return f"[{spread}]".replace("[", r"\[") if spread else ""
 
 
-def p_text(result: Paired) -> str:
-    """Return the p-value as text: "1 (same)" if all scores are identical, "-" if there is no p-value."""
-    if result.p is None:
+def p_text(line: Line) -> str:
+    """Return the corrected p-value as text: "1 (same)" if all scores are identical, "-" if there is no p-value."""
+    if line.p_holm is None or line.against_first is None:
         return "-"
-    if result.identical:
+    if line.against_first.identical:
         return "1 (same)"
-    return "< .001" if result.p < 0.001 else f"{result.p:.3f}"
+    return "< .001" if line.p_holm < 0.001 else f"{line.p_holm:.3f}"
 
 
-def _difference(result: Paired | None) -> tuple[str, str]:
+def _difference(line: Line) -> tuple[str, str]:
+    result = line.against_first
     if result is None or result.difference is None:
         return "", ""
     signed = f"{100 * result.difference:+.1f}"
     if result.low is None or result.high is None:
-        return signed, p_text(result)
-    return f"{signed} {_brackets(f'{100 * result.low:+.1f} to {100 * result.high:+.1f}')}", p_text(result)
+        return signed, p_text(line)
+    return f"{signed} {_brackets(f'{100 * result.low:+.1f} to {100 * result.high:+.1f}')}", p_text(line)
 
 
 def about_runs(runs: Sequence[Run], differing: Sequence[Difference]) -> list[str]:
@@ -215,9 +223,10 @@ def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]]) -> list[str]:
 
 
 def _lines(runs: Sequence[Run], values: Sequence[Sequence[float | None]], means: Sequence[Mean]) -> list[Line]:
+    against = [None if position == 0 else paired(values[0], own) for position, own in enumerate(values)]
+    corrected = holm([None if result is None else result.p for result in against])
     return [
-        Line(run.label, mean, None if position == 0 else paired(values[0], own))
-        for position, (run, own, mean) in enumerate(zip(runs, values, means, strict=True))
+        Line(run.label, mean, result, p) for run, mean, result, p in zip(runs, means, against, corrected, strict=True)
     ]
 
 

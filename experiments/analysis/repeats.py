@@ -1,12 +1,14 @@
 """Questions asked several times: one value per question, and the variation between repeats."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import stdev
 
 from experiments.analysis.statistics import Mean, mean_of
 from experiments.runs.files import Json, Row, repeat_of
+from signatures.text import normalize_answer
 
 Value = Callable[[Row], float | None]
 
@@ -59,6 +61,58 @@ def spread(rows: Iterable[Row], value: Value, repeats: int) -> Spread:
     if not defined:
         return Spread(means, None, None, None)
     return Spread(means, min(defined), max(defined), stdev(defined) if len(defined) > 1 else None)
+
+
+def pass_at_k(correct: int, n: int, k: int) -> float:
+    """Return the probability that one of `k` answers, drawn from `n` of which `correct` are right, is right.
+
+    Chen et al., "Evaluating Large Language Models Trained on Code", 2021, equation 1. https://arxiv.org/abs/2107.03374
+
+    Raises:
+        ValueError: `k` is not in 1 to `n`, or `correct` not in 0 to `n`.
+    """
+    if not (1 <= k <= n and 0 <= correct <= n):
+        raise ValueError(f"pass@k needs 1 <= k <= n and 0 <= correct <= n, got {k=}, {n=}, {correct=}.")
+    return 1 - math.comb(n - correct, k) / math.comb(n, k)
+
+
+def majority_row(rows: Sequence[Row]) -> Row:
+    """Return the first row with the answer that most repeats gave; empty answers only count if all are empty.
+
+    Answers are equal if they are after normalising; among equally frequent ones the earliest wins (self-consistency,
+    Wang et al., ICLR 2023, https://arxiv.org/abs/2203.11171).
+    """
+    voting = [row for row in rows if normalize_answer(str(row.get("answer") or ""))] or list(rows)
+    votes = Counter(normalize_answer(str(row.get("answer") or "")) for row in voting)
+    winner, _ = votes.most_common(1)[0]  # of equals the first one counted
+    return next(row for row in voting if normalize_answer(str(row.get("answer") or "")) == winner)
+
+
+def repeated(questions: Iterable[Sequence[Row]], metrics: Iterable[str], repeats: int) -> dict[str, Mean]:
+    """Return pass@k and the majority's score for metrics that are 0 or 1, over questions with all their repeats.
+
+    Args:
+        questions: The rows of each question, one per repeat.
+        metrics: Their names.
+        repeats: How often each question is asked; k is 2, 5, 10 and every further tenfold below it, and itself.
+    """
+    questions = list(questions)
+    cutoffs = sorted({k for k in (2, 5, 10, 100, 1000) if k < repeats} | {repeats})
+    found: dict[str, Mean] = {}
+    for name in metrics:
+        scores = [_all_scores(rows, name, repeats) for rows in questions]
+        for k in cutoffs:
+            values = [None if own is None else pass_at_k(round(sum(own)), repeats, k) for own in scores]
+            found[f"pass@{k}[{name}]"] = mean_of(values)
+        complete = [None if own is None else majority_row(rows) for rows, own in zip(questions, scores, strict=True)]
+        found[f"majority[{name}]"] = mean_of([None if row is None else row["scores"][name] for row in complete])
+    return found
+
+
+def _all_scores(rows: Sequence[Row], metric: str, repeats: int) -> list[float] | None:
+    """Return the scores of a question's repeats; None if a repeat is missing or has no score."""
+    scores = [score for row in rows if (score := row["scores"].get(metric)) is not None]
+    return scores if len(scores) == repeats else None
 
 
 def stability(questions: Iterable[Sequence[Row]]) -> dict[str, Mean]:

@@ -155,6 +155,21 @@ def mcnemar(first: Sequence[float], second: Sequence[float]) -> float | None:
     return float(binomtest(gained, gained + lost).pvalue)
 
 
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return p-values adjusted for several tests by Holm's step-down method; None stays None and is no test.
+
+    The chance that any true null hypothesis is rejected is then at most the level (Holm, Scandinavian Journal of
+    Statistics, 1979, https://www.jstor.org/stable/4615733).
+    """
+    tests = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    highest = 0.0
+    for done, (p, place) in enumerate(tests):
+        highest = max(highest, min(1.0, (len(tests) - done) * p))
+        adjusted[place] = highest
+    return adjusted
+
+
 def too_small(n: int) -> str | None:
     """Return a warning if `n` questions are too few, else None."""
     return f"n = {n} is too small: read intervals and p-values as rough." if n < SMALL else None

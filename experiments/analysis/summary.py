@@ -5,7 +5,9 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.repeats import Spread, by_question, question_values, spread, stability
+from experiments.analysis.calibration import calibration
+from experiments.analysis.repeats import Spread, by_question, question_values, repeated, spread, stability
+from experiments.analysis.run_scores import binary
 from experiments.analysis.statistics import Mean, f1_of_means, mean_of, too_small
 from experiments.analysis.unreadable import Unreadable, mostly_unreadable
 from experiments.runs.costs import judging_spent, spent
@@ -38,9 +40,10 @@ class RunSummary:
         repeats: How often each question is asked.
         spreads: Metric name -> how its mean varies between repeats; empty without repeats.
         stability: Similarity of the trajectories of a question's repeats; empty without repeats.
+        repeated: pass@k and the majority's score, over the repeats of a question; empty without repeats.
         judging: Total cost of the judge LM, counted separately from the program's; empty without a judge.
         spent: Total cost of the program in all sessions, with questions that failed or ended without a row.
-        derived: Name -> value computed from means, such as the harmonic mean of key-facts precision and recall.
+        derived: Name -> value of the run as a whole, such as its calibration error (`experiments.analysis.run_scores`).
         oracles: Which metrics an entailment oracle decides, with its measured agreement with human judgements.
         unreadable: The unparseable replies, if they are most of the replies or all; None if not.
     """
@@ -66,6 +69,7 @@ class RunSummary:
     oracles: list[str] = field(default_factory=list)
     unreadable: Unreadable | None = None
     spent: dict[str, float] = field(default_factory=dict)
+    repeated: dict[str, Mean] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -87,7 +91,7 @@ class RunSummary:
         table.title_justify = table.caption_justify = "left"
         for heading in ("", "mean", "95 % interval", "n", "undefined", "unparsed"):
             table.add_column(heading, justify="left" if not heading else "right")
-        for name, mean in {**self.metrics, **self.stability}.items():
+        for name, mean in {**self.metrics, **self.repeated, **self.stability}.items():
             excluded = (str(mean.undefined or ""), str(mean.unparsed or ""))
             table.add_row(escape(name), percent(mean.mean), interval(mean), str(mean.n), *excluded)
             if name in self.spreads:
@@ -208,6 +212,7 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
     what = "questions are not answered yet" if repeats == 1 else "answers are missing"
     several = repeats > 1
     metrics = {name: score_mean(questions, name, missing=asked - len(questions)) for name in description["metrics"]}
+    graded = binary(rows, metrics)
     return RunSummary(
         folder=str(folder),
         program=description["program"]["name"],
@@ -235,7 +240,8 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
         stability=stability(questions) if several else {},
         judging=judging_spent(folder),
         spent=spent(folder),
-        derived=derived(metrics),
+        repeated=repeated(questions, graded, repeats) if several else {},
+        derived={**derived(metrics), **calibration(rows, graded[:1])},
         oracles=oracles_of(description["metrics"]),
         unreadable=mostly_unreadable(rows),
     )

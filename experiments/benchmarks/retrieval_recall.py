@@ -3,9 +3,9 @@
     python -m experiments.benchmarks.retrieval_recall --data ../shared/data
 
 Converts the files of SOURCES under `--data`, pools all their passages, indexes them once in `--work` (resumed if the
-index exists) and writes recall@2, recall@5 and all-gold@5 with 95 % bootstrap intervals to `--out`. All files of a set
-count towards its one line. Paragraphs that are equal up to white space in title and text are one passage, so that gold
-is not split between duplicates; other revisions of an article remain separate passages.
+index exists) and writes passage_recall@2, passage_recall@5 and all_gold@5, with 95 % bootstrap intervals, to `--out`.
+All files of a set count towards its one line. Paragraphs that are equal up to white space in title and text are one
+passage, so that gold is not split between duplicates; other revisions of an article remain separate passages.
 """
 
 import argparse
@@ -40,7 +40,7 @@ SOURCES: dict[str, list[tuple[str, str]]] = {
     ],
 }
 RETRIEVERS = ("bm25", "dense", "hybrid")
-METRICS = {"recall@2": (recall_at, 2), "recall@5": (recall_at, 5), "all_gold@5": (all_gold_at, 5)}
+METRICS = {"passage_recall@2": (recall_at, 2), "passage_recall@5": (recall_at, 5), "all_gold@5": (all_gold_at, 5)}
 
 
 def gather(data: Path, work: Path) -> tuple[Path, dict[str, list[Question]], dict[str, Any]]:

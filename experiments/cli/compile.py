@@ -86,10 +86,10 @@ def compile_(
     """Optimize a program on training questions and freeze it into an artifact."""
     from experiments.pipeline import setup
     from experiments.pipeline.compile import CompileConfig, compile_program
-    from optimizers.metrics.catalog import get_metric
+    from optimizers.metrics.typed.opened import typed_metric
 
     config = CompileConfig(
-        metric=get_metric(optimization.metric),
+        metric=typed_metric(optimization.metric),
         optimizer=optimization.optimizer,
         accept=optimization.accept,
         max_demos=optimization.max_demos,

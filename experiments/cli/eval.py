@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from experiments.runs.config import LMConfig
     from experiments.runs.fixed_contexts import FixedContexts
 
-DEFAULT_METRICS = "em,f1[hotpot],recall@5,all_gold@5"
+DEFAULT_METRICS = "em,f1[hotpot],passage_recall@5,all_gold@5"
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,9 @@ class Scoring:
     """What is scored, and which models score it."""
 
     PANEL: ClassVar[str] = "Metrics"
-    metrics: Annotated[str, typer.Option(help="Names, separated by commas.")] = DEFAULT_METRICS
+    metrics: Annotated[
+        str, typer.Option(help="Names, separated by commas; `verihop metrics` lists them. Own ones: module:name.")
+    ] = DEFAULT_METRICS
     oracle: Annotated[
         str | None,
         typer.Option(

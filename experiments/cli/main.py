@@ -27,8 +27,10 @@ try:
     from experiments.cli.index import index
     from experiments.cli.judge import judge
     from experiments.cli.keyfacts import keyfacts
+    from experiments.cli.metrics import metrics
     from experiments.cli.programs import programs
     from experiments.cli.review import review
+    from experiments.cli.score import score
     from signatures.common.errors import UserNotice, one_line, user_error_within
     from signatures.common.terminal import printable, printable_diagnostics
 except KeyboardInterrupt:
@@ -59,10 +61,12 @@ app.command("index")(index)
 app.add_typer(data, name="data")
 app.command("compile")(compile_)
 app.command("eval")(eval_)
+app.command("score")(score)
 app.command("compare")(compare)
 app.command("judge")(judge)
 app.add_typer(keyfacts, name="keyfacts")
 app.command("programs")(programs)
+app.command("metrics")(metrics)
 app.add_typer(review, name="review")
 app.command("doctor")(doctor)
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from signatures.types import Retriever
 
 KNOBS: dict[str, dict[str, Any]] = {"rag": {"k": 4}, "genground": {"k": 4, "batch_size": 2, "max_hops": 2}}
-METRICS = ("em", "f1[hotpot]", "acc[substring]", "recall@5", "all_gold@5")
+METRICS = ("em", "f1[hotpot]", "acc[substring]", "passage_recall@5", "all_gold@5")
 RESULTS = Path("experiments/results")
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False, help=__doc__)

@@ -29,7 +29,7 @@ KNOBS: dict[str, dict[str, Any]] = {
     "retro_rag": {"k": 3, "source_size": 3, "inferential_size": 2, "max_rounds": 2},
     "self_completion": {"k": 3, "cap": 6, "turns": 1},
 }
-METRICS = ("em", "f1[hotpot]", "acc[substring]", "recall@5")
+METRICS = ("em", "f1[hotpot]", "acc[substring]", "passage_recall@5")
 RESULTS = Path("experiments/results")
 FILE = "hotpot_dev_100.hf.jsonl"
 # Keys of a row that the result file keeps: no questions, golds or passages of the dataset.

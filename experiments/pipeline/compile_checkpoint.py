@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.runs.files import differing_field, read_json, read_rows, write_json
+from experiments.runs.experiment import differing_field
+from experiments.runs.files import read_json, read_rows, write_json
 from programs.lms.calls.control import controlled
 from programs.parts.meter import Meter, metered
 from signatures.common.errors import UserError

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from experiments.runs.config import RunConfig
     from signatures.types import Retriever
 
-# Metrics of the passages read, which are 0 if there are none (`recall[hotpot]` and the like are of answers).
-_OF_PASSAGES = re.compile(r"(recall|all_gold|mrr)@.*|recall\[(all|title|annotator|hops)\].*")
+# Metrics of the passages read, which are 0 if there are none (`recall[hotpot]` is of answers).
+_OF_PASSAGES = re.compile(r"(passage_recall|all_gold|mrr|hit|ndcg|map)@.*|passage_recall\[.*")
 
 
 def retrieves(program: "dspy.Module") -> bool:

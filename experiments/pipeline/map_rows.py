@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 
 
 @contextlib.contextmanager
-def _bar(title: str, total: int, completed: int, *, shown: bool) -> Iterator[Callable[[], None]]:
+def progress_bar(title: str, total: int, completed: int, *, shown: bool) -> Iterator[Callable[[], None]]:
     """Show a progress bar on standard error; yield the function that advances it by one."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -67,7 +67,7 @@ def map_rows(
             dspy.context(lm=connection.lm, adapter=connection.adapter, disable_history=True, trace=None),
             controlled() as control,
             RowLog(out) as log,
-            _bar(
+            progress_bar(
                 str(description.get("kind", "rows")), len(items), len(items) - len(waiting), shown=progress
             ) as advance,
         ):

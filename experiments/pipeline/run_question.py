@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.runs.config import Connected, RunConfig
 from experiments.runs.files import Row
-from optimizers.metrics.catalog import Metric
+from optimizers.metrics.metric import Metric
 from programs.lms.calls.metered import LMUnavailable
 from programs.lms.sampling import fresh_samples
 from programs.parts.meter import Meter, metered
@@ -56,7 +56,7 @@ def score(metric: Metric, example: Any, prediction: Any, *, failed: bool) -> flo
     return 0.0 if metric.higher_is_better else None
 
 
-def _scored(metrics: Sequence[Metric], example: Any, prediction: Any, *, failed: bool) -> tuple[Row, Exception | None]:
+def scored(metrics: Sequence[Metric], example: Any, prediction: Any, *, failed: bool) -> tuple[Row, Exception | None]:
     """Return the scores, how many judge replies were unparseable per metric, and the cost of judging.
 
     If the judge does not answer, the score is None, and its error is returned, too.
@@ -89,7 +89,7 @@ def _thinking(program: "dspy.Module", meter: Meter) -> Row:
     return {"thinking": thoughts} if thoughts else {}
 
 
-def _other_fields(example: Any) -> Row:
+def other_fields(example: Any) -> Row:
     """Return the question's other plain fields; lists by their length."""
     fields = {name: value for name, value in example.items() if name not in _IN_ROW}
     plain = {name: len(value) if isinstance(value, list) else value for name, value in fields.items()}
@@ -137,17 +137,17 @@ def run_question(
         except Exception as error:  # noqa: BLE001 - whatever stops one question must not stop the others
             cause = error
         seconds = time.perf_counter() - start
-    scored, unjudged = _scored(config.scored, example, prediction, failed=cause is not None)
+    added, unjudged = scored(config.scored, example, prediction, failed=cause is not None)
     cause = cause or unjudged
     row: Row = {
         "id": example.id,
         "question": example.question,
         "answers": list(getattr(example, "answers", None) or []),
         "type": getattr(example, "type", None),
-        "about": _other_fields(example),
+        "about": other_fields(example),
         **({"repeat": repeat} if config.repeats > 1 else {}),
         **_prediction_fields(prediction),
-        **scored,
+        **added,
         **meter.counts(),
         **_thinking(program, meter),
         **({} if meter.unreadable is None else {"unreadable": meter.unreadable}),

@@ -141,35 +141,31 @@ def open_metrics(names: str, oracle_id: str | None = None, *, cache: bool = True
     """Return the metrics, and a description of the entailment oracle if any of them needs one.
 
     Args:
-        names: Names of the catalog or of `ORACLE_METRICS`, separated by commas.
+        names: Names of the catalog, of `ORACLE_METRICS`, or own ones (`module:name`), separated by commas. They must
+            come from the user: own metrics are imported.
         oracle_id: Id of the oracle; the offline default if None.
         cache: Whether the oracle's judgements are cached, and cached ones used.
 
     Raises:
-        UserError: A name or the oracle is unknown, or an oracle is named that no metric needs.
+        UserError: A name or the oracle is unknown, an own metric cannot be imported, or an oracle is named that no
+            metric needs.
     """
-    from optimizers.metrics.catalog import METRICS, ORACLE_METRICS, get_metrics
-    from optimizers.metrics.groundedness import with_oracle
-    from signatures.common.errors import unknown
+    from optimizers.metrics.catalog import ORACLE_METRICS
+    from optimizers.metrics.typed.opened import by_oracle, open_typed, typed_names
 
-    metric_names = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
-    for name in metric_names:
-        if name not in METRICS and name not in ORACLE_METRICS:
-            raise unknown("metric", name, [*METRICS, *ORACLE_METRICS])
-    by_oracle = [name for name in metric_names if name in ORACLE_METRICS]
-    if not by_oracle:
+    metric_names = typed_names(names)
+    decided = by_oracle(metric_names)
+    if not decided:
         if oracle_id is not None:
             raise UserError(
                 f"An oracle decides only {', '.join(ORACLE_METRICS)}: add one of these metrics, or name no oracle."
             )
-        return get_metrics(metric_names), None
+        return open_typed(metric_names), None
     from optimizers.metrics.entailment.catalog import DEFAULT, open_oracle
     from optimizers.metrics.entailment.oracle import describe
 
     oracle = open_oracle(oracle_id or DEFAULT, cache=cache)
-    by_name = {metric.name: metric for metric in with_oracle(oracle, by_oracle)}
-    metrics = [by_name.get(name) or METRICS[name] for name in metric_names]
-    return metrics, f"{', '.join(by_oracle)} by {describe(oracle)}"
+    return open_typed(metric_names, oracle), f"{', '.join(decided)} by {describe(oracle)}"
 
 
 def open_retriever(config: ProgramConfig) -> "Retriever | None":

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from experiments.runs.files import SCHEMA, Json, git_revision
 from experiments.runs.fixed_contexts import FixedContexts
-from optimizers.metrics.catalog import Metric, get_metric
+from optimizers.metrics.metric import Metric
+from optimizers.metrics.typed.opened import typed_metric
 from programs.lms.calls.transport import Transport
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
@@ -122,7 +123,8 @@ class RunConfig:
     """What is scored in a run, and how its questions are asked.
 
     Args:
-        metrics: At least one; names of the catalog are resolved. Progress shows the first.
+        metrics: At least one; names of the catalog, and own ones (`module:name`, which are imported), are resolved.
+            Progress shows the first.
         threads: Questions answered in parallel, at least 1.
         seed: Seed of the caller's random choices.
         repeats: How often each question is asked, each time with fresh samples; scores are averaged over the repeats of
@@ -165,7 +167,7 @@ class RunConfig:
     @functools.cached_property  # every question of a run reads it
     def scored(self) -> list[Metric]:
         """The metrics, with names resolved."""
-        return [get_metric(item) if isinstance(item, str) else item for item in self.metrics]
+        return [typed_metric(item) if isinstance(item, str) else item for item in self.metrics]
 
     def check_sampling(self, connection: Connected) -> None:
         """Raise UserError if questions are repeated but the LM always gives the same reply."""
@@ -214,7 +216,8 @@ def describe_lm(connection: Connected) -> Json:
     }
 
 
-def _describe_questions(questions: Sequence[Any]) -> Json:
+def describe_questions(questions: Sequence[Any]) -> Json:
+    """Return number and hashes of the questions of a run."""
     fields = [question.model_dump(mode="json") for question in questions]
     return {
         "n": len(questions),
@@ -248,7 +251,7 @@ def describe_run(program: "dspy.Module", questions: Sequence[Any], config: RunCo
         "lm": describe_lm(connection),
         **{name: value for name, value in optional.items() if value is not None},
         "metrics": {metric.name: metric.definition for metric in config.scored},
-        "questions": _describe_questions(questions),
+        "questions": describe_questions(questions),
         "corpus": {"fingerprint": getattr(getattr(program, "retrieve", None), "fingerprint", None)},
         "seed": config.seed,
         "threads": config.threads,

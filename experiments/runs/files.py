@@ -12,6 +12,8 @@ A row contains:
   `truncated`, `usd` as `programs.parts.meter` counts them, and `seconds` (models are loaded before the first question);
 - `error`: the exception that stopped the program on this question, None if there was none;
 - `repeat`: number of the repeat, from 1, in runs that ask each question several times;
+- `unknown`, `read_passages`, `supporting_facts`: in runs made of another system's predictions (`verihop score`): what
+  these do not state, the texts of passages, and predicted facts;
 - `retries` and `wait_seconds`: repeated LM calls, and seconds spent waiting for the LM server.
 
 Rows are appended as questions finish. A process killed while it writes leaves at most one incomplete last line, which
@@ -23,12 +25,14 @@ import errno
 import json
 import os
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from experiments.runs.experiment import as_asked, differing_field, value_of
 from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, check_description, parse_row
+from optimizers.metrics.names import note_renamed, with_current_names
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, exclusive_lock, remove_temporaries
 from signatures.common.secrets import redacted
@@ -37,8 +41,6 @@ from signatures.common.strict_json import read_strict_json
 SCHEMA = 1
 RUN, ROWS, COSTS, SUMMARY = "run.json", "rows.jsonl", "costs.jsonl", "summary.json"
 _LOCK = "run.lock"
-# May differ between the sessions of one run: these describe the session, not the experiment.
-_SESSION = frozenset({"git_revision", "versions", "started", "threads", "resumed", "paths", "notes", "server"})
 
 Row = dict[str, Any]
 Json = dict[str, Any]
@@ -116,7 +118,8 @@ def read_run(folder: Path) -> Json:
         check_description(description)
     except ValueError as error:
         raise UserError(f"{folder / RUN} is damaged ({error}). Delete the folder and run again.") from None
-    return description
+    note_renamed(description["metrics"])
+    return {**description, "metrics": with_current_names(description["metrics"])}
 
 
 def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -229,26 +232,6 @@ class RowLog:
             self._file.close()
 
 
-def _flat(value: Mapping[str, Any], prefix: str = "") -> Iterable[tuple[str, Any]]:
-    for key, item in value.items():
-        if isinstance(item, Mapping) and item:
-            yield from _flat(item, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", item
-
-
-def differing_field(old: Json, new: Json) -> str | None:
-    """Return the first dotted field in which two experiments differ; None if they are the same."""
-    first = dict(_flat({key: value for key, value in old.items() if key not in _SESSION}))
-    second = dict(_flat({key: value for key, value in new.items() if key not in _SESSION}))
-    return next((name for name in [*second, *first] if first.get(name) != second.get(name)), None)
-
-
-def _value(description: Json, field: str) -> str:
-    text = repr(dict(_flat(description)).get(field))
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
 def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
     """Start a run in `folder`, or resume the one it contains.
 
@@ -277,10 +260,12 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
         write_json(folder / RUN, description)
         return []
     old = read_json(folder / RUN)
-    field = differing_field(old, description)
+    asked = as_asked(old)
+    field = differing_field(asked, description)
     if field is not None:
         raise UserError(
-            f"{folder} contains another run: {field} was {_value(old, field)} and is now {_value(description, field)}. "
+            f"{folder} contains another run: {field} was {value_of(asked, field)} and is now "
+            f"{value_of(description, field)}. "
             "Resume it with the settings it was started with, or choose another folder."
         )
     if not isinstance(old.get("resumed", []), list):

@@ -8,13 +8,16 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from optimizers.metrics.names import with_current_names
 from signatures.common.errors import first_problem
 
 Json = dict[str, Any]
 _Number = Annotated[float, Field(allow_inf_nan=False)]
 _Count = Annotated[float, Field(allow_inf_nan=False, ge=0)]
 _MOST_REPEATS = 10_000
-_LEFT_OUT = frozenset({"repeat", "details", "unreadable"})  # keys that many rows lack, without a default in the row
+_LEFT_OUT = frozenset(
+    {"repeat", "details", "unreadable", "unknown", "read_passages", "supporting_facts"}
+)  # keys that many rows lack, without a default in the row
 
 
 class _Record(BaseModel):
@@ -97,6 +100,9 @@ class AnswerRow(AnyRow, Spent):
     unreadable: str | None = None
     reasoning_tokens: _Count = 0
     thinking_only: _Count = 0
+    unknown: list[str] = []
+    read_passages: list[_Cited] = []
+    supporting_facts: list[tuple[str, int]] = []
 
 
 class JudgementRow(AnyRow):
@@ -178,6 +184,8 @@ def parse_row(line: bytes, kind: type[AnyRow] | type[Spent]) -> Json:
         raise ValueError(first_problem(error)) from None
     row: Json = json.loads(line)  # not as deep as to overflow: pydantic has read it
     missing = kind.model_fields.keys() - row.keys() - _LEFT_OUT
+    if issubclass(kind, AnswerRow):
+        row |= {name: with_current_names(row[name]) for name in ("scores", "unparsed") if name in row}
     return {**row, **{name: getattr(checked, name) for name in sorted(missing)}}
 
 

@@ -113,7 +113,7 @@ def _values(task: Task, state: PromptState) -> dict[str, Value]:
     if "response" in roles and inputs.plan:
         values["response"], hops = longform.write_response(state, inputs.plan, inputs.passages)
         if values.get("sufficient") is False:
-            values["response"] = ""
+            values["response"] = inputs.refusal
     if roles & {"score", "judgement", "revision", "option"}:
         values |= verification.verify(state, inputs, scored="score" in roles)
     values |= _chosen(task, state, values)

@@ -31,11 +31,19 @@ _QUOTED = re.compile(r"['\"]([^'\"]+)['\"]")
 
 @dataclass(frozen=True)
 class FieldNote:
-    """What a prompt says of a field: the kind of its value, the description, and the options of a choice."""
+    """What a prompt says of a field.
+
+    Args:
+        kind: The kind of its value.
+        description: Its description; empty if there is none.
+        options: The options of a choice.
+        json_list: Whether a list is written as JSON, as DSPy's own layouts expect it.
+    """
 
     kind: Kind = "text"
     description: str = ""
     options: tuple[str, ...] = ()
+    json_list: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,4 +149,5 @@ def _note(kind: str, description: str) -> FieldNote:
         return FieldNote("bool", description)
     if kind.lower() in {"whole number", "number", "int", "float"}:
         return FieldNote("number", description)
-    return FieldNote("list" if "list" in kind.lower() else "text", description)
+    kind = kind.lower()
+    return FieldNote("list" if "list" in kind else "text", description, json_list=kind.startswith("list["))

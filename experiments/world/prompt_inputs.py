@@ -11,6 +11,7 @@ from experiments.world.prompt import FieldNote, Prompt
 from experiments.world.roles.recognise import input_role, items_of, read_json_list
 
 _OFFERS_UNKNOWN = re.compile(r"[\"'“]unknown[\"'”]", re.IGNORECASE)
+_REFUSAL = re.compile(r"[\"“]((?:I'm sorry|I am sorry|Sorry|I cannot|I can't)[^\"”]*)[\"”]", re.IGNORECASE)
 _NOTHING = {"", "(none)", "[]"}
 # Roles whose texts tell what was found before: pairs of questions and answers, thoughts, observations.
 _FOUND_BEFORE = ("history", "reasoning")
@@ -23,6 +24,7 @@ class PromptInputs:
     Args:
         instruction: What to do; its words tell what kind of judgement is asked for.
         offers_unknown: Whether the prompt allows the answer "unknown".
+        refusal: The sentence with which the prompt asks to decline; empty if it quotes none.
         question: The question to answer: the sub-question, if the prompt has one.
         plan: The parsed question; None if it is not about the world.
         passages: Lines `[n] title: text`.
@@ -37,6 +39,7 @@ class PromptInputs:
 
     instruction: str
     offers_unknown: bool
+    refusal: str
     question: str
     plan: Plan | None
     passages: list[str]
@@ -91,6 +94,7 @@ def parse_inputs(prompt: Prompt) -> PromptInputs:
     return PromptInputs(
         instruction=prompt.instruction,
         offers_unknown=bool(_OFFERS_UNKNOWN.search(prompt.system)),
+        refusal=next(iter(_REFUSAL.findall(prompt.system)), ""),
         question=question,
         plan=parse_question(question),
         passages=passages,

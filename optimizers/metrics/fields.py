@@ -38,6 +38,21 @@ def gold_ids_of(example: Any) -> list[str]:
     return getattr(example, "gold_ids", None) or []
 
 
+def gold_sentences_of(example: Any) -> list[tuple[str, int]]:
+    """Return the `(passage id, sentence number from 0)` of the gold sentences, empty if unknown."""
+    return [(str(id), int(number)) for id, number in getattr(example, "gold_sentences", None) or []]
+
+
+def short_answers_of(example: Any) -> list[list[str]]:
+    """Return the accepted short answers of each part of an ambiguous question, empty if there are none.
+
+    They are in ASQA's `qa_pairs`, or in `short_answers`, a list of lists; parts without an answer are left out.
+    """
+    pairs = getattr(example, "qa_pairs", None) or []
+    parts = [pair.get("short_answers") for pair in pairs] if pairs else getattr(example, "short_answers", None) or []
+    return [golds for part in parts if (golds := accepted(part or []))]
+
+
 def gold_alternatives_of(example: Any) -> list[list[str]]:
     """Return the gold ids of each annotator; if the question has no alternatives, its gold ids as the only ones."""
     return getattr(example, "gold_alternatives", None) or [gold_ids_of(example)]

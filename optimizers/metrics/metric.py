@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from optimizers.metrics.entailment.oracle import Entails, Pair
+from optimizers.metrics.needs import Need
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class Metric:
         source: URL of the published definition.
         higher_is_better: The direction of improvement.
         judged: Whether an LM decides; the function then needs `optimizers.metrics.judges.answer_judge.judged_by`.
+        needs: What the question and the prediction must have, so that the score means something.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Metric:
     source: str
     higher_is_better: bool = True
     judged: bool = False
+    needs: tuple[Need, ...] = ()
 
     def __call__(self, example: Any, prediction: Any) -> float | None:
         """Return the score of one question."""
@@ -45,9 +48,13 @@ class OracleMetric:
         pairs: Takes an example and a prediction and returns the (premise, hypothesis) pairs to judge.
         function: Takes an example, a prediction and the verdicts on those pairs and returns a score or None.
         source: URL of the published definition.
+        needs: What the question and the prediction must have, so that the score means something.
+        higher_is_better: The direction of improvement.
     """
 
     definition: str
     pairs: Callable[[Any, Any], list[Pair]]
     function: Callable[[Any, Any, Entails], float | None]
     source: str
+    needs: tuple[Need, ...] = ()
+    higher_is_better: bool = True

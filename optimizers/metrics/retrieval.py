@@ -4,6 +4,7 @@
 `answer_in_context` compares the answer string with the passages' text and is no recall.
 """
 
+import math
 import re
 from collections.abc import Iterable, Sequence
 
@@ -99,6 +100,52 @@ def reciprocal_rank(read: Sequence[str], gold: Sequence[str], k: int | None = No
     if not needed:
         return None
     return next((1 / rank for rank, name in enumerate(top, start=1) if name in needed), 0.0)
+
+
+def hit_at(read: Sequence[str], gold: Sequence[str], k: int | None = None) -> float | None:
+    """Return 1.0 if a gold id is among the first `k` different ids read, else 0.0; None without gold.
+
+    Raises:
+        TypeError: `read` or `gold` is a str.
+        ValueError: `k` is below 1.
+    """
+    recall = recall_at(read, gold, k)
+    return None if recall is None else float(recall > 0)
+
+
+def ndcg_at(read: Sequence[str], gold: Sequence[str], k: int | None = None) -> float | None:
+    """Return the discounted gain of the gold ids among the first `k` different ids read, over the best possible.
+
+    Each gold id gains 1 / log2(rank + 1); the best ranking of at most `k` ids starts with gold ids only
+    (trec_eval's `ndcg_cut` with relevance 0 or 1). None without gold.
+
+    Raises:
+        TypeError: `read` or `gold` is a str.
+        ValueError: `k` is below 1.
+    """
+    top, needed = _ids_at(read, gold, k)
+    if not needed:
+        return None
+    gains = [1 / math.log2(rank + 1) for rank, name in enumerate(top, start=1) if name in needed]
+    best = [1 / math.log2(rank + 1) for rank in range(1, min(len(needed), k or len(needed)) + 1)]
+    return math.fsum(gains) / math.fsum(best)
+
+
+def average_precision_at(read: Sequence[str], gold: Sequence[str], k: int | None = None) -> float | None:
+    """Return the mean, over all gold ids, of the precision at the rank of each; 0 for those not among the first `k`.
+
+    As trec_eval's `map_cut`, which divides by the number of gold ids also where it is above `k`. The mean over
+    questions is MAP. None without gold.
+
+    Raises:
+        TypeError: `read` or `gold` is a str.
+        ValueError: `k` is below 1.
+    """
+    top, needed = _ids_at(read, gold, k)
+    if not needed:
+        return None
+    ranks = [rank for rank, name in enumerate(top, start=1) if name in needed]
+    return math.fsum(found / rank for found, rank in enumerate(ranks, start=1)) / len(needed)
 
 
 def first_of_each(by_hop: Iterable[Sequence[str]], k: int) -> list[str]:

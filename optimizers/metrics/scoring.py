@@ -17,8 +17,10 @@ from optimizers.metrics.fields import (
     passages_of,
     read_ids_of,
     response_of,
+    short_answers_of,
 )
 from programs.parts.meter import record
+from signatures.text import strip_citations
 
 Score = Callable[[Any, Any], float | None]
 OracleScore = Callable[[Any, Any, Entails], float | None]
@@ -51,6 +53,17 @@ def verdict(example: Any, prediction: Any) -> float | None:
     if value is not None and text and answer.yes_or_no(answer.final_part(text)) is None:
         record(parse_failures=1)
     return value
+
+
+def short_answers(combine: Callable[[list[float]], float]) -> Score:
+    """Score which parts of an ambiguous question have a short answer in the response, combined to one number."""
+
+    def score(example: Any, prediction: Any) -> float | None:
+        text = strip_citations(response_of(prediction))
+        covered = [answer.cover_substring(text, golds) or 0.0 for golds in short_answers_of(example)]
+        return float(combine(covered)) if covered else None
+
+    return score
 
 
 def abstention(example: Any, prediction: Any) -> float:
@@ -110,6 +123,11 @@ def on_cited_ids(function: Callable[[list[str], list[str]], float | None]) -> Sc
 def support_f1(example: Any, prediction: Any) -> float | None:
     """Score the ids in the prediction's `citations` against the gold ids."""
     return retrieval.support_f1(getattr(prediction, "citations", None) or [], gold_ids_of(example))
+
+
+def answerable_support_f1(example: Any, prediction: Any) -> float | None:
+    """Score as `support_f1`; None for a question that its file marks as not answerable."""
+    return None if getattr(example, "answerable", True) is False else support_f1(example, prediction)
 
 
 def uncited(example: Any, prediction: Any) -> float:

@@ -10,7 +10,6 @@ from typing import Any
 
 from experiments.analysis.by_group import Groups
 from experiments.analysis.compare import Comparison, Line, compare_runs, p_text
-from experiments.analysis.statistics import Paired
 from experiments.analysis.summary import FAULTS, RunSummary, interval, number, percent, summarise
 from experiments.runs.files import Json, Row, read_rows, read_run, writing
 from optimizers.metrics.cost import COSTS
@@ -22,11 +21,12 @@ TEMPLATE = "run.html.j2"
 _HERE = Path(__file__).parent
 
 
-def _difference(result: Paired | None) -> Json:
+def _difference(line: Line) -> Json:
+    result = line.against_first
     if result is None or result.difference is None:
         return {"difference": "", "spread": "", "p": ""}
     spread = "" if result.low is None or result.high is None else f"{100 * result.low:+.1f} to {100 * result.high:+.1f}"
-    return {"difference": f"{100 * result.difference:+.1f}", "spread": spread, "p": p_text(result)}
+    return {"difference": f"{100 * result.difference:+.1f}", "spread": spread, "p": p_text(line)}
 
 
 def _score_line(line: Line) -> Json:
@@ -37,7 +37,7 @@ def _score_line(line: Line) -> Json:
         bar["width"] = 100 * ((mean.high or 0.0) - (mean.low or 0.0))
     shown = {"mean": percent(mean.mean), "interval": interval(mean), "n": mean.n}
     shown |= {"undefined": mean.undefined, "unparsed": mean.unparsed}
-    return {"run": line.run, **shown, "bar": bar, **_difference(line.against_first)}
+    return {"run": line.run, **shown, "bar": bar, **_difference(line)}
 
 
 def _single(summary: RunSummary, label: str) -> Json:
@@ -49,6 +49,7 @@ def _single(summary: RunSummary, label: str) -> Json:
         "notices": [
             *([summary.notice] if summary.notice else []),
             *summary.oracles,
+            *(f"{name}: {percent(mean.mean)}." for name, mean in summary.repeated.items()),
             *(f"{name}: {percent(value)}." for name, value in summary.derived.items()),
         ],
     }

@@ -123,7 +123,7 @@ ORIGINALS: dict[str, Path] = {}  # "index": the index of the corpora; "run": ano
 
 def _run(folder: Path, asked: Sequence[Question], *, resume: bool = False) -> Any:
     link, _ = connection()
-    config = RunConfig(metrics=["em", "f1[squad]", "recall@5"], threads=2)
+    config = RunConfig(metrics=["em", "f1[squad]", "passage_recall@5"], threads=2)
     return evaluate(RAG(Fixed(), k=2), asked, config, connection=link, folder=folder, resume=resume, progress=False)
 
 

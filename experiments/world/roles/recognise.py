@@ -8,6 +8,7 @@ from typing import Any, Literal
 from experiments.world.grammar import parse_question
 from experiments.world.prompt import FieldNote, RequestedField
 from experiments.world.roles.words import INPUT_ROLES, OUTPUT_ROLES, Role
+from experiments.world.skills.history import answered_pairs
 
 Shape = Literal["empty", "passages", "hops", "list", "number", "question", "text", "short"]
 
@@ -45,6 +46,8 @@ def shape_of(text: str, note: FieldNote) -> Shape:
     if _PASSAGE_LINE.match(text):
         return "passages"
     if _HOP_LINE.match(text):
+        return "hops"
+    if ("\n" in text or "->" in text) and answered_pairs("\n".join(items_of(text)) or text):
         return "hops"
     if first is not None or text.startswith("- ") or note.kind == "list":
         return "list"

@@ -64,12 +64,6 @@ INPUT_ROLES: tuple[Role, ...] = (
         r"asked now|sub-?question|current",
     ),
     _role(
-        "question",
-        "question text short empty",
-        r"question|problem|inquiry|task|request|goal|prompt|topic|\bask",
-        r"original|main question|overall|the question\b",
-    ),
-    _role(
         "entities",
         "list empty",
         r"entit|names|subjects|topics|mentions|people",
@@ -124,6 +118,12 @@ INPUT_ROLES: tuple[Role, ...] = (
         r"\banswer|\bdraft\b|known to be right|of them is right",
         r"\banswers?\b|\bdraft\b",
     ),
+    _role(
+        "question",
+        "question text short empty",
+        r"question|problem|inquiry|task|request|goal|prompt|topic|\bask",
+        r"original|main question|overall|the question\b",
+    ),
 )
 
 OUTPUT_ROLES: tuple[Role, ...] = (
@@ -170,7 +170,10 @@ OUTPUT_ROLES: tuple[Role, ...] = (
         r"\binfer|what follows",
     ),
     _role(
-        "missing", "text list", r"missing|lack|\bgaps?\b", r"(?:passages|they) lack|what is missing|is still missing"
+        "missing",
+        "text list",
+        r"missing|lack|\bgaps?\b",
+        r"(?:passages|they) lack|(?:what is|is still) missing|needs? but|no passage (?:states|says|contains)",
     ),
     _role(
         "argument",
@@ -207,7 +210,7 @@ OUTPUT_ROLES: tuple[Role, ...] = (
         r"background|encyclop|passage",
         r"background (?:passage|document)|write a (?:passage|document|paragraph)",
     ),
-    _role("action", "text", r"action|tool|\bmove|decision", r"\[\.*\w*\]|one of the actions"),
+    _role("action", "text", r"action|tool|\bmove|decision", r"\w\[\w*\]|one of the actions"),
     _role(
         "answer",
         "text list",

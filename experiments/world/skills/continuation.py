@@ -3,7 +3,7 @@
 import re
 
 from experiments.world.grammar import key, next_missing_fact
-from experiments.world.passage_text import CONCLUSION
+from experiments.world.passage_text import CONCLUSION, title_of
 from experiments.world.prompt_inputs import PromptInputs
 from experiments.world.relations import BY_NAME
 from experiments.world.skills.decomposition import answer_from_hops
@@ -36,9 +36,11 @@ def words_to_look_up(state: PromptState, inputs: PromptInputs) -> str:
 
 
 def can_be_looked_up(state: PromptState, inputs: PromptInputs) -> bool:
-    """Return whether a passage about the entity of the next missing fact is at hand."""
+    """Return whether a passage about the entity of the next missing fact is at hand, and was not searched in vain."""
     missing = _next_missing(state, inputs)
-    return bool(missing) and any(key(missing[0]) in key(passage) for passage in inputs.passages)  # type: ignore[index]
+    if missing is None or words_to_look_up(state, inputs) in (inputs.found_before or ""):
+        return False
+    return any(key(title_of(passage)) == key(missing[0]) for passage in inputs.passages)
 
 
 def _next_missing(state: PromptState, inputs: PromptInputs) -> tuple[str, str] | None:

@@ -67,7 +67,10 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
             if not both["answer"]:
                 continue
             line = _LABEL.sub("", both["answer"])
-        if asked and not split_passages(line) and not _NO_ANSWER.search(line):
+            if parse_question(line):  # two questions in a row, of which the first has no answer
+                asked = line
+                continue
+        if asked and not (line.endswith("?") or split_passages(line) or _NO_ANSWER.search(line)):
             yield asked, line
         asked = ""
 

@@ -132,6 +132,8 @@ def test_ids_that_no_passage_has_are_found_without_reading_texts(tmp_path):
     assert store.missing(names, block=2) == set()
     assert store.missing(["late", "x" * 30], block=1) == {"late"}
     assert store.missing([]) == set()
+    rows = store.rows_of([*names, "late"], block=2)
+    assert rows == {name: row for row, name in enumerate(names)}
 
 
 @pytest.mark.parametrize("name", NAMES)

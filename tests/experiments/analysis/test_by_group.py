@@ -42,7 +42,7 @@ def run(toy: ModuleType, folder: Path, program: Any = None, *, n: int = 8, fail:
         program or toy.Toy(),
         asked(toy, n),
         connection=toy.link(toy.Engine(before)),
-        metrics=["em", "recall@2"],
+        metrics=["em", "passage_recall@2"],
         folder=folder,
     )
     return folder

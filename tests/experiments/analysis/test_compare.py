@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from experiments.analysis.compare import compare_runs
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, UserNotice
 
 
 def run(toy: ModuleType, folder: Path, *, n: int = 40, fail: tuple[str, ...] = (), **options: Any) -> Path:
@@ -15,7 +15,7 @@ def run(toy: ModuleType, folder: Path, *, n: int = 40, fail: tuple[str, ...] = (
         if any(f"\n{word}\n" in prompt for word in fail):
             raise RuntimeError("lost")
 
-    options = {"metrics": ["f1[hotpot]", "em", "recall@2"], **options}
+    options = {"metrics": ["f1[hotpot]", "em", "passage_recall@2"], **options}
     connection = toy.link(toy.Engine(before))
     toy.run(toy.Toy(), toy.questions(n), connection=connection, folder=folder, progress=False, **options)
     return folder
@@ -68,7 +68,7 @@ def test_runs_over_different_questions_are_compared_on_what_they_share(toy: Modu
 def test_a_metric_that_not_all_runs_have_is_left_out_with_a_notice(toy: ModuleType, tmp_path: Path) -> None:
     comparison = compare_runs([run(toy, tmp_path / "a"), run(toy, tmp_path / "b", metrics=["em"])])
     assert list(comparison.metrics) == ["em"]
-    assert "omitted: f1[hotpot], recall@2" in " ".join(comparison.notices)
+    assert "omitted: f1[hotpot], passage_recall@2" in " ".join(comparison.notices)
 
 
 def test_the_dict_is_json(toy: ModuleType, tmp_path: Path) -> None:
@@ -93,3 +93,29 @@ def test_what_cannot_be_compared_is_refused(toy: ModuleType, tmp_path: Path) -> 
         compare_runs([one, tmp_path / "nowhere"])
     with pytest.raises(UserError, match="share no metric"):
         compare_runs([one, run(toy, tmp_path / "other", metrics=["acc[token]"])])
+
+
+def test_several_comparisons_with_the_first_are_corrected(toy: ModuleType, tmp_path: Path) -> None:
+    good = run(toy, tmp_path / "good")
+    worse = [run(toy, tmp_path / f"bad{n}", fail=tuple(f"q{i}" for i in range(0, 2 * n, 2))) for n in (7, 9)]
+    two, three = compare_runs([good, worse[0]]), compare_runs([good, *worse])
+    assert [line.p_holm for line in two.metrics["em"]] == [None, pytest.approx(2 * 0.5**7)]
+    corrected = [line.p_holm for line in three.metrics["em"]]
+    assert corrected == [None, pytest.approx(2 * 0.5**7), pytest.approx(2 * 2 * 0.5**9)]
+    assert "corrected for 2 comparisons (Holm)" in shown(three)
+    assert "Holm" not in shown(two)
+    said = three.as_dict()["metrics"]["em"]["bad9"]["against_first"]
+    assert (said["p"], said["p_holm"]) == (pytest.approx(2 * 0.5**9), pytest.approx(4 * 0.5**9))
+
+
+def test_runs_scored_under_old_names_are_compared_with_new_ones(toy: ModuleType, tmp_path: Path) -> None:
+    new, old = run(toy, tmp_path / "new"), run(toy, tmp_path / "old")
+    for name in ("run.json", "rows.jsonl"):
+        text = (old / name).read_text()
+        assert "passage_recall@2" in text
+        (old / name).write_text(text.replace("passage_recall@2", "recall@2"))
+    with pytest.warns(UserNotice, match="recall@2 is called passage_recall@2 now"):
+        comparison = compare_runs([new, old])
+    assert set(comparison.metrics) == {"f1[hotpot]", "em", "passage_recall@2"}
+    assert comparison.metrics["passage_recall@2"][1].mean.mean == 1.0
+    assert not any("omitted" in notice for notice in comparison.notices)

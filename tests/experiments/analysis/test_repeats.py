@@ -1,5 +1,6 @@
 """Questions asked several times: fresh samples, resumed, averaged per question before over questions."""
 
+import io
 import threading
 import uuid
 from pathlib import Path
@@ -11,7 +12,15 @@ import pytest
 from dspy.lm15 import Message, Response, Usage
 
 from experiments.analysis.compare import compare_runs
-from experiments.analysis.repeats import by_question, question_values, spread, stability
+from experiments.analysis.repeats import (
+    by_question,
+    majority_row,
+    pass_at_k,
+    question_values,
+    repeated,
+    spread,
+    stability,
+)
 from experiments.analysis.report.html import write_report
 from experiments.runs.files import read_json, read_rows
 from programs.lms.calls.metered import metered_lm
@@ -49,7 +58,7 @@ def link(toy: ModuleType, engine: Any, *, temperature: float | None = 0.7, cache
 
 
 def run(toy: ModuleType, folder: Path, connection: Any, *, n: int = 4, repeats: int = 3, **options: Any) -> Any:
-    options = {"metrics": ["em", "recall@2"], "threads": 1, "progress": False, **options}
+    options = {"metrics": ["em", "passage_recall@2"], "threads": 1, "progress": False, **options}
     return toy.run(toy.Toy(), toy.questions(n), connection=connection, folder=folder, repeats=repeats, **options)
 
 
@@ -170,3 +179,47 @@ def test_undefined_repeats_are_left_out_of_a_question() -> None:
     assert spread(rows[2:], value, 2).low is None
     alike = stability(questions)["trajectory_rouge_l"]
     assert (alike.mean, alike.n, alike.undefined) == (0.0, 1, 1)
+
+
+def test_pass_at_k_is_the_chance_that_a_draw_of_k_holds_a_right_answer() -> None:
+    from itertools import combinations
+
+    for n in range(1, 7):
+        for correct in range(n + 1):
+            answers = [True] * correct + [False] * (n - correct)
+            for k in range(1, n + 1):
+                draws = list(combinations(answers, k))
+                assert pass_at_k(correct, n, k) == pytest.approx(sum(map(any, draws)) / len(draws))
+    with pytest.raises(ValueError, match="k=4"):
+        pass_at_k(1, 3, 4)
+
+
+def test_the_majority_is_of_normalised_answers_and_the_earliest_of_equals_wins() -> None:
+    def answers(*texts: str) -> list[dict[str, Any]]:
+        return [{"answer": text, "number": place} for place, text in enumerate(texts)]
+
+    assert majority_row(answers("Rome", "the Oslo", "oslo."))["number"] == 1
+    assert majority_row(answers("Rome", "Oslo"))["number"] == 0
+    assert majority_row(answers("", "", "Oslo"))["number"] == 2
+    assert majority_row(answers("", ""))["number"] == 0
+
+
+def test_a_run_with_repeats_has_pass_at_k_and_the_majoritys_score(toy: ModuleType, tmp_path: Path) -> None:
+    # Answers alternate even, odd, even: right in 2 of 3 on even questions, in 1 of 3 on odd ones.
+    summary = run(toy, tmp_path / "run", link(toy, Sampler()))
+    assert {name: (mean.mean, mean.n) for name, mean in summary.repeated.items()} == {
+        "pass@2[em]": (pytest.approx((1 + 2 / 3) / 2), 4),
+        "pass@3[em]": (1.0, 4),
+        "majority[em]": (0.5, 4),
+    }
+    from rich.console import Console
+
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(summary.as_table())
+    assert "majority[em]" in console.export_text()
+    assert read_json(tmp_path / "run" / "summary.json")["repeated"]["majority[em]"]["mean"] == 0.5
+
+
+def test_questions_without_all_repeats_have_no_pass_at_k() -> None:
+    rows = [{"answer": "x", "scores": {"em": 1.0}}] * 2
+    assert repeated([rows, rows[:1]], ["em"], 2)["pass@2[em]"].undefined == 1

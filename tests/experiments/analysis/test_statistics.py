@@ -112,3 +112,13 @@ def test_the_f1_of_two_means_is_not_a_mean_of_f1() -> None:
     assert f1_of_means(0.5, 1.0) == pytest.approx(2 / 3)
     assert f1_of_means(0.0, 0.0) == 0.0
     assert f1_of_means(None, 1.0) is None
+
+
+def test_holm_corrects_the_smallest_most_and_keeps_the_order() -> None:
+    from experiments.analysis.statistics import holm
+
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert holm([None, 0.5, 0.02]) == [None, 0.5, 0.04]
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([0.03]) == [0.03]
+    assert holm([]) == []

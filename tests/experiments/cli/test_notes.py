@@ -93,7 +93,7 @@ def test_a_program_that_reads_nothing_has_no_recall(verihop, world, tmp_path):
     told = notes(verihop(*asked, "--out", tmp_path / "run")[2])
     assert told == [
         "Note: cot answers from memory: the index is not used.",
-        "Note: cot reads no passages: recall@5, all_gold@5 will be 0.",
+        "Note: cot reads no passages: passage_recall@5, all_gold@5 will be 0.",
     ]
     contexts = ("--references", "complete", "--passages", world / "passages.jsonl", "--metrics", "em,recall[hotpot]")
     asked = ("eval", world / "questions.jsonl", "--limit", 3, "--program", "cot", *contexts, *SIMULATED)

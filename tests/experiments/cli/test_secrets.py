@@ -67,7 +67,7 @@ def test_neither_ask_nor_an_artifact_shows_the_key(connected, verihop, world, tm
                 "--accept",
                 0.001,
                 "--metric",
-                "recall@10",
+                "passage_recall@10",
                 "--out",
                 tmp_path / "made",
                 *lm,

@@ -66,8 +66,11 @@ def test_every_command_shows_escapes_instead_of_sending_them(safe, corpus, tmp_p
             assert code == 0
             assert (r"\u001b]0;pwned" if form else r"\x1b]0;pwned") in text
         for folder in runs:
-            assert safe("eval", questions, *rag, *lm, "--metrics", "em,recall@5", "--out", folder, "--report")[0] == 0
-        assert safe("compile", questions, *rag, *lm, "--metric", "recall@5", "--out", tmp_path / "made")[0] == 0
+            assert (
+                safe("eval", questions, *rag, *lm, "--metrics", "em,passage_recall@5", "--out", folder, "--report")[0]
+                == 0
+            )
+        assert safe("compile", questions, *rag, *lm, "--metric", "passage_recall@5", "--out", tmp_path / "made")[0] == 0
         for form in ((), ("--json",)):
             assert safe("judge", *runs, *lm, "--out", tmp_path / f"judged{len(form)}", *form)[0] in (0, 2)
         built = ("keyfacts", "build", questions, "--passages", corpus / "passages.jsonl", "--oracle", "lexical")

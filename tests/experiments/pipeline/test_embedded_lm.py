@@ -22,7 +22,7 @@ def test_the_embedded_lm_answers_demo_questions_and_everything_is_counted(tmp_pa
     summary = evaluate(
         program,
         questions,
-        RunConfig(metrics=["em", "recall@2"], threads=2),
+        RunConfig(metrics=["em", "passage_recall@2"], threads=2),
         connection=connect("embedded", cache=False),
         folder=tmp_path / "run",
         progress=False,

@@ -12,7 +12,7 @@ import pytest
 from experiments.runs.files import read_json, read_rows
 from signatures.common.errors import UserError
 
-METRICS = ["f1[hotpot]", "em", "recall@2"]
+METRICS = ["f1[hotpot]", "em", "passage_recall@2"]
 
 
 def run(toy: ModuleType, folder: Path, engine: Any, n: int = 6, **options: Any) -> Any:
@@ -34,7 +34,7 @@ def test_every_question_gets_a_row_with_prediction_scores_and_cost(toy: ModuleTy
     run(toy, tmp_path / "run", toy.Engine(), n=2, threads=1)
     row, other = read_rows(tmp_path / "run")
     assert (row["id"], row["answer"], row["response"], row["error"]) == ("id0", "even", "even [1]", None)
-    assert row["scores"] == {"f1[hotpot]": 1.0, "em": 1.0, "recall@2": 1.0}
+    assert row["scores"] == {"f1[hotpot]": 1.0, "em": 1.0, "passage_recall@2": 1.0}
     assert other["scores"]["em"] == 0.0
     assert row["hops"][0]["evidence"] == "quoted"
     assert (row["passage_ids"], row["citations"]) == (["p1", "p2"], ["p1"])
@@ -70,7 +70,7 @@ def test_an_error_scores_zero_and_is_counted_and_the_others_go_on(toy: ModuleTyp
     assert summary.errors == 2
     assert summary.abstentions == 0
     assert summary.metrics["em"].mean == pytest.approx(1 / 6)
-    assert summary.metrics["recall@2"].mean == pytest.approx(4 / 6)
+    assert summary.metrics["passage_recall@2"].mean == pytest.approx(4 / 6)
     failed = [row for row in read_rows(tmp_path / "run") if row["error"]]
     assert {row["id"] for row in failed} == {"id2", "id4"}
     assert "no answer to" in failed[0]["error"]

@@ -4,6 +4,7 @@ import dspy
 import pytest
 from dspy.utils.exceptions import AdapterParseError
 
+from experiments.world.dials import read_dials
 from experiments.world.generate import records
 from programs.lms.adapter import ChatForm, JsonForm
 from signatures.cov_rag import VerifyAnswer
@@ -163,3 +164,17 @@ def _deductions(predictor: dspy.Module, batch: Asked) -> list[dict]:
         except AdapterParseError:
             found.append({})
     return found
+
+
+@pytest.mark.parametrize("own", [dspy.ChatAdapter(use_json_adapter_fallback=False), dspy.JSONAdapter()])
+@pytest.mark.parametrize("signature", [*READ_BY, *JUDGED_BY, AnswerFromEvidence, DrawInferences])
+def test_dspys_own_layouts_have_the_same_values(running, asked, signature, own):
+    dials = read_dials().with_values(form_malformed=0.0)
+    with running(dials):
+        ours = replies(dspy.Predict(signature), asked)
+    with running(dials, own):
+        theirs = replies(dspy.Predict(signature), asked)
+    outputs = list(signature.output_fields)
+    assert [[reply[name] for name in outputs] for reply in theirs] == [
+        [reply[name] for name in outputs] for reply in ours
+    ]

@@ -1,4 +1,4 @@
-"""Roles are recognised under other names: every signature of the programs with synonyms, and with names that say nothing.
+"""Roles are recognised under other names: every signature of the programs with synonyms, or with names without meaning.
 
 Types, descriptions and instructions stay. Where a description is missing too, shape and instruction must tell.
 """

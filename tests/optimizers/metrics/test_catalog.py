@@ -12,7 +12,13 @@ from signatures.types import Hop, Passage
 
 NOBODY = SimpleNamespace(lm=None, adapter=None, probability_mode="samples")
 
-EXAMPLE = dspy.Example(question="?", answers=["yes"], gold_ids=["a", "b"]).with_inputs("question")
+EXAMPLE = dspy.Example(
+    question="?",
+    answers=["yes"],
+    gold_ids=["a", "b"],
+    gold_sentences=[("a", 0)],
+    short_answers=[["1066"], ["London"]],
+).with_inputs("question")
 PREDICTION = dspy.Prediction(
     answer="Yes, both are American", passages=[Passage(id="a", text="t"), Passage(id="x", text="t")], citations=["a"]
 )
@@ -23,9 +29,10 @@ def test_every_name_is_the_name_of_its_metric_and_states_definition_and_source()
         assert metric.name == name
         assert metric.definition.endswith(".")
         assert metric.source.startswith("https://")
+        assert metric.needs or name == "abstention", name
     assert [name for name, metric in METRICS.items() if not metric.higher_is_better] == [
-        "hallucination[halluqa]",
         "abstention",
+        "hallucination[halluqa]",
         "revision[failure]",
         "revision[error]",
         "uncited",
@@ -42,14 +49,14 @@ def test_definitions_give_different_numbers_for_the_same_answer() -> None:
 
 
 def test_retrieval_metrics_read_ids_of_passages() -> None:
-    assert get_metric("recall@2")(EXAMPLE, PREDICTION) == 0.5
+    assert get_metric("passage_recall@2")(EXAMPLE, PREDICTION) == 0.5
     assert get_metric("all_gold@2")(EXAMPLE, PREDICTION) == 0.0
     assert get_metric("support_f1")(EXAMPLE, PREDICTION) == pytest.approx(2 / 3)
 
 
 NEEDS_NO_GOLD = ("abstention", "uncited")
 NEEDS_A_NAME = ("answer_in_context@5", "answer_in_context@10")  # undefined for yes and no
-NEEDS_TITLES = ("recall[title]@5", "recall[title]@10")
+NEEDS_TITLES = ("passage_recall[title]@5", "passage_recall[title]@10")
 NEEDS_HOPS = ("hop_hit@5",)
 VERIFICATIONS = ("judgement[", "form[", "references[", "revision[")
 NEEDS_VERIFICATIONS = tuple(name for name in METRICS if name.startswith(VERIFICATIONS))
@@ -115,21 +122,21 @@ def test_titles_hops_and_answer_strings_are_other_numbers_than_recall() -> None:
     ]
     said = dspy.Prediction(answer="", passages=passages, hops=hops)
     values = {name: get_metric(name)(example, said) for name in METRICS if not METRICS[name].judged}
-    assert values["recall@2"] == 0.0
-    assert values["recall@5"] == values["recall[all]"] == values["recall[hops]@5"] == 0.5
-    assert values["recall[title]@5"] == 1.0
+    assert values["passage_recall@2"] == 0.0
+    assert values["passage_recall@5"] == values["passage_recall[all]"] == values["passage_recall[hops]@5"] == 0.5
+    assert values["passage_recall[title]@5"] == 1.0
     assert values["mrr@10"] == pytest.approx(1 / 3)
     assert values["hop_hit@5"] == 0.5
     assert values["answer_in_context@5"] == 1.0
     titled = EXAMPLE.copy(gold_titles=["Chile", "Bolivia"])
-    assert get_metric("recall[title]@5")(titled, said) == 0.5
+    assert get_metric("passage_recall[title]@5")(titled, said) == 0.5
     unknown = EXAMPLE.copy(gold_ids=["p7", "peru-0123456789ab"])  # the article of p7 is unknown
-    assert get_metric("recall[title]@5")(unknown, said) is None
+    assert get_metric("passage_recall[title]@5")(unknown, said) is None
 
 
 def test_recall_over_annotators_takes_all_their_sets_and_else_the_gold_ids() -> None:
     read = dspy.Prediction(passages=[Passage(id="a", text="A.")])
-    metric = get_metric("recall[annotator]@10")
+    metric = get_metric("passage_recall[annotator]@10")
     assert metric(dspy.Example(gold_ids=["b"], gold_alternatives=[["b"], ["a"], []]), read) == 1.0
     assert metric(dspy.Example(gold_ids=["a", "b"]), read) == 0.5
 

@@ -51,7 +51,7 @@ EXPECTED = {
 
 
 def test_metrics_of_an_oracle_score_a_question_and_print_its_agreement() -> None:
-    made = with_oracle(Copying())
+    made = with_oracle(Copying(), EXPECTED)
     assert {metric.name: metric(EXAMPLE, SAID) for metric in made} == EXPECTED
     for metric in made:
         assert "copying (agreement with people: AUC 0.61 [0.50, 0.70]" in metric.definition
@@ -69,7 +69,7 @@ def test_other_weights_of_the_same_name_are_another_definition() -> None:
 
 def test_many_rows_take_one_call_with_each_pair_once() -> None:
     oracle = Copying()
-    scores = score_all([(EXAMPLE, SAID), (EXAMPLE, dspy.Prediction()), (dspy.Example(), SAID)], oracle)
+    scores = score_all([(EXAMPLE, SAID), (EXAMPLE, dspy.Prediction()), (dspy.Example(), SAID)], oracle, list(EXPECTED))
     assert len(oracle.calls) == 1
     assert len(set(oracle.calls[0])) == len(oracle.calls[0])
     assert {name: values[0] for name, values in scores.items()} == EXPECTED

@@ -52,7 +52,7 @@ def run(toy: ModuleType, folder: Path, program: dspy.Module | None = None, n: in
         program or toy.Toy(),
         toy.questions(n),
         connection=toy.link(toy.Engine()),
-        metrics=["f1[hotpot]", "em", "recall@2"],
+        metrics=["f1[hotpot]", "em", "passage_recall@2"],
         folder=folder,
     )
     return folder
@@ -60,7 +60,7 @@ def run(toy: ModuleType, folder: Path, program: dspy.Module | None = None, n: in
 
 def test_one_run_shows_scores_hops_and_cited_passages(toy: ModuleType, tmp_path: Path) -> None:
     page = write_report([run(toy, tmp_path / "run")], tmp_path / "report.html").read_text()
-    for text in ("f1[hotpot]", "recall@2", "even [1]", "“quoted”", "Title 1", "n = 3 is too small"):
+    for text in ("f1[hotpot]", "passage_recall@2", "even [1]", "“quoted”", "Title 1", "n = 3 is too small"):
         assert text in page
     assert "Text &lt;b&gt;1&lt;/b&gt;" in page
     assert page.count('<details class="q') == 3
@@ -108,7 +108,7 @@ def test_the_p_column_is_visible_on_a_small_screen(toy: ModuleType, tmp_path: Pa
     folders = [run(toy, long[0]), run(toy, long[1], Nasty())]
     for folder in folders:  # with all optional columns, and the widest numbers
         rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-        rows[0]["scores"]["recall@2"] = None
+        rows[0]["scores"]["passage_recall@2"] = None
         rows[0]["unparsed"] = {"em": 100}
         (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     groups = compare_by(compare_runs(folders), "hops")

@@ -1,0 +1,118 @@
+"""`verihop metrics`: list and describe the metrics."""
+
+from typing import Annotated, Any
+
+import typer
+
+from experiments.cli.shared import options
+from experiments.cli.shared.console import emit, next_step, say
+from experiments.cli.shared.next_commands import command
+
+_WIDTH = 80
+
+
+def metrics(
+    name: Annotated[
+        str | None, typer.Argument(help="One metric, e.g. em or passage_recall@7; all by default.", show_default=False)
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """List the metrics: definition, direction, what they need, and the source of the definition."""
+    groups = _one(name) if name is not None else _all()
+    if as_json:
+        emit({metric: record for records in groups.values() for metric, record in records.items()})
+        return
+    for title, records in groups.items():
+        say(title)
+        for metric, record in records.items():
+            _show(metric, record)
+        say()
+    if name is None:
+        say(
+            _wrapped("Own metrics: module:name, a function (example, prediction) that returns a number from 0 to 1.", 0)
+        )
+        next_step(command("verihop", "score", "RUN", "--metrics", "passage_recall@10,ndcg@10"))
+
+
+def _show(name: str, record: dict[str, Any]) -> None:
+    say(f"  {name}" if record["higher_is_better"] else f"  {name} (lower is better)")
+    say(_wrapped(record["definition"], 6))
+    if record["needs"]:
+        say(_wrapped(f"Needs {', '.join(record['needs'])}.", 6))
+    if record["source"]:
+        say(_wrapped(record["source"], 6))
+
+
+def _wrapped(text: str, indent: int) -> str:
+    import textwrap
+
+    margin = " " * indent
+    return textwrap.fill(
+        text,
+        _WIDTH,
+        initial_indent=margin,
+        subsequent_indent=margin,
+        break_on_hyphens=False,
+        break_long_words=False,  # a URL that is cut cannot be opened
+    )
+
+
+def _record(definition: str, source: str, needs: list[str], *, higher_is_better: bool) -> dict[str, Any]:
+    return {"definition": definition, "higher_is_better": higher_is_better, "needs": needs, "source": source}
+
+
+def _of(metric: Any) -> dict[str, Any]:
+    needs = [str(need) for need in metric.needs]
+    return _record(metric.definition, metric.source, needs, higher_is_better=metric.higher_is_better)
+
+
+def _all() -> dict[str, dict[str, dict[str, Any]]]:
+    """Return title of a group -> name -> record; metrics with a cutoff are listed once, as `name@k`."""
+    from experiments.analysis.run_scores import RUN_SCORES
+    from optimizers.metrics.catalog import METRICS, ORACLE_METRICS
+    from optimizers.metrics.cost import COSTS
+    from optimizers.metrics.families.retrieval import AT_K
+    from optimizers.metrics.names import LARGEST_K
+
+    plain = {name: metric for name, metric in METRICS.items() if "@" not in name}
+    cutoff = {
+        f"{name}@k": _record(form.definition.format("k"), form.source, list(form.needs), higher_is_better=True)
+        for name, form in AT_K.items()
+    }
+    judged = {name: _of(metric) for name, metric in plain.items() if metric.judged}
+    return {
+        "By the gold of the question": {name: _of(metric) for name, metric in plain.items() if not metric.judged},
+        f"With a cutoff: any k from 1 to {LARGEST_K}, e.g. passage_recall@7": cutoff,
+        "By an LM (--judge-lm)": judged,
+        "By an entailment oracle (--oracle)": {name: _of(metric) for name, metric in ORACLE_METRICS.items()},
+        "Of a whole run, in its summary": {
+            name: _record(score.definition, score.source, [score.needs], higher_is_better=score.higher_is_better)
+            for name, score in RUN_SCORES.items()
+        },
+        "Costs, in every summary": {
+            name: _record(cost.definition, "", [], higher_is_better=False) for name, cost in COSTS.items()
+        },
+    }
+
+
+def _one(name: str) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the record of one metric; an own one is not imported only to be described.
+
+    Raises:
+        UserError: There is no such metric.
+    """
+    from optimizers.metrics.catalog import find_metric
+    from optimizers.metrics.names import current_name, note_renamed
+    from signatures.common.errors import unknown
+
+    groups = _all()
+    note_renamed([name])
+    name = current_name(name)
+    for title, records in groups.items():
+        if name in records:
+            return {title: {name: records[name]}}
+    found = find_metric(name)
+    if found is None:
+        raise unknown("metric", name, [each for records in groups.values() for each in records])
+    title = next(title for title in groups if title.startswith("With a cutoff"))
+    return {title: {name: _of(found)}}

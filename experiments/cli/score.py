@@ -1,0 +1,146 @@
+"""`verihop score`: add metrics to a finished run, or score predictions of another system."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+
+from experiments.cli.shared import options
+from experiments.cli.shared.console import emit, next_step, note, say, show
+from experiments.cli.shared.next_commands import command, other_run
+from experiments.cli.shared.option_groups import with_option_groups
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from experiments.pipeline.scoring.score import ScoreReport
+    from optimizers.metrics.metric import Metric
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scoring:
+    """What is scored, and which models score it."""
+
+    PANEL: ClassVar[str] = "Metrics"
+    metrics: Annotated[
+        str, typer.Option(help="Names, separated by commas; `verihop metrics` lists them. Own ones: module:name.")
+    ]
+    oracle: Annotated[
+        str | None,
+        typer.Option(help="Entailment oracle of the metrics that need one, as in `verihop eval`.", show_default=False),
+    ] = None
+    judge_lm: Annotated[
+        str | None, typer.Option(help="LM that decides acc\\[judge] and hallucination\\[halluqa].", show_default=False)
+    ] = None
+    judge_api_base: Annotated[str | None, typer.Option(help="Base URL of the judge's server.", show_default=False)] = (
+        None
+    )
+    judge_api_key_env: Annotated[
+        str | None,
+        typer.Option(help="Environment variable that contains the judge server's API key.", show_default=False),
+    ] = None
+    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the caches.")] = False
+
+
+@dataclass(frozen=True)
+class Gold:
+    """What the answers are scored against."""
+
+    PANEL: ClassVar[str] = "Gold and texts"
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            help="questions.jsonl with the gold; by default the file that the run was made from, if unchanged.",
+            show_default=False,
+        ),
+    ] = None
+    index: Annotated[
+        Path | None, typer.Option(help="Index folder with the texts of the passages read.", show_default=False)
+    ] = None
+    passages: Annotated[
+        Path | None,
+        typer.Option(help="passages.jsonl with these texts, and their sentences, instead.", show_default=False),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(options.Output):
+    """What is written and printed."""
+
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", help="Folder for the run made of a file of predictions.", show_default=False),
+    ] = None
+    threads: options.Threads = 8
+
+
+@with_option_groups
+def score(
+    answers: Annotated[
+        Path, typer.Argument(help="A run folder, or predictions: JSON lines, or HotpotQA's, 2Wiki's, MuSiQue's files.")
+    ],
+    scoring: Scoring,
+    gold: Gold,
+    limits: options.Limits,
+    result: Result,
+) -> None:
+    """Add metrics to a run, or score predictions of another system, without asking the answering LM again."""
+    from experiments.pipeline import setup
+    from experiments.pipeline.scoring.foreign import score_predictions
+    from experiments.pipeline.scoring.passage_texts import Corpus
+    from experiments.pipeline.scoring.score import score_run
+    from experiments.pipeline.scoring.score_config import ScoreConfig
+
+    if answers.is_dir() == (result.out is not None):
+        raise UserError(
+            f"{answers} is a run, and its metrics are added in place: omit --out."
+            if answers.is_dir()
+            else f"{answers} is no folder of a run: for a file of predictions name --questions and --out."
+        )
+    metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=not scoring.no_cache)
+    config = ScoreConfig(
+        metrics=metrics,
+        questions=gold.questions,
+        corpus=Corpus(gold.index, gold.passages),
+        judge=_judge(scoring, limits, metrics, result.threads),
+        threads=result.threads,
+        progress=not result.quiet,
+    )
+    report = score_run(answers, config) if result.out is None else score_predictions(answers, config, result.out)
+    _print(report, result, oracle)
+
+
+def _judge(scoring: Scoring, limits: options.Limits, metrics: "list[Metric]", threads: int) -> Any:
+    from experiments.pipeline import setup
+    from experiments.runs.config import LMConfig
+    from programs.lms.calls.transport import connections_for
+
+    judge = LMConfig(
+        scoring.judge_lm,
+        scoring.judge_api_base,
+        scoring.judge_api_key_env,
+        connections=connections_for(threads),
+        cache=not scoring.no_cache,
+    )
+    nobody: Any = SimpleNamespace(lm=SimpleNamespace(budget=limits.budget()))  # no LM answers; the judge has a budget
+    return setup.open_judge(judge, nobody, metrics)
+
+
+def _print(report: "ScoreReport", result: Result, oracle: str | None) -> None:
+    if oracle:
+        (note if result.as_json else say)(oracle)
+    for notice in report.notices:
+        note(f"Note: {notice}")
+    if report.kept:
+        note(f"Note: The run already has {', '.join(report.kept)} by the same definition; not computed again.")
+    if result.as_json:
+        emit(report.as_dict())
+        return
+    show(report.summary.as_table())
+    for name, coverage in report.coverage.items():
+        say(f"{name}: {coverage}")
+    run = Path(report.summary.folder)
+    say(f"Written: {run}")
+    other = other_run(run)
+    next_step(command("verihop", "compare", other, run) if other else command("verihop", "metrics"))

@@ -1,0 +1,188 @@
+"""Rows of a run from the predictions of another system, so that they are scored, compared and shown like any run."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.pipeline.run_question import other_fields
+from experiments.pipeline.scoring.predictions import Given
+from experiments.pipeline.scoring.rebuild import IDS, UNKNOWN
+from experiments.runs.files import Row
+from optimizers.metrics.retrieval import article, converted_article
+from signatures.common.errors import UserError
+from signatures.text import citation_numbers
+
+_NOTHING_SPENT = {
+    "calls": 0, "cached_calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0, "rounds": 0,
+    "parse_failures": 0, "truncated": 0, "seconds": 0.0,
+}  # fmt: skip
+_FIELDS = ("passages", "citations", "hops")
+MISSING = "no prediction for this question"
+_UNTITLED = "untitled-"  # `corpora.paragraphs.passage_id` of a text without a title
+
+
+@dataclass(frozen=True)
+class Matched:
+    """Predictions with their questions.
+
+    Args:
+        pairs: Every question, with its prediction or None.
+        others: Predictions for no question of the file.
+    """
+
+    pairs: list[tuple[Any, Given | None]]
+    others: int
+
+
+def match(path: Path, given: Sequence[Given], examples: Sequence[Any]) -> Matched:
+    """Find the question of each prediction, by id, else by its words.
+
+    Raises:
+        UserError: Two predictions are for one question, or none is for any.
+    """
+    by_id = {example.id: example for example in examples}
+    by_words = {_words(example.question): example for example in examples}
+    found: dict[str, Given] = {}
+    others = 0
+    for one in given:
+        example = by_id.get(one.id or "") or (by_words.get(_words(one.question)) if one.question else None)
+        if example is None:
+            others += 1
+            continue
+        if example.id in found:
+            raise UserError(f"{path} has two predictions for question {example.id!r}. Keep one of them.")
+        found[example.id] = one
+    if not found:
+        first = given[0].id or given[0].question
+        raise UserError(
+            f"{path}: none of its {len(given)} predictions (first: {first!r}) is for a question of the file."
+        )
+    return Matched([(example, found.get(example.id)) for example in examples], others)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def rows_of(matched: Matched) -> list[Row]:
+    """Return the rows of predictions, without scores.
+
+    A question without a prediction has an error and scores 0, as in the official evaluators, by the metrics of what the
+    other predictions state.
+    """
+    rows = [_row(example, given) for example, given in matched.pairs]
+    told = [row for row in rows if row["error"] is None]
+    never = [name for name in _FIELDS if all(name in row[UNKNOWN] for row in told)]
+    facts = any("supporting_facts" in row for row in told)
+    for row in rows:
+        if row["error"] is not None:
+            row |= {UNKNOWN: never, **({"supporting_facts": []} if facts else {})}
+    return rows
+
+
+def _row(example: Any, given: Given | None) -> Row:
+    return {
+        "id": example.id,
+        "question": example.question,
+        "answers": list(getattr(example, "answers", None) or []),
+        "type": getattr(example, "type", None),
+        "about": other_fields(example),
+        **(_prediction_fields(example, given) if given else {"answer": "", "response": "", "abstained": False}),
+        "scores": {},
+        "unparsed": {},
+        "judging": {},
+        **_NOTHING_SPENT,
+        "error": None if given else MISSING,
+    }
+
+
+def _prediction_fields(example: Any, given: Given) -> Row:
+    passages = None if given.passages is None else [_passage(each) for each in given.passages]
+    answer = given.answer or ""
+    citations = _citations(example, given, passages)
+    facts = None if given.supporting_facts is None else _facts(example, given.supporting_facts, passages or [])
+    abstained = given.abstained if given.abstained is not None else given.answerable is False
+    stated = zip(_FIELDS, (passages, citations, given.hops), strict=True)
+    unknown = [name for name, value in stated if value is None]
+    unnamed = any(each["id"].startswith(_UNTITLED) for each in passages or [])
+    return {
+        "answer": answer,
+        "response": answer if given.response is None else given.response,
+        "abstained": abstained,
+        "citations": citations or [],
+        "hops": [hop.model_dump() for hop in given.hops or []],
+        "details": {},
+        "passage_ids": [passage["id"] for passage in passages or []],
+        "cited_passages": [passage for passage in passages or [] if passage["id"] in (citations or [])],
+        "read_passages": [passage for passage in passages or [] if passage["text"].strip()],
+        **({} if facts is None else {"supporting_facts": facts}),
+        UNKNOWN: [*unknown, *([IDS] if unnamed else [])],
+    }
+
+
+def _passage(given: Any) -> Row:
+    """Return id, title and text of a passage; a text that is no id gets the id of converted benchmarks."""
+    from corpora.paragraphs import passage_id
+
+    if isinstance(given, str):
+        # Ids have no spaces; a text of one word would be an odd passage.
+        if len(given.split()) <= 1:
+            return {"id": given, "title": "", "text": ""}
+        return {"id": passage_id("", given), "title": "", "text": given}
+    return {"id": given.id or passage_id(given.title, given.text), "title": given.title, "text": given.text}
+
+
+def _citations(example: Any, given: Given, passages: Sequence[Row] | None) -> list[str] | None:
+    """Return the ids cited: as stated, else those of MuSiQue's numbers, else those of the marks; None if unknown."""
+    if given.citations is not None:
+        return list(dict.fromkeys(_cited(each, passages or []) for each in given.citations))
+    if given.support_numbers is not None:
+        own = getattr(example, "context_ids", None) or []
+        numbers = dict.fromkeys(given.support_numbers)
+        return [own[number] if 0 <= number < len(own) else f"[{number}]" for number in numbers]
+    if passages is None:
+        return None
+    marks = citation_numbers(given.response or "")
+    return list(dict.fromkeys(_cited(mark, passages) for mark in marks))
+
+
+def _cited(citation: int | str, passages: Sequence[Row]) -> str:
+    if isinstance(citation, str):
+        return citation
+    return passages[citation - 1]["id"] if 1 <= citation <= len(passages) else f"[{citation}]"
+
+
+def _facts(example: Any, facts: Sequence[tuple[str, int]], passages: Sequence[Row]) -> list[tuple[str, int]] | None:
+    """Return facts with passage ids in the place of titles; None if the ids of the gold sentences have no titles."""
+    own = [*(getattr(example, "gold_ids", None) or []), *(getattr(example, "context_ids", None) or [])]
+    titled = {article(each["id"], each["title"]): each["id"] for each in passages if each["title"]}
+    of_article = {key: id for id in reversed(own) if (key := converted_article(id))} | titled
+    gold = {id for id, _ in getattr(example, "gold_sentences", None) or []}
+    named = {title for title, _ in facts}
+    if gold and not gold & (set(of_article.values()) | named):
+        return None
+    return [(title if title in own else of_article.get(article("", title), title), number) for title, number in facts]
+
+
+def with_ids(rows: Sequence[Row], id_of: Mapping[str, str]) -> None:
+    """Replace the ids of passages that were given as texts only, in place.
+
+    Args:
+        rows: Of another system's predictions.
+        id_of: `plain` text -> id of the passage of the corpus.
+    """
+    for row in rows:
+        if IDS not in row.get(UNKNOWN, []):
+            continue
+        new = {each["id"]: id_of.get(plain(each["text"]), each["id"]) for each in row["read_passages"]}
+        for name in ("read_passages", "cited_passages"):
+            row[name] = [{**each, "id": new.get(each["id"], each["id"])} for each in row[name]]
+        row["passage_ids"] = [new.get(id, id) for id in row["passage_ids"]]
+        row["citations"] = [new.get(id, id) for id in row["citations"]]
+        row[UNKNOWN] = [name for name in row[UNKNOWN] if name != IDS]
+
+
+def plain(text: str) -> str:
+    """Return a text without white space, by which passages are recognised."""
+    return "".join(text.split())

@@ -1,0 +1,67 @@
+"""Titles and texts of passages that rows name by their ids, from the corpus file or from an index."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from signatures.types import Passage
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Where the texts of passages are found.
+
+    Args:
+        index: Folder of an index; None for none.
+        passages: A `passages.jsonl`, which also has the sentences that gold sentence numbers count; None for none.
+
+    Raises:
+        UserError: Both are named.
+    """
+
+    index: Path | None = None
+    passages: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.index is not None and self.passages is not None:
+            raise UserError("The texts of the passages are taken from one place: name the index or the passages.")
+
+    @property
+    def named(self) -> bool:
+        """Whether there is one."""
+        return self.index is not None or self.passages is not None
+
+    def find(self, ids: Iterable[str]) -> "dict[str, Passage]":
+        """Return the passages with these ids by id; those that the corpus lacks are left out.
+
+        Raises:
+            UserError: The corpus cannot be read.
+        """
+        wanted = set(ids)
+        if self.passages is not None:
+            from corpora.passages import read_passages
+
+            return {passage.id: passage for passage in read_passages(self.passages) if passage.id in wanted}
+        return {} if self.index is None else _of_index(self.index, wanted)
+
+    def fingerprints(self) -> set[str]:
+        """Return the fingerprints that the index can have; empty without an index."""
+        from corpora.index.open import fingerprints
+
+        return set() if self.index is None else fingerprints(self.index)
+
+
+def _of_index(folder: Path, wanted: set[str]) -> "dict[str, Passage]":
+    import numpy as np
+
+    from corpora.index.replace import complete_index
+    from corpora.retrievers.store import PassageStore
+
+    store = PassageStore(complete_index(folder))
+    rows = np.array(sorted(store.rows_of(wanted).values()), dtype=np.int64)
+    found = store.passages(rows, np.zeros(len(rows))) if len(rows) else []
+    return {passage.id: passage.model_copy(update={"score": None}) for passage in found}

@@ -1,0 +1,212 @@
+"""Add metrics to a finished run, or score predictions of another system, without asking the LM that answered."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from experiments.analysis.summary import RunSummary, write_summary
+from experiments.pipeline.map_rows import progress_bar
+from experiments.pipeline.run_question import scored
+from experiments.pipeline.scoring.coverage import Coverage, coverage_of, hints, outcome_of, why_nothing
+from experiments.pipeline.scoring.gold import gold_of
+from experiments.pipeline.scoring.rebuild import Rebuilt, ids_needed, rebuild
+from experiments.pipeline.scoring.score_config import ScoreConfig
+from experiments.pipeline.thread_pool import ThreadPool
+from experiments.runs.config import describe_lm, describe_session
+from experiments.runs.files import (
+    RUN,
+    SUMMARY,
+    Json,
+    Row,
+    read_json,
+    read_rows,
+    read_run,
+    repeat_of,
+    run_lock,
+    write_json,
+)
+from experiments.runs.rewrite import rewrite_rows
+from optimizers.metrics.judges.answer_judge import judged_by
+from optimizers.metrics.metric import Metric
+from signatures.common.errors import UserError, one_line
+from signatures.common.files import sha256_file
+
+_Key = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class ScoreReport:
+    """What was scored.
+
+    Args:
+        summary: Of the run with its new scores.
+        coverage: Metric name -> how many answers it scored.
+        kept: Metrics that the run already had by the same definition; they were not computed again.
+        notices: What the user should know.
+    """
+
+    summary: RunSummary
+    coverage: dict[str, Coverage]
+    kept: list[str]
+    notices: list[str]
+
+    def as_dict(self) -> Json:
+        """Return the summary with the other fields as JSON values."""
+        coverage = {name: asdict(value) for name, value in self.coverage.items()}
+        return {**self.summary.as_dict(), "coverage": coverage, "kept": self.kept, "notices": self.notices}
+
+
+def score_run(folder: Path, config: ScoreConfig) -> ScoreReport:
+    """Add metrics to the rows and to the summary of a run; `run.json` records when and by what (`scored`).
+
+    Everything is computed before anything is written. A metric that the run has by the same definition is kept; one by
+    another definition is replaced, and the earlier definition recorded.
+
+    Args:
+        folder: The run.
+        config: Metrics and what they need.
+
+    Raises:
+        UserError: The folder contains no run with answers, a file is damaged, another process writes it, its judge is
+            another one, or no metric can be computed for any answer.
+    """
+    read_run(folder)  # before a lock file is made in a folder of something else
+    with run_lock(folder):
+        description = read_run(folder)
+        rows = read_rows(folder, complete=True)
+        if not rows:
+            raise UserError(f"{folder} has no answered question yet. Run it first.")
+        _check_judge(folder, description, config)
+        examples, questions, notices = gold_of(description, rows, config)
+        config = replace(config, questions=questions)
+        notices += _other_corpus(description, config)
+        had = description["metrics"]
+        metrics = [metric for metric in config.metrics if had.get(metric.name) != metric.definition]
+        kept = [metric.name for metric in config.metrics if metric not in metrics]
+        scores, coverage = score_rows(rows, examples, config, metrics)
+        empty = [name for name, found in coverage.items() if not found.scored]
+        if metrics and len(empty) == len(metrics):
+            raise UserError(f"{folder}: {why_nothing(coverage[empty[0]], empty[0], config)}")
+        added = [metric for metric in metrics if metric.name not in empty]
+        notices += [f"Not added: {why_nothing(coverage[name], name, config)}" for name in empty]
+        notices += hints(coverage, config)
+        if added:
+            names = [metric.name for metric in added]
+            rewrite_rows(folder, lambda row: _merged(row, scores.get((row["id"], repeat_of(row))), names))
+            # As in the file, not as checked: keys of later versions stay.
+            write_json(folder / RUN, _described(read_json(folder / RUN) | {"metrics": had}, added, config))
+        summary = write_summary(folder, stopped=_stopped(folder))
+    return ScoreReport(summary, coverage, kept, notices)
+
+
+def score_rows(
+    rows: Sequence[Row], examples: Mapping[str, Any], config: ScoreConfig, metrics: Sequence[Metric]
+) -> tuple[dict[_Key, Row], dict[str, Coverage]]:
+    """Return for each row what is added to it (`scores`, `unparsed`, `judging`), and how many rows each metric scored.
+
+    Raises:
+        UserError: The judge or an oracle cannot be reached, or an own metric fails.
+    """
+    rebuilt = rebuild(rows, examples, config.corpus.find(ids_needed(rows)) if config.corpus.named else {})
+
+    def work(item: Rebuilt) -> Row:
+        possible = [metric for metric in metrics if not item.lacks.intersection(metric.needs)]
+        failed = item.row["error"] is not None
+        try:
+            found, silent = scored(possible, item.example, item.prediction, failed=failed)
+        except (KeyError, TypeError, AttributeError, IndexError) as error:  # `details` of a row may be anything
+            raise UserError(
+                f"The answer to question {item.row['id']!r} cannot be scored ({type(error).__name__}: "
+                f"{one_line(error, 100)}). Correct its row."
+            ) from error
+        if silent is not None:
+            raise silent
+        return found
+
+    results: dict[_Key, Row] = {}
+    counts: dict[str, Counter[str]] = {metric.name: Counter() for metric in metrics}
+    with (
+        judged_by(config.judge),
+        progress_bar("scoring", len(rebuilt), 0, shown=config.progress) as advance,
+    ):
+        pool = ThreadPool(work, rebuilt if metrics else [], threads=config.threads)
+        try:
+            for outcome in pool:
+                if outcome.result is None:
+                    raise outcome.error or RuntimeError("An answer ended with neither scores nor error.")
+                results[outcome.item.row["id"], repeat_of(outcome.item.row)] = outcome.result
+                for metric in metrics:
+                    counts[metric.name][outcome_of(metric, outcome.item, outcome.result)] += 1
+                advance()
+        except BaseException:
+            pool.stop()
+            raise
+    for found in results.values():  # a row has every metric
+        found["scores"] = {metric.name: found["scores"].get(metric.name) for metric in metrics}
+    return results, {name: coverage_of(counted) for name, counted in counts.items()}
+
+
+def _other_corpus(description: Json, config: ScoreConfig) -> list[str]:
+    """Return a notice if the index named is not the one that the run retrieved from."""
+    own, named = (description.get("corpus") or {}).get("fingerprint"), config.corpus.fingerprints()
+    if own is None or not named or own in named:
+        return []
+    return ["The run retrieved from another index than the one named: its passages may have other texts."]
+
+
+def _check_judge(folder: Path, description: Json, config: ScoreConfig) -> None:
+    earlier = description.get("judge")
+    if config.judge is None or earlier is None or earlier == describe_lm(config.judge):
+        return
+    raise UserError(
+        f"{folder} was judged by {earlier['id']}, and one run has one judge: name it, or score a copy of the run."
+    )
+
+
+def _merged(row: Row, found: Row | None, names: Sequence[str]) -> Row | None:
+    """Return a row with new scores of some metrics, what could not be parsed, and the cost of judging."""
+    if found is None:
+        return None
+    unparsed = {name: count for name, count in (row.get("unparsed") or {}).items() if name not in names}
+    judging = Counter(row.get("judging") or {})
+    judging.update(found["judging"])
+    return {
+        **row,
+        "scores": {**row["scores"], **{name: found["scores"][name] for name in names}},
+        "unparsed": {**unparsed, **{name: count for name, count in found["unparsed"].items() if name in names}},
+        "judging": dict(judging),
+    }
+
+
+def _described(description: Json, added: Sequence[Metric], config: ScoreConfig) -> Json:
+    """Return `run.json` with the metrics, and with a record of this scoring."""
+    had = description["metrics"]
+    session = describe_session()
+    record = {
+        "when": session["started"],
+        "added": [metric.name for metric in added if metric.name not in had],
+        "replaced": {metric.name: had[metric.name] for metric in added if metric.name in had},
+        "questions": None if config.questions is None else str(config.questions),
+        "questions_file_sha256": None if config.questions is None else sha256_file(config.questions),
+        "corpus": str(config.corpus.index or config.corpus.passages) if config.corpus.named else None,
+        "git_revision": session["git_revision"],
+        "versions": session["versions"],
+    }
+    judged = config.judge if any(metric.judged for metric in added) else None
+    if judged is not None and "judge" not in description:
+        description = {**description, "judge": describe_lm(judged)}
+        record["judge"] = judged.id
+    earlier = description.get("scored")
+    return {
+        **description,
+        "metrics": {**had, **{metric.name: metric.definition for metric in added}},
+        "scored": [*(earlier if isinstance(earlier, list) else []), record],
+    }
+
+
+def _stopped(folder: Path) -> str | None:
+    """Return why the run ended early, which only its summary says."""
+    stopped = read_json(folder / SUMMARY).get("stopped") if (folder / SUMMARY).exists() else None
+    return stopped if isinstance(stopped, str) else None

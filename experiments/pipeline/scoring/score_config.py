@@ -1,0 +1,43 @@
+"""What answers are scored by."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from experiments.pipeline.scoring.passage_texts import Corpus
+from experiments.runs.config import Connected
+from optimizers.metrics.metric import Metric
+from signatures.common.errors import UserError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreConfig:
+    """How answers are scored.
+
+    Args:
+        metrics: At least one.
+        questions: `questions.jsonl` with the gold; None for the file of the run, if it is unchanged.
+        corpus: Where the texts of passages are found.
+        judge: The LM that decides judged metrics.
+        threads: Answers scored in parallel.
+        progress: Show a bar on stderr.
+
+    Raises:
+        UserError: There is no metric, a judged metric lacks its judge, or a judge has nothing to decide.
+    """
+
+    metrics: Sequence[Metric]
+    questions: Path | None = None
+    corpus: Corpus = field(default_factory=Corpus)
+    judge: Connected | None = None
+    threads: int = 8
+    progress: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.metrics:
+            raise UserError("No metric is named. Name at least one, e.g. em.")
+        judged = [metric.name for metric in self.metrics if metric.judged]
+        if judged and self.judge is None:
+            raise UserError(f"{judged[0]} is decided by an LM: name a judge LM, or omit the metric.")
+        if self.judge is not None and not judged:
+            raise UserError("The judge LM has nothing to decide: add the metric acc[judge], or name no judge.")

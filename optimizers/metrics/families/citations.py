@@ -1,0 +1,87 @@
+"""Definitions of the metrics of citations: against the gold passages, and by the verdicts of an entailment oracle."""
+
+from optimizers.metrics import citations, scoring
+from optimizers.metrics.metric import Metric, OracleMetric
+from optimizers.metrics.needs import Need
+
+_ALCE = "https://github.com/princeton-nlp/ALCE/blob/3fdc2ed/eval.py"
+_CREDIBLE = 'https://hotpotqa.github.io (its questions; "How Credible Is an Answer From Retrieval-Augmented LLMs?")'
+
+_GOLD = (Need.GOLD_IDS, Need.CITATIONS)
+_CITED = (Need.CITED_TEXTS, Need.ORACLE)
+
+CITATION_METRICS = (
+    Metric(
+        "citation_precision",
+        "Share of the passages cited that are gold, as sets of ids; a mark beyond the references is cited and wrong; 0 "
+        "when nothing is cited; undefined without gold ids.",
+        scoring.on_cited_ids(citations.precision),
+        _CREDIBLE,
+        needs=_GOLD,
+    ),
+    Metric(
+        "citation_recall",
+        "Share of the gold passages that are cited, as sets of ids; undefined without gold ids.",
+        scoring.on_cited_ids(citations.recall),
+        _CREDIBLE,
+        needs=_GOLD,
+    ),
+    Metric(
+        "uncited",
+        "1 when the response cites nothing at all.",
+        scoring.uncited,
+        _CREDIBLE,
+        higher_is_better=False,
+        needs=(Need.CITATIONS,),
+    ),
+    Metric(
+        "support_f1",
+        "F1 of cited against gold passages as sets; 0 when nothing is cited; undefined without gold ids.",
+        scoring.support_f1,
+        "https://github.com/hotpotqa/hotpot/blob/3635853/hotpot_evaluate_v1.py (there on sentences)",
+        needs=_GOLD,
+    ),
+    Metric(
+        "support_f1[musique]",
+        "MuSiQue's support F1: of cited against gold passages as sets, as support_f1; questions marked as not "
+        "answerable are left out; undefined without gold ids.",
+        scoring.answerable_support_f1,
+        "https://github.com/StonyBrookNLP/musique/blob/922ac98/evaluate_v1.0.py",
+        needs=_GOLD,
+    ),
+)
+
+CITATION_ORACLE_METRICS = {
+    "sc[cited]": OracleMetric(
+        "Share of the cited sentences that their passages, joined in order of their numbers, entail; undefined when no "
+        "sentence is cited.",
+        scoring.citation_pairs,
+        scoring.on_citations(citations.self_consistency),
+        _CREDIBLE,
+        _CITED,
+    ),
+    "sc[strict]": OracleMetric(
+        "Share of all sentences that are cited, without a mark beyond the references, and entailed by what they cite; "
+        "0 without sentences.",
+        scoring.citation_pairs,
+        scoring.on_citations(citations.strict_self_consistency),
+        _CREDIBLE,
+        _CITED,
+    ),
+    "citation_recall[alce]": OracleMetric(
+        "Share of all sentences that their first three citations entail together; 0 for one uncited or with a mark "
+        "beyond the references; undefined without sentences.",
+        scoring.citation_pairs,
+        scoring.on_citations(citations.alce_recall),
+        _ALCE,
+        _CITED,
+    ),
+    "citation_precision[alce]": OracleMetric(
+        "Share of the citations of entailed sentences that the sentence needs, of all citations (three a sentence, "
+        "none of a sentence with a mark beyond the references); undefined without sentences.",
+        scoring.citation_pairs,
+        scoring.on_citations(citations.alce_precision),
+        _ALCE,
+        _CITED,
+    ),
+}

@@ -1,0 +1,62 @@
+"""Opens metrics by the names that a user typed: of the catalog, of an entailment oracle, and own ones."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from optimizers.metrics.catalog import ORACLE_METRICS, choices, find_metric, get_metric
+from optimizers.metrics.entailment.oracle import EntailmentOracle
+from optimizers.metrics.groundedness import with_oracle
+from optimizers.metrics.metric import Metric
+from optimizers.metrics.names import current_name, note_renamed
+from optimizers.metrics.typed.own import is_own, own_metric
+from signatures.common.errors import unknown
+
+
+def typed_metric(name: str) -> Metric:
+    """Return the metric of a name that the user typed; an own one (`module:name`) is imported.
+
+    Raises:
+        UserError: See `get_metric` and `own_metric`.
+    """
+    return own_metric(name) if is_own(name) else get_metric(name)
+
+
+def typed_names(text: str) -> list[str]:
+    """Return the names in a list separated by commas, each once, old ones as the present ones with a note.
+
+    Raises:
+        UserError: A name has an unknown form; own metrics are not imported yet.
+    """
+    given = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    note_renamed(given)
+    names = list(dict.fromkeys(map(current_name, given)))
+    for name in names:
+        if not is_own(name) and name not in ORACLE_METRICS and find_metric(name) is None:
+            raise unknown("metric", name, choices())
+    return names
+
+
+def by_oracle(names: Iterable[str]) -> list[str]:
+    """Return the names of the metrics that an entailment oracle decides."""
+    return [name for name in names if name in ORACLE_METRICS]
+
+
+def open_typed(names: Iterable[str], oracle: EntailmentOracle | None = None) -> list[Metric]:
+    """Return the metrics of names that the user typed, in their order.
+
+    Args:
+        names: As `typed_names` returns them.
+        oracle: Decides the metrics of `ORACLE_METRICS`.
+
+    Raises:
+        UserError: A name is unknown, an own metric cannot be imported, or the oracle is missing.
+    """
+    names = list(names)
+    decided = {metric.name: metric for metric in with_oracle(oracle, by_oracle(names))} if oracle else {}
+    return [_with_traits(decided[name]) if name in decided else typed_metric(name) for name in names]
+
+
+def _with_traits(metric: Metric) -> Metric:
+    """Return a metric of an oracle with the direction and the needs that the catalog states."""
+    stated = ORACLE_METRICS[metric.name]
+    return replace(metric, higher_is_better=stated.higher_is_better, needs=stated.needs)
