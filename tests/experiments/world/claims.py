@@ -216,3 +216,13 @@ def wrapped(owner: object, name: str, wrapper: Callable[..., Any]) -> Mutation:
         return wrapper(original, *arguments, **named)
 
     return lambda patch: patch.setattr(owner, name, call)
+
+
+def both(first: Mutation, second: Mutation) -> Mutation:
+    """Return the mutation that is two others together."""
+
+    def mutate(patch: pytest.MonkeyPatch) -> None:
+        first(patch)
+        second(patch)
+
+    return mutate

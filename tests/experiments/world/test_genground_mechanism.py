@@ -26,7 +26,9 @@ def hops_right(of: str):
 
     def score(prediction: dspy.Prediction, case, bench) -> float | None:
         plans = [(hop, parse_question(hop.question)) for hop in prediction.hops]
-        right = [key(getattr(hop, of) or "") == key(true_answer(bench.world, plan) or "-") for hop, plan in plans if plan]
+        right = [
+            key(getattr(hop, of) or "") == key(true_answer(bench.world, plan) or "-") for hop, plan in plans if plan
+        ]
         return sum(right) / len(right) if right else None
 
     return score
@@ -59,7 +61,7 @@ CLAIMS = {
         better=Arm("genground"),
         worse=Arm("genground", {"deduce": False}),
         n=N,
-        mutations=NO_DEDUCTION | NO_EVIDENCE,
+        mutations=NO_DEDUCTION,
         elsewhere=True,
     ),
     "grounding": claims.Claim(
@@ -91,7 +93,9 @@ CLAIMS = {
         better=Arm("genground"),
         worse=Arm("cot"),
         n=N,
-        mutations=NO_EVIDENCE,
+        mutations={
+            "one sub-question, no evidence": claims.both(*NO_EVIDENCE.values(), next(iter(NO_DEDUCTION.values())))
+        },
     ),
     "against DSPy's program": claims.Claim(
         source="Table 2: better than DSPy's multi-hop program, which writes queries without answers (F1 52.3 to 47.8).",
