@@ -26,4 +26,9 @@ def test_variants_are_paired_with_the_full_program(tmp_path, monkeypatch):
         other["minus_whole"]["difference"], 9
     )
     assert measured["whole"]["calls"] > 1
+    against = other["minus_baselines"]["standard"]
+    assert against["n"] == 30
+    baselines = json.loads((tmp_path / "out.json").read_text())["baselines"]
+    assert set(baselines) == set(mechanisms.BASELINES)
+    assert round(other["em"]["mean"] - baselines["standard"]["em"]["mean"], 9) == round(against["difference"], 9)
     assert "w/o grounding" in result.output

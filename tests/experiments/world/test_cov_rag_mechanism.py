@@ -1,4 +1,4 @@
-"""CoV-RAG on the simulated world: the claims of its paper (He et al., 2024), and the same without each mechanism.
+"""CoV-RAG on the simulated world: the claims of its paper (He et al., 2024), and each without its mechanism.
 
 Scores are exact match where nothing else is said. `claims.py` says what a claim is and when it holds.
 
@@ -81,7 +81,7 @@ CLAIMS = {
         elsewhere=True,
     ),
     "retrieval": claims.Claim(
-        source="Section 4.4, Table 7: the references of the last iteration are better (65.0 to 66.8); share of the gold.",
+        source="Section 4.4, Table 7: the last references are better than the first (66.8 to 65.0); share of gold.",
         better=Arm("cov_rag", score=gold_read(-1)),
         worse=Arm("cov_rag", score=gold_read(0)),
         n=N,
@@ -89,7 +89,7 @@ CLAIMS = {
         elsewhere=True,
     ),
     "references of the chain": claims.Claim(
-        source="Section 4.3, Table 6: with the chain a further search gains more (2.5 to 0.9 points); share of the gold.",
+        source="Section 4.3, Table 6: with the chain a new search gains more (2.5 to 0.9); share of gold.",
         better=Arm("cov_rag", score=gold_gained),
         worse=Arm("cov_rag", {"chain": False}, score=gold_gained),
         n=N,

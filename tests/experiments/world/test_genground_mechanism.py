@@ -1,4 +1,4 @@
-"""GenGround on the simulated world: the claims of its paper (Shi et al., ACL 2024), and the same without each mechanism.
+"""GenGround on the simulated world: the claims of its paper (Shi et al., ACL 2024), and each without its mechanism.
 
 Scores are exact match where nothing else is said. `claims.py` says what a claim is and when it holds.
 
@@ -81,7 +81,7 @@ CLAIMS = {
         elsewhere=True,
     ),
     "corrections": claims.Claim(
-        source="Section 7.2, Figure 5: grounding corrects more drafts (24.5 %) than it spoils (5.6 %); share of right hops.",
+        source="Section 7.2, Figure 5: grounding corrects more (24.5 %) than it spoils (5.6 %); share of right hops.",
         better=Arm("genground", score=hops_right("answer")),
         worse=Arm("genground", score=hops_right("draft")),
         n=N,

@@ -1,4 +1,4 @@
-"""Self-completion on the simulated world: the claims of its paper, and the same without each mechanism.
+"""Self-completion on the simulated world: the claims of its paper, and each without its mechanism.
 
 "How Credible Is an Answer From Retrieval-Augmented LLMs?" scores key facts; the scores here are exact match where
 nothing else is said. `claims.py` says what a claim is and when it holds.
@@ -65,7 +65,7 @@ CONTROL = {"reflection": False}
 
 CLAIMS = {
     "improvement": claims.Claim(
-        source="Section 6.4, Table 4: better than a single search with as many references, capped at 10 (F1 42.7 to 48.2).",
+        source="Section 6.4, Table 4: better than one search, both capped at 10 references (F1 48.2 to 42.7).",
         better=Arm("self_completion"),
         worse=Arm("self_completion", CONTROL),
         n=MANY,
@@ -74,7 +74,7 @@ CLAIMS = {
         elsewhere=True,
     ),
     "completion": claims.Claim(
-        source="Section 5.2: the queries find the knowledge that is missing; share of the gold among at most 10 references.",
+        source="Section 5.2: the queries find what is missing; share of the gold among at most 10 references.",
         better=Arm("self_completion", score=gold_read),
         worse=Arm("self_completion", CONTROL, score=gold_read),
         n=N,
