@@ -30,7 +30,7 @@ from programs.parts.judged_answers import Answer, answer_hop, drop_unused_replie
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import deduplicate, passages_stating, titled_text
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages
+from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
 from programs.parts.probability import calls_per_probability
 from programs.parts.ranking import new_claims, passing, top
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
@@ -234,10 +234,12 @@ class RetroRAG(dspy.Module):
             return answer
         # Departure: the paper does not describe its declarative assessor; ours asks if the reply commits to an answer.
         questions = {"answered": YesNoQuestion(self.assessing, question=state.question, reply=answer.text)}
-        if answer.direct is not None:
+        refused = answer.direct is not None and not is_answer(answer.direct)
+        if answer.direct is not None and not refused:
             questions["agreement"] = self._self_consistency(state.question, answer.text, answer.direct)
         judged = state.scores.ask(questions)
-        answered, s_sc = judged["answered"], judged.get("agreement")
+        # Departure: an a_sc that is empty or "unknown" does not agree with an answer; no judge is asked to say so.
+        answered, s_sc = judged["answered"], 0.0 if refused else judged.get("agreement")
         return answer._replace(answered=answered, agreement=s_sc, verdict=verdict(answered, s_sc, self.threshold))
 
     def _discover(self, state: State) -> tuple[State, list[Candidate]]:

@@ -7,6 +7,7 @@ import dspy
 from programs.parts.predict import drop_from_trace
 from programs.parts.prediction import is_answer
 from programs.parts.ranking import passes
+from signatures.refusals import refuses
 from signatures.types import Candidate, Hop
 
 ACCEPTED, DISAGREED, NO_ANSWER, UNPARSEABLE, FINAL = "accepted", "disagreed", "no answer", "unparseable", "final"
@@ -51,12 +52,17 @@ def verdict(answered: float | None, agreement: float | None, threshold: float) -
 def final_answer(answers: list[Answer]) -> Answer | None:
     """Return the last answer; if it is empty or "unknown", the latest that was judged to be one, or not judged.
 
+    If there is none, return the latest that was refused but does not decline in words: a judgement may be wrong,
+    and the paper's loop never abstains. None if there is none of these either.
+
     The last round's prompt does not offer "unknown", so that an earlier answer is only returned if that prompt's reply
     is unparseable, empty or "unknown" nonetheless. Departure: the paper does not say what its loop returns then, nor
     that it returns the last answer if none was accepted, which follows from its ablation without answer evaluation.
     """
-    usable = [answer for answer in answers[:-1] if answer.verdict not in {NO_ANSWER, UNPARSEABLE}] + answers[-1:]
-    return next((answer for answer in reversed(usable) if is_answer(answer.text)), None)
+    doubtful = {NO_ANSWER, UNPARSEABLE}
+    usable = [answer for answer in answers[:-1] if answer.verdict not in doubtful] + answers[-1:]
+    refused = [answer for answer in answers[:-1] if answer.verdict in doubtful and not refuses(answer.text)]
+    return next((answer for answer in reversed([*refused, *usable]) if is_answer(answer.text)), None)
 
 
 def drop_unused_replies(answers: list[Answer], final: Answer | None) -> None:

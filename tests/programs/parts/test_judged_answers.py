@@ -23,14 +23,24 @@ def test_the_verdict_follows_from_both_numbers(answered, agreement, expected):
     assert verdict(answered, agreement, 0.7) == expected
 
 
-def test_an_earlier_answer_is_returned_only_if_it_was_not_refused():
+def test_an_earlier_answer_is_returned_if_it_was_not_refused():
     nothing = answer("unknown", "no answer")
     assert final_answer([answer("a"), answer("b"), answer("c", "final")]).text == "c"
     assert final_answer([answer("a"), answer("b"), answer("c", "no answer"), nothing]).text == "b"
-    assert final_answer([answer("a", "unparseable"), answer("b", "no answer"), nothing]) is None
     assert final_answer([answer("a", None), answer("b", None), answer("unknown", None)]).text == "b"
     assert final_answer([answer("a", None), answer("", None), answer("unknown", None)]).text == "a"
     assert final_answer([]) is None
+
+
+def test_a_refused_answer_is_returned_rather_than_none():
+    """The judgement that refused it may be wrong, and the paper's loop never abstains."""
+    nothing = answer("", "unparseable")
+    assert final_answer([answer("a", "unparseable"), answer("b", "no answer"), nothing]).text == "b"
+    assert final_answer([answer("a"), answer("b", "no answer"), nothing]).text == "a"
+    assert (
+        final_answer([answer("a", "no answer"), answer("The passages do not say.", "no answer"), nothing]).text == "a"
+    )
+    assert final_answer([answer("unknown", "no answer"), nothing]) is None
 
 
 @pytest.mark.parametrize(

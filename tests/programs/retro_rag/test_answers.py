@@ -61,6 +61,20 @@ def test_nothing_and_unknown_are_refused_without_asking(tell, retriever, reply):
     assert story.count("assessing") == story.count("agreement") == 0
 
 
+def test_a_second_answer_that_is_none_disagrees_without_asking(tell, retriever):
+    story = tell(monitoring=["unknown", ""], agreement=1.0)
+    result = RetroRAG(retriever, max_rounds=2)("Question?")
+    assert [hop.verdict for hop in result.hops] == ["disagreed", "final"]
+    assert result.details["agreement"] == [0.0, 0.0]
+    assert story.count("agreement") == 0
+
+
+def test_an_answer_refused_by_mistake_is_returned_if_the_last_is_unparseable(tell, retriever):
+    tell(answering=["Ansa Merrow", "?"], assessing=0.1, agreement=1.0)
+    result = RetroRAG(retriever, max_rounds=2)("Question?")
+    assert (result.answer, result.abstained) == ("Ansa Merrow", False)
+
+
 def test_the_last_answer_stands_when_the_rounds_run_out(tell, retriever):
     tell(answering=["one", "two", "three"])
     result = RetroRAG(retriever, max_rounds=3)("Question?")
