@@ -86,14 +86,14 @@ class Arm:
         knobs: What differs from the program's defaults.
         score: The value of one prediction; None if it is undefined.
         cases: What is asked.
-        retriever: What searches; the index by default.
+        retriever: Returns what searches, anew for each question; None is the index.
     """
 
     program: str
     knobs: Mapping[str, Any] = field(default_factory=dict)
     score: Score = em
     cases: Callable[[Bench, int], list[Case]] = first_questions
-    retriever: Callable[[Retriever, Bench], Retriever] = lambda retrieve, bench: retrieve
+    retriever: Callable[[Bench], Retriever] | None = None
 
     @property
     def run(self) -> tuple[object, ...]:
@@ -124,6 +124,10 @@ class Claim:
     slow: bool = False
     elsewhere: bool = False
     rumours: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.mutations:
+            raise ValueError(f"A claim needs a mutation that undoes it: {self.source}")
 
 
 class Lab:
@@ -174,9 +178,14 @@ class Lab:
         return known[: len(cases)]
 
     def _ask(self, arm: Arm, cases: Sequence[Case], bench: Bench) -> list[dspy.Prediction]:
-        program = build(arm.program, arm.retriever(bench.retrieve, bench), **arm.knobs)
+        program = build(arm.program, bench.retrieve, **arm.knobs)
+        predictions = []
         with self._running(adapter=PROBABILITIES, seed=bench.seed):
-            return [program(question=case.question.question, **_fixed(case)) for case in cases]
+            for case in cases:
+                if arm.retriever:
+                    program = build(arm.program, arm.retriever(bench), **arm.knobs)
+                predictions.append(program(question=case.question.question, **_fixed(case)))
+        return predictions
 
 
 def _fixed(case: Case) -> dict[str, Any]:
