@@ -234,12 +234,12 @@ class RetroRAG(dspy.Module):
             return answer
         # Departure: the paper does not describe its declarative assessor; ours asks if the reply commits to an answer.
         questions = {"answered": YesNoQuestion(self.assessing, question=state.question, reply=answer.text)}
-        refused = answer.direct is not None and not is_answer(answer.direct)
-        if answer.direct is not None and not refused:
+        empty = answer.direct is not None and not is_answer(answer.direct)
+        if answer.direct is not None and not empty:
             questions["agreement"] = self._self_consistency(state.question, answer.text, answer.direct)
         judged = state.scores.ask(questions)
         # Departure: an a_sc that is empty or "unknown" does not agree with an answer; no judge is asked to say so.
-        answered, s_sc = judged["answered"], 0.0 if refused else judged.get("agreement")
+        answered, s_sc = judged["answered"], 0.0 if empty else judged.get("agreement")
         return answer._replace(answered=answered, agreement=s_sc, verdict=verdict(answered, s_sc, self.threshold))
 
     def _discover(self, state: State) -> tuple[State, list[Candidate]]:
