@@ -8,8 +8,8 @@ Without `--oracle` the offline oracles are measured (`entailment_offline.py`). S
 sample; the calibrated oracle is measured on the same sample. Every oracle is also asked about hand-written
 contradictions (`entailment_contradictions.py`), with `--contradictions` about these alone. Writes the table to `--out`,
 keeping the lines of other oracles, and what oracles report of themselves to
-`optimizers/metrics/entailment/agreement.json`. Intervals are 95 % percentile bootstraps over items, because pairs of one
-item are not independent.
+`optimizers/metrics/entailment/agreement.json`. Intervals are 95 % percentile bootstraps over items, because pairs of
+one item are not independent.
 """
 
 import argparse

@@ -147,10 +147,10 @@ def final_part(text: str) -> str:
 
 def _gold_verdict(gold: str) -> Literal["yes", "no"] | None:
     """Return "yes" or "no" if the gold is that word, in English or Chinese; "true" and "false" are neither here."""
-    if len(gold) > 20:  # most golds, at no cost
+    if len(gold) > 20 or _LONG_WORD.search(gold):  # true of most golds, and found out soon
         return None
     word = normalize_answer(gold)
-    if word in _BOOLEANS or word in _VERDICTS:
+    if word in _VERDICTS:
         return _as_verdict(word)
     verdict = None if word.isascii() else parse_yes_no(gold)
     return None if verdict is None else "yes" if verdict else "no"
@@ -198,13 +198,14 @@ def _covered(
         form: Normalisation used for containment; `normalised` if None.
     """
     predicted = (form or normalised)(prediction)
+    closed = any(map(_gold_verdict, _golds(golds)))
 
     def score(gold: str) -> float:
         if not (expected := normalised(gold)):
             return float(not normalised(prediction))
-        if verdict := _gold_verdict(gold):
+        if closed and (verdict := _gold_verdict(gold)):
             return float(yes_or_no(final_part(prediction)) == verdict)
-        if len(gold) < 10 and (word := normalize_answer(gold)) in _BOOLEANS and any(map(_gold_verdict, golds)):
+        if closed and len(gold) < 10 and (word := normalize_answer(gold)) in _BOOLEANS:
             return float(leading_verdict(final_part(prediction)) is (word == "true"))
         return float((expected if form is None else form(gold)) in predicted)
 
