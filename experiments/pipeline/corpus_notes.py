@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 # Metrics of the passages read, which are 0 if there are none (`recall[hotpot]` and the like are of answers).
 _OF_PASSAGES = re.compile(r"(recall|all_gold|mrr)@.*|recall\[(all|title|annotator|hops)\].*")
 
-# The figure is that of the line "lm" of `experiments/results/entailment_agreement.json`.
+# Figures of its verdicts on statements, from the line "lm" of `experiments/results/entailment_agreement.json`.
 JUDGE_NOTE = (
-    "The judge is the embedded LM, which says yes to nearly everything, e.g. to 30 of 30 contradictions. Its verdicts show "
-    "how the command works and say nothing about the answers: name another judge."
+    "The judge is the embedded LM, which says yes to 93 % of statements, where people say yes to 50 %, and to 30 of 30 "
+    "contradictions. Its verdicts show how the command works and say nothing about the answers: name another judge."
 )
 
 
