@@ -210,7 +210,9 @@ def _covered(
         return float((expected if form is None else form(gold)) in predicted)
 
     covered = _best(score, golds)
-    return exact_match(prediction, golds) if covered == 0.0 else covered
+    if covered != 0.0 or (normalised is normalize_answer and not closed and form is None):
+        return covered  # in the last case containment was tested in the form of exact match
+    return exact_match(prediction, golds)
 
 
 @functools.lru_cache(maxsize=4096)
