@@ -18,7 +18,8 @@ from typing import Any
 
 from optimizers.metrics.entailment.oracle import Entails, Pair
 from optimizers.metrics.fields import passages_of, response_of
-from signatures.text import citation_numbers, split_sentences, strip_citations
+from signatures.citation_marks import citation_numbers, strip_citations, unread_marks
+from signatures.text import split_sentences
 from signatures.types import Passage
 
 ALCE_CITATIONS = 3  # ALCE looks at the first three citations of a sentence
@@ -199,3 +200,11 @@ def alce_precision(response: str, references: Sequence[Passage], entails: Entail
 def uncited(prediction: Any) -> float:
     """Return 1.0 if a prediction cites nothing, else 0.0."""
     return float(not cited_ids(prediction))
+
+
+def unread(prediction: Any) -> float:
+    """Return how many brackets of the response look like citation marks but cannot be read, such as "[Passage 2]".
+
+    They cite nothing, so that a response full of them counts as uncited.
+    """
+    return float(len(unread_marks(response_of(prediction))))

@@ -20,7 +20,7 @@ from optimizers.metrics.fields import (
     short_answers_of,
 )
 from programs.parts.meter import record
-from signatures.text import strip_citations
+from signatures.citation_marks import strip_citations
 
 Score = Callable[[Any, Any], float | None]
 OracleScore = Callable[[Any, Any, Entails], float | None]
