@@ -135,6 +135,11 @@ def uncited(example: Any, prediction: Any) -> float:
     return citations.uncited(prediction)
 
 
+def unread_marks(example: Any, prediction: Any) -> float:
+    """Return the share of the response's marks that cannot be read."""
+    return citations.unread_share(prediction)
+
+
 def on_key_facts(function: Callable[[str, list[str], Entails], float | None]) -> OracleScore:
     """Score the response against the key facts by the verdicts of an oracle."""
     return lambda example, prediction, entails: function(response_of(prediction), key_facts_of(example), entails)

@@ -142,6 +142,8 @@ def test_brackets_that_cannot_be_read_are_counted_and_cite_nothing() -> None:
     prediction = dspy.Prediction(
         response="It rose [Passage 1]. It fell 【2†source】 in [1990].", passages=[], citations=[]
     )
-    assert citations.unread(prediction) == 2.0
+    assert citations.unread(prediction) == 2
+    assert citations.unread_share(prediction) == 1.0
     assert citations.uncited(prediction) == 1.0
-    assert citations.unread(dspy.Prediction(response="It rose [1-2].", passages=[])) == 0.0
+    assert citations.unread_share(dspy.Prediction(response="It rose [1-2][3][Passage 1].", passages=[])) == 1 / 3
+    assert citations.unread_share(dspy.Prediction(response="It rose in [1990].", passages=[])) == 0.0

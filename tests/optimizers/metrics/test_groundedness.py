@@ -26,7 +26,7 @@ class Copying:
         return [float(hypothesis.rstrip(".") in premise) for premise, hypothesis in pairs]
 
 
-CITATION_METRICS = ("citation_precision", "citation_recall", "uncited")  # they need no oracle
+CITATION_METRICS = ("citation_precision", "citation_recall", "uncited", "unread_marks")  # they need no oracle
 EXAMPLE = dspy.Example(
     question="?", gold_ids=["lake", "ansa"], key_facts=["The lake is deep.", "Ansa swam."]
 ).with_inputs("question")
@@ -94,6 +94,7 @@ def test_citation_metrics_are_in_the_catalog() -> None:
         "citation_precision": 0.5,
         "citation_recall": 0.5,
         "uncited": 0.0,
+        "unread_marks": 0.0,
     }
 
 
