@@ -170,10 +170,14 @@ def _note_without_demonstrations(artifact: "Artifact", trainset: "list[Question]
 
 
 def _print(artifact: "Artifact", program: str, out: Path) -> None:
+    from experiments.pipeline.corpus_notes import no_gain_note
+
     optimizer, metric = artifact.optimizer, artifact.metric
     demos = ", ".join(f"{count} for {name.removesuffix('.predict')}" for name, count in optimizer["accepted"].items())
     say(f"Compiled {program} with {optimizer['name']}: {optimizer['tried']} questions tried, demonstrations: {demos}.")
     say(f"Cost: {optimizer['cost']['calls']:.0f} LM calls, {optimizer['cost']['seconds']} s.")
+    if text := no_gain_note(artifact.lm.id if artifact.lm else ""):
+        say(text)
     if metric.get("mean") is not None:
         mean, low, high = (100 * metric[name] for name in ("mean", "low", "high"))
         interval = f"(95 % interval {low:.1f} to {high:.1f})"

@@ -67,6 +67,7 @@ def before_after(
     """
     from experiments.analysis.compare import compare_runs
     from experiments.pipeline.compile import compile_program
+    from experiments.pipeline.corpus_notes import no_gain_note
     from experiments.pipeline.evaluate import evaluate
     from programs.artifact import load, program_name
 
@@ -85,6 +86,8 @@ def before_after(
     artifact = compile_program(student, trainset, [], compilation, out=target, resume=resume, **shared)
 
     on_step(f"Load the artifact and evaluate it (demonstrations: {artifact.optimizer['accepted']})")
+    if note := no_gain_note(lm):
+        on_step(note)
     loaded = load(target, getattr(student, "retrieve", None), connection=connection)
     compiled_run = replace(run, artifact=target)
     resumed = resume and folders[1].exists()

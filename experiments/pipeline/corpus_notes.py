@@ -77,6 +77,13 @@ def judge_note(judge_id: str | None) -> str | None:
     return JUDGE_NOTE if judge_id == "embedded" else None
 
 
+def no_gain_note(lm_id: str) -> str | None:
+    """Return why compilation changes no score of the simulated LM; None for any other LM."""
+    if lm_id.partition(":")[0] != "simulated":
+        return None
+    return "The simulated LM reads no demonstrations, so compilation changes no score: measure its gain on a real LM."
+
+
 def run_notes(
     program: "dspy.Module",
     retrieve: "Retriever | None",

@@ -40,9 +40,6 @@ class Dials:
     judging_overconfidence: float
     judging_unwritten: float
     form_malformed: float
-    demonstrations_malformed: float
-    demonstrations_distraction: float
-    demonstrations_composition: float
     sampling_spread: float
 
     def with_values(self, **values: float) -> "Dials":

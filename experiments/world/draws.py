@@ -1,5 +1,8 @@
 """Random draws as a pure function of what they depend on: no generator state, no call order, no clock.
 
+They depend on what a prompt is about (`PromptInputs.content`) and on the skill that it asks for, never on its wording:
+an optimizer that tries instructions could otherwise pick one for its luck.
+
 The labels passed to `Draws` are part of what is hashed: changing one changes the replies.
 """
 
@@ -17,25 +20,25 @@ def hashed_uniform(*causes: object) -> float:
 
 
 class Draws:
-    """Random draws keyed by one prompt.
+    """Random draws keyed by the content of one prompt.
 
     Args:
         seed: The simulated LM's seed.
-        prompt: The whole text of the prompt.
+        content: What the prompt is about and asks for, without its wording.
         sample: The sampling seed; None at temperature 0.
         spread: Share in [0, 1] of the labels whose draw depends on the sampling seed.
     """
 
-    def __init__(self, seed: int, prompt: str, sample: object = None, spread: float = 0.0):
-        self._prompt = f"{seed}:{hashlib.blake2b(prompt.encode(), digest_size=16).hexdigest()}"
+    def __init__(self, seed: int, content: str, sample: object = None, spread: float = 0.0):
+        self._content = f"{seed}:{hashlib.blake2b(content.encode(), digest_size=16).hexdigest()}"
         self._sample = sample
         self._spread = spread if sample is not None else 0.0
 
     def uniform(self, *label: object) -> float:
         """Return the number in [0, 1) drawn for `label`."""
-        if self._spread and hashed_uniform(self._prompt, "anew", self._sample, *label) < self._spread:
-            return hashed_uniform(self._prompt, self._sample, *label)
-        return hashed_uniform(self._prompt, *label)
+        if self._spread and hashed_uniform(self._content, "anew", self._sample, *label) < self._spread:
+            return hashed_uniform(self._content, self._sample, *label)
+        return hashed_uniform(self._content, *label)
 
     def happens(self, probability: float, *label: object) -> bool:
         """Return whether the event `label`, which has this probability, happens."""

@@ -1,11 +1,12 @@
 """Parsing the text of a request, the only thing that the simulated LM sees of it.
 
-Parsed are the instruction, the input blocks of the last user message, the requested fields with their types, the form
-of the reply, and the number of demonstrations. Nothing else reaches the skills.
+Parsed are the instruction, the input blocks of the last user message, what is said of each field, the requested fields
+with their types, and the form of the reply. Demonstrations, which precede the last user message, are not read. Nothing
+else reaches the skills.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Literal
 
@@ -19,18 +20,48 @@ _HEADER = re.compile(r"^\[\[ ## (\w+) ## \]\][ \t]*$", re.MULTILINE)
 _REQUESTED_MARKER = re.compile(r"\[\[ ## (\w+) ## \]\]")
 _REQUESTED_JSON = re.compile(r"JSON object\b.*", re.DOTALL)
 _BACKTICKED = re.compile(r"`(\w+)`")
-_DESCRIBED = re.compile(r"^(?:- |\d+\. `)(\w+)`? \(([^)]*)\)", re.MULTILINE)
+# `- name (type): description` in the project's layout, "1. `name` (type): description" in DSPy's own.
+_DESCRIBED = re.compile(r"^(?:- |\d+\. `)(\w+)`?(?: \(([^)]*)\))?(?::[ ]*(.*))?$", re.MULTILINE)
 _ONE_WORD = re.compile(r"one word, yes or no", re.IGNORECASE)
 _LAST_LINE = re.compile(r"\n\n(?=[^\n]*(?:`\[\[ ## |JSON object|one word, yes or no))", re.IGNORECASE)
+_GIVEN = "\n\nGiven:\n"  # ends the instruction in the project's layout
+_OBJECTIVE = "your objective is:"  # begins it in DSPy's own
+_QUOTED = re.compile(r"['\"]([^'\"]+)['\"]")
+
+
+@dataclass(frozen=True)
+class FieldNote:
+    """What a prompt says of a field.
+
+    Args:
+        kind: The kind of its value.
+        description: Its description; empty if there is none.
+        options: The options of a choice.
+        json_list: Whether a list is written as JSON, as DSPy's own layouts expect it.
+    """
+
+    kind: Kind = "text"
+    description: str = ""
+    options: tuple[str, ...] = ()
+    json_list: bool = False
 
 
 @dataclass(frozen=True)
 class RequestedField:
-    """One field that the reply must contain; `options` are those of a field of kind "option"."""
+    """One field that the reply must contain."""
 
     name: str
-    kind: Kind = "text"
-    options: tuple[str, ...] = ()
+    note: FieldNote = FieldNote()
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its value."""
+        return self.note.kind
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The options of a field of kind "option"."""
+        return self.note.options
 
 
 @dataclass(frozen=True)
@@ -38,20 +69,22 @@ class Prompt:
     """A parsed prompt.
 
     Args:
-        instruction: The system text.
+        instruction: What to do, without the list of fields.
         blocks: Text of every input block by name.
         requested: The fields to reply with, in order; empty in the one-word form and for a prompt without fields.
         form: How to reply: headers, a JSON object, one word, or plain text.
-        demos: Demonstrations before the task.
-        text: The whole text, on which the random draws depend.
+        text: The whole text, whose words are counted as tokens.
+        system: The system text: the instruction and all that is said of the fields.
+        notes: What is said of each field, by name.
     """
 
     instruction: str
     blocks: dict[str, str]
     requested: tuple[RequestedField, ...]
     form: Literal["chat", "json", "word", "plain"]
-    demos: int
     text: str
+    system: str = ""
+    notes: dict[str, FieldNote] = field(default_factory=dict)
 
 
 def parse_request(request: Request) -> Prompt:
@@ -59,11 +92,21 @@ def parse_request(request: Request) -> Prompt:
     messages = [(message.role, message.text or "") for message in request.messages]
     system = system_text(request) + "\n".join(text for role, text in messages if role in {"system", "developer"})
     task = next((text for role, text in reversed(messages) if role == "user"), "")
-    demos = sum(role == "assistant" for role, _ in messages)
     task, _, reminder = _split_reminder(task)
-    requested, form = _requested(reminder, system)
+    instruction, fields = _split_instruction(system)
+    notes = {name: _note(kind, description) for name, kind, description in _DESCRIBED.findall(fields)}
+    requested, form = _requested(reminder, notes)
     text = "\n\x1e".join([system, *(f"{role}\x1f{content}" for role, content in messages)])
-    return Prompt(system, _blocks(task), requested, form, demos, text)
+    return Prompt(instruction, _blocks(task), requested, form, text, system, notes)
+
+
+def _split_instruction(system: str) -> tuple[str, str]:
+    """Return the instruction and the lines that describe the fields."""
+    if _OBJECTIVE in system:
+        fields, _, instruction = system.rpartition(_OBJECTIVE)
+        return instruction.strip(), fields
+    instruction, _, fields = system.rpartition(_GIVEN)
+    return (instruction, fields) if instruction else (system, system)
 
 
 def _split_reminder(task: str) -> tuple[str, str, str]:
@@ -83,27 +126,28 @@ def _blocks(task: str) -> dict[str, str]:
 
 
 def _requested(
-    reminder: str, system: str
+    reminder: str, notes: dict[str, FieldNote]
 ) -> tuple[tuple[RequestedField, ...], Literal["chat", "json", "word", "plain"]]:
     if _ONE_WORD.search(reminder):
         return (), "word"
-    kinds: dict[str, str] = dict(_DESCRIBED.findall(system))
     names = [name for name in _REQUESTED_MARKER.findall(reminder) if name != "completed"]
-    if names:
-        return tuple(_field(name, kinds.get(name, "")) for name in dict.fromkeys(names)), "chat"
-    if tail := _REQUESTED_JSON.search(reminder):
-        names = list(dict.fromkeys(_BACKTICKED.findall(tail[0])))
-        return tuple(_field(name, kinds.get(name, "")) for name in names), "json"
-    return (), "plain"
+    form: Literal["chat", "json"] = "chat"
+    if not names and (tail := _REQUESTED_JSON.search(reminder)):
+        names, form = _BACKTICKED.findall(tail[0]), "json"
+    fields = tuple(RequestedField(name, notes.get(name, FieldNote())) for name in dict.fromkeys(names))
+    return (fields, form) if fields else ((), "plain")
 
 
-def _field(name: str, note: str) -> RequestedField:
-    """Return a field from the words that describe its type, in the project's or in DSPy's own layout."""
-    note = note.lower()
-    if note.startswith("one of "):
-        return RequestedField(name, "option", tuple(note.removeprefix("one of ").split(", ")))
-    if note in {"true or false", "bool"}:
-        return RequestedField(name, "bool")
-    if note in {"whole number", "number", "int", "float"}:
-        return RequestedField(name, "number")
-    return RequestedField(name, "list" if "list" in note else "text")
+def _note(kind: str, description: str) -> FieldNote:
+    """Return what the words for type and description say, in the project's or in DSPy's own layout."""
+    kind, description = kind.strip(), description.strip()
+    if kind.startswith("one of "):
+        return FieldNote("option", description, tuple(kind.removeprefix("one of ").split(", ")))
+    if kind.startswith("Literal["):
+        return FieldNote("option", description, tuple(_QUOTED.findall(kind)))
+    if kind.lower() in {"true or false", "bool"}:
+        return FieldNote("bool", description)
+    if kind.lower() in {"whole number", "number", "int", "float"}:
+        return FieldNote("number", description)
+    kind = kind.lower()
+    return FieldNote("list" if "list" in kind else "text", description, json_list=kind.startswith("list["))

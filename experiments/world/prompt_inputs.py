@@ -1,28 +1,20 @@
-"""The inputs of a prompt: its blocks, recognised by their names and their shape."""
+"""The inputs of a prompt by role: what is asked, the passages, what was found before, and the texts to judge."""
 
 import json
 import re
 from dataclasses import dataclass
+from typing import Any
 
-from experiments.world.grammar import Plan, parse_question
+from experiments.world.grammar import Plan, facts_of, parse_question
 from experiments.world.passage_text import split_passages
-from experiments.world.prompt import Prompt
+from experiments.world.prompt import FieldNote, Prompt
+from experiments.world.roles.recognise import input_role, items_of, read_json_list
 
-# A block has the first role whose expression matches its name.
-_ROLES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("reasoning", re.compile(r"reason|rationale|thought|explanation")),
-    ("query", re.compile(r"quer(?:y|ies)|search|keywords")),
-    ("question", re.compile(r"question")),
-    ("entities", re.compile(r"entit")),
-    ("listed", re.compile(r"inference|facts")),
-    ("evidence", re.compile(r"evidence|quote")),
-    ("claim", re.compile(r"claim")),
-    ("reply", re.compile(r"reply")),
-    ("response", re.compile(r"response")),
-    ("answer", re.compile(r"answer|draft|candidate|prediction")),
-)
 _OFFERS_UNKNOWN = re.compile(r"[\"'“]unknown[\"'”]", re.IGNORECASE)
-_LIST_LINE = re.compile(r"^- (.+)$", re.MULTILINE)
+_REFUSAL = re.compile(r"[\"“]((?:I'm sorry|I am sorry|Sorry|I cannot|I can't)[^\"”]*)[\"”]", re.IGNORECASE)
+_NOTHING = {"", "(none)", "[]"}
+# Roles whose texts tell what was found before: pairs of questions and answers, thoughts, observations.
+_FOUND_BEFORE = ("history", "reasoning")
 
 
 @dataclass(frozen=True)
@@ -30,29 +22,50 @@ class PromptInputs:
     """The inputs of a prompt by role; a role without a block is empty.
 
     Args:
-        instruction: The system text, whose words tell what kind of judgement is asked for.
+        instruction: What to do; its words tell what kind of judgement is asked for.
+        offers_unknown: Whether the prompt allows the answer "unknown".
+        refusal: The sentence with which the prompt asks to decline; empty if it quotes none.
         question: The question to answer: the sub-question, if the prompt has one.
         plan: The parsed question; None if it is not about the world.
         passages: Lines `[n] title: text`.
         listed_facts: Facts listed one by one.
         entities: Names listed one by one.
         answers: Short answers, empty ones included: two to compare, or one to check.
-        texts: The other blocks by role: "query", "reasoning", "evidence", "claim", "reply", "response".
+        accepted_answers: Answers in a list, each of which would be right.
+        limit: The most items that a list may have; None without a limit.
+        found_before: Pairs of questions and answers, thoughts and observations, as text; None without such a block.
+        texts: The other blocks by role: "query", "reasoning", "claim", "reply", "response", and so on.
     """
 
     instruction: str
+    offers_unknown: bool
+    refusal: str
     question: str
     plan: Plan | None
     passages: list[str]
     listed_facts: list[str]
     entities: list[str]
     answers: list[str]
+    accepted_answers: list[str]
+    limit: int | None
+    found_before: str | None
     texts: dict[str, str]
 
     @property
-    def offers_unknown(self) -> bool:
-        """Whether the instruction allows the answer "unknown"."""
-        return bool(_OFFERS_UNKNOWN.search(self.instruction))
+    def content(self) -> str:
+        """The inputs by role as one text, without the names of the blocks, their layout and the instruction."""
+        parts = (
+            " ".join(self.question.split()),
+            self.passages,
+            self.listed_facts,
+            self.entities,
+            self.answers,
+            self.accepted_answers,
+            self.limit,
+            self.found_before,
+            sorted((role, text) for role, text in self.texts.items() if text),
+        )
+        return json.dumps(parts, ensure_ascii=False)
 
     @property
     def draft(self) -> str | None:
@@ -63,36 +76,102 @@ class PromptInputs:
 def parse_inputs(prompt: Prompt) -> PromptInputs:
     """Return the inputs of a prompt."""
     blocks = prompt.blocks
-    question = (
-        blocks.get("sub_question")
-        or blocks.get("question")
-        or next((text for text in blocks.values() if parse_question(text)), "")
-    )
-    roles = {name: _role(name) for name in blocks}
-    texts: dict[str, str] = {}
-    for name, text in blocks.items():
-        texts.setdefault(roles[name], text)
-    lists = {role: _items(texts.get(role, "")) for role in ("listed", "entities")}
+    role_of = {
+        name: input_role(name, prompt.notes.get(name, FieldNote()), text, prompt.instruction)
+        for name, text in blocks.items()
+    }
+    by_role: dict[str, list[str]] = {}
+    for name, role in role_of.items():
+        by_role.setdefault(role, []).append("" if blocks[name] in _NOTHING else blocks[name])
+    question = _question(by_role)
+    passages = _passages(by_role)
+    sources = by_role.pop("source", [])
+    if not passages:
+        passages = _numbered([source for source in sources if source], [])
+    elif sources:  # a single text beside passages is what is checked against them
+        by_role.setdefault("claim", []).extend(sources)
+    answers = [text for text in by_role.get("answer", []) if not items_of(text)]
     return PromptInputs(
         instruction=prompt.instruction,
+        offers_unknown=bool(_OFFERS_UNKNOWN.search(prompt.system)),
+        refusal=next(iter(_REFUSAL.findall(prompt.system)), ""),
         question=question,
         plan=parse_question(question),
-        passages=[line for name, text in blocks.items() if roles[name] not in lists for line in split_passages(text)],
-        listed_facts=lists["listed"],
-        entities=lists["entities"],
-        answers=[text for name, text in blocks.items() if roles[name] == "answer" and "\n" not in text],
-        texts={role: text for role, text in texts.items() if role not in {"", "question", "answer", *lists}},
+        passages=passages,
+        listed_facts=_items(by_role, "listed"),
+        entities=_items(by_role, "entities"),
+        answers=[text for text in answers if "\n" not in text],
+        accepted_answers=_items(by_role, "answer"),
+        limit=next((int(text) for text in by_role.get("limit", []) if text.isdecimal()), None),
+        found_before=_found_before(by_role),
+        texts={
+            role: "\n".join(texts)
+            for role, texts in by_role.items()
+            if role not in {"question", "sub_question", "passages", "listed", "entities", "answer", "limit", "history"}
+        },
     )
 
 
-def _items(text: str) -> list[str]:
-    """Return the items of a list: lines `- item` in the project's layout, JSON in DSPy's own."""
-    try:
-        items = json.loads(text) if text.startswith("[") else []
-    except ValueError:
-        items = []
-    return [str(item) for item in items] or _LIST_LINE.findall(text)
+def _question(by_role: dict[str, list[str]]) -> str:
+    """Return what is asked: the sub-question, else the question, else any other text that is one.
+
+    Of several questions the one of the fewest facts is asked now, and of equals the last.
+    """
+    for role in ("sub_question", "question"):
+        if given := [text for text in by_role.get(role, []) if text]:
+            return min(reversed(given), key=_facts_asked)
+    return next((text for texts in by_role.values() for text in texts if parse_question(text)), "")
 
 
-def _role(name: str) -> str:
-    return next((role for role, expression in _ROLES if expression.search(name)), "")
+def _found_before(by_role: dict[str, list[str]]) -> str | None:
+    texts = [_as_text(text) for role in _FOUND_BEFORE for text in by_role.get(role, [])]
+    return "\n".join(texts) if texts else None
+
+
+def _facts_asked(question: str) -> int:
+    plan = parse_question(question)
+    return len(list(facts_of(plan))) if plan else 99
+
+
+def _passages(by_role: dict[str, list[str]]) -> list[str]:
+    """Return all passages: lists of them, texts without number, and those quoted among observations."""
+    passages: list[str] = []
+    for text in by_role.get("passages", []):
+        passages = _numbered(_passage_texts(text), passages)
+    for role, texts in by_role.items():
+        if role not in {"passages", "listed", "entities"}:
+            passages += [line for text in texts for line in split_passages(text)]
+    return passages
+
+
+def _passage_texts(text: str) -> list[str]:
+    """Return the passages of one block, those that have a number with it."""
+    items: list[Any] = read_json_list(text)
+    if items and isinstance(items[0], dict):
+        return [f"{item.get('title')}: {item['text']}" if item.get("title") else str(item["text"]) for item in items]
+    return split_passages(text) or items_of(text) or [part for part in text.split("\n\n") if part.strip()]
+
+
+def _numbered(texts: list[str], before: list[str]) -> list[str]:
+    """Return passages after those before them, each with its number; one with a number keeps it."""
+    numbered = list(before)
+    for text in texts:
+        line = " ".join(text.split())
+        numbered.append(line if split_passages(line) else f"[{len(numbered) + 1}] {line}")
+    return numbered
+
+
+def _items(by_role: dict[str, list[str]], role: str) -> list[str]:
+    return [item for text in by_role.get(role, []) for item in items_of(text)]
+
+
+def _as_text(text: str) -> str:
+    """Return pairs and lists as lines; hops in DSPy's own layout as the project shows them."""
+    items: list[Any] = read_json_list(text)
+    if items and isinstance(items[0], dict) and "question" in items[0]:
+        lines = []
+        for number, item in enumerate(items, 1):
+            evidence = f' (evidence: "{item["evidence"]}")' if item.get("evidence") else ""
+            lines.append(f"{number}. {item['question']}{evidence} -> {item.get('answer', '')}")
+        return "\n".join(lines)
+    return "\n".join(map(str, items)) or "\n".join(items_of(text)) or text

@@ -23,15 +23,17 @@ def render(prompt: Prompt, values: dict[str, Value]) -> str:
     if prompt.form == "json":
         return json.dumps({field.name: values[field.name] for field in prompt.requested}, ensure_ascii=False)
     if prompt.form == "chat":
-        blocks = [f"[[ ## {field.name} ## ]]\n{_plain(values[field.name])}" for field in prompt.requested]
+        blocks = [f"[[ ## {field.name} ## ]]\n{_plain(values[field.name], field)}" for field in prompt.requested]
         return "\n\n".join([*blocks, "[[ ## completed ## ]]"])
     return "unknown"
 
 
-def _plain(value: Value) -> str:
+def _plain(value: Value, field: RequestedField) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
+        if field.note.json_list:
+            return json.dumps(value, ensure_ascii=False)
         return "\n".join(f"- {item}" for item in value)
     return str(value)
 

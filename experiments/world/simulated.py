@@ -2,7 +2,7 @@
 
 It sees only the prompt's text. The requested fields and the inputs determine what it does, whichever program asks: a
 requested sub-question means decomposition, passages mean reading, requested evidence means grounding, and so on. At
-temperature 0 a reply is a pure function of seed, dials and prompt.
+temperature 0 a reply is a pure function of seed, dials and what the prompt is about, whatever its wording.
 """
 
 import functools
@@ -15,8 +15,8 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from experiments.world.dials import Dials, read_dials
 from experiments.world.draws import Draws
 from experiments.world.facts import make_world
-from experiments.world.output_fields import compute_values
-from experiments.world.prompt import Prompt, parse_request
+from experiments.world.output_fields import Task, compute_values, read_task
+from experiments.world.prompt import parse_request
 from experiments.world.reply import count_tokens, render, render_malformed, text_logprobs, word_logprobs
 from experiments.world.skills.memory import Memory
 from signatures.common.files import sha256_text
@@ -59,15 +59,16 @@ class SimulatedEngine:
     def complete(self, request: Request) -> Response:
         """Return the reply to one request."""
         prompt = parse_request(request)
-        draws = self._draws(request, prompt)
+        task = read_task(prompt)
+        draws = self._draws(request, task)
         logprobs = None
         if prompt.form == "word":
-            p_yes = float(compute_values(prompt, self._memory, self.dials, draws)["yes"])  # type: ignore[arg-type]
+            p_yes = float(compute_values(task, self._memory, self.dials, draws)["yes"])  # type: ignore[arg-type]
             text = "yes" if self._threshold(request, draws) < p_yes else "no"
             if request.config.logprobs is not None:
                 logprobs = word_logprobs(p_yes, text, request.config.logprobs)
         else:
-            text = self._fields(prompt, draws)
+            text = self._fields(task, draws)
             if request.config.logprobs is not None:
                 logprobs = text_logprobs(text)
         prompt_tokens, reply_tokens = count_tokens(prompt.text), count_tokens(text)
@@ -84,19 +85,18 @@ class SimulatedEngine:
             logprobs=logprobs,
         )
 
-    def _fields(self, prompt: Prompt, draws: Draws) -> str:
-        values = compute_values(prompt, self._memory, self.dials, draws)
-        relief = self.dials.demonstrations_malformed * (1 - 0.5**prompt.demos)
-        if prompt.requested and draws.happens(self.dials.form_malformed * (1 - relief), "malformed"):
-            return render_malformed(prompt, values, draws)
-        return render(prompt, values)
+    def _fields(self, task: Task, draws: Draws) -> str:
+        values = compute_values(task, self._memory, self.dials, draws)
+        if task.prompt.requested and draws.happens(self.dials.form_malformed, "malformed"):
+            return render_malformed(task.prompt, values, draws)
+        return render(task.prompt, values)
 
-    def _draws(self, request: Request, prompt: Prompt) -> Draws:
+    def _draws(self, request: Request, task: Task) -> Draws:
         temperature = request.config.temperature or 0.0
         if temperature <= 0:
-            return Draws(self.seed, prompt.text)
+            return Draws(self.seed, task.content)
         spread = min(1.0, temperature) * self.dials.sampling_spread
-        return Draws(self.seed, prompt.text, sample=request.config.seed or 0, spread=spread)
+        return Draws(self.seed, task.content, sample=request.config.seed or 0, spread=spread)
 
     def _threshold(self, request: Request, draws: Draws) -> float:
         """Return the P(yes) above which the reply is yes: 0.5 at temperature 0, else a draw for each sampling seed."""

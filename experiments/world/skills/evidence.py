@@ -48,7 +48,7 @@ def draw_inferences(state: PromptState, inputs: PromptInputs) -> list[str]:
         if value is not None:
             inferred[entity, fact.relation] = value
             sentences.append(SolvedHop(entity, fact.relation, value).as_sentence())
-    return list(dict.fromkeys(sentences))
+    return list(dict.fromkeys(sentences))  # in the order of the hops, which is that of their use
 
 
 def _inferred(state: PromptState, sources: list[Source], entity: str, relation: str) -> str | None:
@@ -63,17 +63,18 @@ def _inferred(state: PromptState, sources: list[Source], entity: str, relation: 
     return state.draws.choose(rivals, "rival", *label, weights=state.rival_weights(entity, rivals)).statement.value
 
 
-def evidence_contributes(state: PromptState, inputs: PromptInputs) -> bool | None:
-    """Return whether the prompt's evidence states a fact that the question or the query needs; None without either.
+def passages_contribute(state: PromptState, inputs: PromptInputs) -> bool | None:
+    """Return whether the prompt's passages state a fact that the question or the query needs; None without either.
 
-    The entity that an inner hop leads to is read from the evidence itself, or remembered.
+    The entity that an inner hop leads to is read from the passages themselves, from answered hops, or remembered.
     """
     plans = _plans(inputs)
-    sources = parse_sources(inputs.texts["evidence"].splitlines())
+    sources = parse_sources(inputs.passages)
 
     def lookup(entity: str, relation: str) -> str | None:
         accepted = best_supported(sources, entity, relation)
-        return accepted.statement.value if accepted else state.memory.remembered(entity, relation)
+        hop_answer = state.hop_answers.get((key(entity), relation))
+        return accepted.statement.value if accepted else hop_answer or state.memory.remembered(entity, relation)
 
     needed = [(value_of(fact.of, lookup), fact.relation) for plan in plans for fact in facts_of(plan)]
     return any(entity and statements_about(sources, entity, relation) for entity, relation in needed) if plans else None

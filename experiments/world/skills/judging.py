@@ -2,16 +2,23 @@
 
 import re
 
-from experiments.world.grammar import Comparison, Plan, facts_of, key, value_of
+from experiments.world.grammar import Comparison, Plan, facts_of, key, next_missing_fact, value_of
 from experiments.world.prompt_inputs import PromptInputs
 from experiments.world.skills import evidence
 from experiments.world.skills.decomposition import answer_from_hops
 from experiments.world.skills.prompt_state import UNKNOWN, PromptState
 from experiments.world.skills.reading import read_answer
 from experiments.world.skills.statements import best_supported, parse_sources
+from experiments.world.skills.verification import final_answer
 
+# The words of an instruction that tell what is judged; README.md lists them.
 _MEMORY = re.compile(r"\b(you know|from memory|own knowledge|without (?:searching|passages|references))\b", re.I)
 _ENOUGH = re.compile(r"\b(enough|suffic\w+|suffice)\b", re.I)
+_NEEDS_SEARCH = re.compile(
+    r"\b(?:retriev|search|look)\w*\b[^.]*\b(?:need|necess|requir)|\b(?:need|necess|requir)\w*[^.]*\b(?:retriev|search)",
+    re.I,
+)
+_COMMITS = re.compile(r"\bcannot be answered|\bcommits?\b|\brefus|\babstain|\bdeclin", re.I)
 
 
 def p_yes(state: PromptState, inputs: PromptInputs) -> float:
@@ -21,26 +28,47 @@ def p_yes(state: PromptState, inputs: PromptInputs) -> float:
 
 def error_free_verdict(state: PromptState, inputs: PromptInputs) -> bool | None:
     """Return the verdict that the prompt supports, before errors of judgement; None if it is not about the world."""
-    texts = inputs.texts
-    if "reply" in texts:
-        return evidence.is_definite(texts["reply"])
-    if "claim" in texts:
+    told = _verdict_on_a_text(inputs)
+    if told is not None:
+        return told
+    plan, instruction = inputs.plan, inputs.instruction
+    if "claim" in inputs.texts:
         by_question = inputs.question and not inputs.passages
         return evidence.claim_is_relevant(inputs) if by_question else evidence.claim_is_stated(inputs)
-    if "evidence" in texts and not inputs.passages:
-        return evidence.evidence_contributes(state, inputs)
+    if plan is None:
+        return evidence.passages_contribute(state, inputs)
+    if inputs.draft or inputs.texts.get("response"):
+        own = _own_answer(state, plan, inputs.passages)
+        return key(own) == key(inputs.draft or final_answer(plan, inputs.texts["response"]) or "")
+    if _NEEDS_SEARCH.search(instruction) and not inputs.passages:
+        return state.solve(plan, state.recall)[0] == UNKNOWN
+    if state.hop_answers and not inputs.passages:
+        return _verdict_on_hops(state, inputs, plan)
+    if _MEMORY.search(instruction) or not (inputs.passages or _ENOUGH.search(instruction)):
+        return state.solve(plan, state.recall)[0] != UNKNOWN
+    if _ENOUGH.search(instruction):
+        return all(_facts_stated(plan, inputs.passages, state))
+    return evidence.passages_contribute(state, inputs)
+
+
+def _verdict_on_a_text(inputs: PromptInputs) -> bool | None:
+    """Return whether a reply commits itself to an answer, or two answers agree; None if the prompt has neither."""
+    if "reply" in inputs.texts:
+        return evidence.is_definite(inputs.texts["reply"])
+    if len(inputs.answers) == 1 and not inputs.accepted_answers and _COMMITS.search(inputs.instruction):
+        return evidence.is_definite(inputs.answers[0])
     if len(inputs.answers) >= 2:
         return all(inputs.answers) and key(inputs.answers[0]) == key(inputs.answers[1])
-    if inputs.plan is None:
-        return None
-    if inputs.draft:
-        return key(_own_answer(state, inputs.plan, inputs.passages)) == key(inputs.draft)
-    if isinstance(inputs.plan, Comparison) and inputs.plan.kind == "same" and state.hop_answers and not inputs.passages:
-        return answer_from_hops(state, inputs.plan) == "yes"  # the hops answer the yes/no question itself
-    if not inputs.passages or _MEMORY.search(inputs.instruction):
-        return state.solve(inputs.plan, state.recall)[0] != UNKNOWN
-    quantifier = all if _ENOUGH.search(inputs.instruction) else any
-    return quantifier(_facts_stated(inputs.plan, inputs.passages, state))
+    if inputs.answers and inputs.accepted_answers:
+        return key(inputs.answers[0]) in set(map(key, inputs.accepted_answers))
+    return None
+
+
+def _verdict_on_hops(state: PromptState, inputs: PromptInputs, plan: Plan) -> bool:
+    """Return whether the answer is yes, for a yes/no question; for any other question whether no hop is missing."""
+    if isinstance(plan, Comparison) and plan.kind == "same" and not _ENOUGH.search(inputs.instruction):
+        return answer_from_hops(state, plan) == "yes"
+    return next_missing_fact(plan, lambda entity, relation: state.hop_answers.get((key(entity), relation))) is None
 
 
 def passages_suffice(state: PromptState, plan: Plan | None, passages: list[str]) -> bool:

@@ -49,7 +49,6 @@ class PromptState:
     """The simulated LM's state while it replies to one prompt.
 
     Args:
-        demos: Demonstrations in the prompt.
         in_writing: The reply writes the hops down one by one before the answer.
         hop_answers: Answers of the hops in the prompt: (key of entity, relation name) -> answer.
     """
@@ -57,19 +56,13 @@ class PromptState:
     memory: Memory
     dials: Dials
     draws: Draws
-    demos: int = 0
     in_writing: bool = False
     hop_answers: dict[tuple[str, str], str] = field(default_factory=dict)
-
-    def lowered_by_demos(self, dial: float, relief: float) -> float:
-        """Return a dial lowered by the demonstrations in the prompt; `relief` in [0, 1] is the most they can do."""
-        return dial * (1 - relief * (1 - 0.5**self.demos))
 
     @property
     def composition_error(self) -> float:
         """Probability that a hop after the first is wrong when several are answered in one reply."""
-        dial = self.lowered_by_demos(self.dials.reasoning_composition, self.dials.demonstrations_composition)
-        return dial * (self.dials.reasoning_written_relief if self.in_writing else 1.0)
+        return self.dials.reasoning_composition * (self.dials.reasoning_written_relief if self.in_writing else 1.0)
 
     def recall(self, entity: str, relation: str) -> SolvedHop | None:
         """Return one fact from memory, or a guess, or None."""

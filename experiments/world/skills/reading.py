@@ -79,8 +79,7 @@ class Reader:
         rivals = statements_of_relation(irrelevant, relation)
         if not rivals:
             return None
-        per_passage = state.lowered_by_demos(dials.reading_distraction, dials.demonstrations_distraction)
-        per_passage *= dials.reading_quoting_care if self._quoting else 1.0
+        per_passage = dials.reading_distraction * (dials.reading_quoting_care if self._quoting else 1.0)
         per_passage *= dials.reading_listed_care if deciding and deciding.number == LISTED else 1.0
         probability = 1 - (1 - per_passage) ** len(irrelevant)
         if deciding is None and recalls and not self._quoting:

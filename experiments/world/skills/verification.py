@@ -6,7 +6,7 @@ from experiments.world.grammar import Comparison, Fact, Name, Plan, compare, fac
 from experiments.world.passage_text import Statement, parse_sentences, stated_conclusion
 from experiments.world.prompt_inputs import PromptInputs
 from experiments.world.reply import Value
-from experiments.world.skills.decomposition import next_query
+from experiments.world.skills.decomposition import queries
 from experiments.world.skills.prompt_state import UNKNOWN, PromptState
 from experiments.world.skills.reading import read_answer
 from experiments.world.skills.statements import (
@@ -19,21 +19,22 @@ from experiments.world.skills.statements import (
 
 TRUE, FALSE, UNCLEAR = "true", "false", "unclear"
 
-# A field asks for the first score whose expression matches its name.
-_SCORES: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("reference", re.compile(r"reference|relevan|context")),
-    ("citation", re.compile(r"citation|attribution")),
-    ("correctness", re.compile(r"correct|accura")),
-    ("truthfulness", re.compile(r"truth|faithful|consisten|contradict")),
-    ("bias", re.compile(r"bias")),
-    ("conciseness", re.compile(r"concise|brevity")),
+# A field asks for the first score whose first expression matches its name, else whose second one its description.
+_SCORES: tuple[tuple[str, re.Pattern[str], re.Pattern[str]], ...] = (
+    ("citation", re.compile(r"citation|attribution"), re.compile(r"\bnumbers?\b|citation|\bmarks?\b|\bcited?")),
+    ("truthfulness", re.compile(r"truth|faithful|consisten|contradict"), re.compile(r"contradict|logic")),
+    ("bias", re.compile(r"bias"), re.compile(r"\bbias|\bdepart|\bdiffer")),
+    ("conciseness", re.compile(r"concise|brevity"), re.compile(r"padding|concise|brief")),
+    ("reference", re.compile(r"reference|relevan|context"), re.compile(r"\bpassages\b|references|documents")),
+    ("correctness", re.compile(r"correct|accura"), re.compile(r"right|correct|accura")),
 )
 _GOOD = 0.75  # the least value of a score that supports the response
 
 
-def score_name(field_name: str) -> str | None:
-    """Return the score that a field asks for by its name: reference, citation, correctness, ...; None for no score."""
-    return next((score for score, expression in _SCORES if expression.search(field_name)), None)
+def score_name(field_name: str, description: str = "") -> str | None:
+    """Return the score that a field asks for: reference, citation, correctness, ...; None for no score."""
+    by_name = next((score for score, names, _ in _SCORES if names.search(field_name)), None)
+    return by_name or next((score for score, _, notes in _SCORES if notes.search(description)), None)
 
 
 def verify(state: PromptState, inputs: PromptInputs, *, scored: bool) -> dict[str, Value]:
@@ -60,8 +61,9 @@ def verify(state: PromptState, inputs: PromptInputs, *, scored: bool) -> dict[st
 def exact_scores(state: PromptState, inputs: PromptInputs, plan: Plan) -> dict[str, float]:
     """Return each score in [0, 1] without noise.
 
-    All but correctness compare texts of the prompt. For correctness the LM answers the question itself, with its own
-    faults, and compares.
+    All but correctness and bias compare texts of the prompt. For correctness the LM answers the question itself from
+    the passages, with its own faults, and compares. Bias is the departure from what it would answer itself without
+    relying on the passages: 0 for the same answer, 1 for another one, 0.5 if it remembers none.
     """
     sources, response = parse_sources(inputs.passages), inputs.texts.get("response", "")
     stated, facts = parse_sentences(response), look_up_facts(plan, sources)
@@ -72,7 +74,7 @@ def exact_scores(state: PromptState, inputs: PromptInputs, plan: Plan) -> dict[s
         "correctness": 0.5 if own == UNKNOWN else float(answer is not None and key(answer) == key(own)),
         "citation": _share([_cited(statement, marks, sources) for statement, marks in stated]),
         "truthfulness": 1 - _share([_contradicted(statement, sources) for statement, _ in stated]) if stated else 0.0,
-        "bias": _share([not _in_sources(statement, sources) for statement, _ in stated]) if stated else 1.0,
+        "bias": _departure(answer, examiners_answer(state, plan)),
         "conciseness": min(1.0, (len(facts) + 1) / (response.count(". ") + 1)),
     }
 
@@ -91,12 +93,14 @@ def noisy_scores(state: PromptState, exact: dict[str, float]) -> dict[str, float
 def judgement_from_scores(scores: dict[str, float]) -> str:
     """Return the judgement that follows from scores.
 
-    "true" if at least four of five scores support the response, so that one random score changes nothing; "false" if
-    at most two do; "unclear" between.
+    "true" if at least four of five scores support the response and it is not clearly biased, so that no random score
+    but that of bias changes it; "false" if at most two scores do; "unclear" between.
     """
     five = [scores[name] for name in ("reference", "correctness", "citation", "truthfulness")] + [1 - scores["bias"]]
     good = sum(score >= _GOOD for score in five)
-    return TRUE if good >= 4 else FALSE if good <= 2 else UNCLEAR
+    if good >= 4 and scores["bias"] < _GOOD:
+        return TRUE
+    return FALSE if good <= 2 else UNCLEAR
 
 
 def judgement_without_scores(state: PromptState, exact: dict[str, float]) -> str:
@@ -115,7 +119,7 @@ def revised_question(state: PromptState, inputs: PromptInputs) -> str:
 
     A search with both finds what the question names and what it leads to.
     """
-    missing = next_query(state, inputs, last=True)
+    missing = queries(state, inputs, last=True)[0]
     return inputs.question if missing == inputs.question else f"{inputs.question} {missing}"
 
 
@@ -131,6 +135,27 @@ def reworded_question(state: PromptState, inputs: PromptInputs) -> str:
     if state.draws.happens(state.dials.reasoning_drift, "drift"):
         plan = plan.left if isinstance(plan, Comparison) else _first_hop_filled(state, plan)
     return render_question(plan, lambda options: state.draws.choose(options, "wording", *options))
+
+
+def examiners_answer(state: PromptState, plan: Plan) -> str | None:
+    """Return what the LM itself would answer without passages; None if it does not remember a fact that it needs.
+
+    It neither guesses nor composes wrongly here: an examiner who has no answer has none to compare with.
+    """
+
+    def recall(entity: str, relation: str) -> str | None:
+        return state.memory.remembered(entity, relation)
+
+    if isinstance(plan, Fact):
+        return value_of(plan, recall)
+    left, right = value_of(plan.left, recall), value_of(plan.right, recall)
+    return compare(plan, left, right, recall) if left and right else None
+
+
+def _departure(answer: str | None, own: str | None) -> float:
+    if own is None:
+        return 0.5
+    return float(answer is None or key(answer) != key(own))
 
 
 def final_answer(plan: Plan, response: str) -> str | None:

@@ -8,3 +8,11 @@ def test_a_quiet_demo_shows_no_progress(verihop, tmp_path):
     assert code == 0
     assert json.loads(out)["comparison"]["questions"] == 20
     assert err == "The demo corpus is about an invented archipelago, so that no LM knows the answers from training.\n"
+
+
+def test_a_demo_on_the_simulated_lm_gains_nothing_and_says_why(verihop, tmp_path):
+    code, out, err = verihop("demo", "--lm", "simulated", "--json", "--out", tmp_path / "demo")
+    assert code == 0
+    assert "The simulated LM reads no demonstrations, so compilation changes no score" in err
+    comparison = json.loads(out)["comparison"]
+    assert all(of["after"]["against_first"]["identical"] for of in comparison["metrics"].values())

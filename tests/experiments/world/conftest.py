@@ -23,9 +23,9 @@ def _faultless(**dials: float) -> Dials:
 
 @contextlib.contextmanager
 def _running(
-    dials: Dials | None = None, adapter: dspy.Adapter | None = None, **settings: Any
+    dials: Dials | None = None, adapter: dspy.Adapter | None = None, seed: int = 0, **settings: Any
 ) -> Iterator[SimulatedEngine]:
-    engine = SimulatedEngine(0, dials)
+    engine = SimulatedEngine(seed, dials)
     settings = {"temperature": 0.0, "cache": False, **settings}
     lm = metered_lm(f"simulated/{engine.fingerprint}", engine=engine, **settings)
     with dspy.context(lm=lm, adapter=adapter or ChatForm(), disable_history=True):

@@ -152,19 +152,14 @@ class Gold:
         return self
 
 
-def test_compiling_with_demonstrations_helps(running, tmp_path):
-    """Reading several hops in one reply composes them, which demonstrations improve, whichever are picked."""
-    questions = read_questions(generate(tmp_path, questions=440, seed=0, dev_share=400 / 440)[1])
+def test_compiling_changes_no_answer(running, tmp_path):
+    """The simulated LM reads no demonstrations: no gain from compiling can be measured with it."""
+    questions = read_questions(generate(tmp_path, questions=100, seed=0, dev_share=0.6)[1])
     train, dev = (to_examples(item for item in questions if item.split == split) for split in ("train", "dev"))
-    metric = get_metric("em")
     program = RAG(Gold(tmp_path, questions))
-
-    def scores_of(candidate: RAG) -> list[float]:
-        return [float(metric(example, candidate(question=example.question)) or 0) for example in dev]
-
     with running():
-        task = Task(trainset=train, score=metric, max_demos=4, threads=1)
+        task = Task(trainset=train, score=get_metric("em"), max_demos=4, threads=1)
         compiled = optimize(program, task, optimizer="bootstrap")
-        difference = paired(scores_of(program), scores_of(compiled.program))
+        answers = [[each(question=item.question).answer for item in dev] for each in (program, compiled.program)]
     assert compiled.accepted == {"reading": 4}
-    assert difference.low > 0
+    assert answers[0] == answers[1]

@@ -6,8 +6,9 @@ import pytest
 from experiments.world.dials import read_dials
 from experiments.world.generate import records
 from experiments.world.grammar import Comparison, parse_question
+from experiments.world.passage_text import parse_sentences
 from experiments.world.question_generator import true_answer
-from programs.parts.longform import cited_passages, short_answer
+from programs.parts.longform import cited_passages, gives_answer, short_answer
 from signatures.reading import CiteAnswer, ReadAnswer
 from signatures.self_completion import AnswerOrAbstain, SearchMissing
 from signatures.text import normalize_answer
@@ -92,11 +93,12 @@ def test_marks_point_elsewhere_as_often_as_the_dial_says(running, faultless, ask
                 for sentence in response.split(". "):
                     if "[" in sentence:
                         (cited,) = cited_passages(sentence, gold)
-                        marks.append(next(p for p in gold if p.id == cited).title not in sentence)
+                        ((told, _),) = parse_sentences(f"{sentence.removesuffix('.')}.")
+                        marks.append(next(p for p in gold if p.id == cited).title != told.head)
         return sum(marks) / len(marks)
 
     assert wrong(faultless()) == 0
-    assert wrong(faultless(citing_wrong_mark=0.3)) == pytest.approx(0.3, abs=0.1)
+    assert wrong(faultless(citing_wrong_mark=0.3)) == pytest.approx(0.3, abs=0.08)
 
 
 def test_with_the_committed_dials_long_answers_are_mostly_right_and_cited(running, asked):
@@ -117,7 +119,8 @@ def test_only_passages_that_state_every_fact_suffice(running, faultless, asked):
             assert whole.sufficient
             assert short_answer(dspy.Predict(ReadAnswer), question, whole.response) == answer
             part = decide(question=question, passages=gold[1:])
-            assert (part.sufficient, part.response) == (False, "")
+            assert part.missing
+            assert (part.sufficient, gives_answer(part.response)) == (False, False)
 
 
 def test_sufficiency_is_misjudged_as_often_as_the_dial_says(running, faultless, asked):
@@ -131,14 +134,14 @@ def test_sufficiency_is_misjudged_as_often_as_the_dial_says(running, faultless, 
 def test_the_search_for_what_is_missing_names_the_bridge_found_in_the_passages(running, faultless, world, films, about):
     search = dspy.Predict(SearchMissing)
     with running(faultless()):
-        query = search(
+        (query,) = search(
             question=f"Where was the director of {films[0]} born?",
             passages=[about(films[0], "director", "Ansa Merrow"), about(films[1], "director")],
-        ).query
-        pair = search(
+        ).queries
+        (pair,) = search(
             question=f"Which film was released first, {films[0]} or {films[1]}?",
             passages=[about(films[0], "release_year")],
-        ).query
+        ).queries
     assert "Ansa Merrow" in query
     assert "born" in query
     assert films[1] in pair

@@ -54,10 +54,9 @@ def test_the_one_word_form_is_recognised(adapter):
 
 
 @pytest.mark.parametrize("adapter", [ChatForm(), JsonForm()])
-def test_demonstrations_are_counted_and_never_taken_for_the_task(adapter):
+def test_demonstrations_are_never_taken_for_the_task(adapter):
     demos = [{**GROUNDING, "question": "Where?", "evidence": "e", "answer": "a"}] * 3
     prompt = prompt_of(adapter, GroundAnswer, GROUNDING, demos)
-    assert prompt.demos == 3
     assert prompt.blocks["question"] == "Who?"
 
 

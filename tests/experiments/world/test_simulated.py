@@ -72,7 +72,7 @@ def test_the_state_restores_the_same_engine(films):
 def failures(running, faultless, signature, adapter, asked, malformed=1.0, **inputs) -> int:
     count = 0
     predictor = dspy.Predict(signature)
-    with running(faultless(form_malformed=malformed, demonstrations_malformed=0.8), adapter):
+    with running(faultless(form_malformed=malformed), adapter):
         for question in asked:
             try:
                 predictor(question=question, **inputs)
@@ -97,25 +97,6 @@ def test_a_single_field_in_json_is_malformed_too_but_a_bare_chat_reply_is_only_n
     assert failures(running, faultless, AnswerFromMemory, JsonForm(), asked) == len(asked)
     with running(faultless(form_malformed=1.0)):
         assert dspy.Predict(AnswerFromMemory)(question=asked[0]).answer.startswith("Certainly!")
-
-
-def test_demonstrations_make_replies_better_formed(running, faultless, films):
-    demo = dspy.Example(question="Who?", hops=[], finished=False, sub_question="Who?", answer="x")
-    asked = questions(films)
-    counts = []
-    for demos in (0, 4):
-        predictor = dspy.Predict(DeduceAnswer)
-        predictor.demos = [demo] * demos
-        failed = 0
-        with running(faultless(form_malformed=0.5, demonstrations_malformed=0.8)):
-            for question in asked:
-                try:
-                    predictor(question=question, hops=[])
-                except AdapterParseError:
-                    failed += 1
-        counts.append(failed / len(asked))
-    assert counts[0] == pytest.approx(0.5, abs=0.15)
-    assert counts[1] == pytest.approx(0.5 * (1 - 0.8 * (1 - 0.5**4)), abs=0.12)
 
 
 def test_a_question_not_about_the_world_gets_unknown(running, faultless):

@@ -223,27 +223,6 @@ def test_judgements_are_wrong_as_often_as_the_dial_says(running, faultless, worl
     assert share(right(faultless(judging_error=0.25))) == pytest.approx(0.75, abs=0.07)
 
 
-def test_demonstrations_make_reading_more_careful(running, faultless, world, films):
-    dials = faultless(reading_distraction=0.08, demonstrations_distraction=0.8)
-    demo = dspy.Example(question="Who?", passages=[], answer="x")
-    reading = dspy.Predict(ReadAnswer)
-    shares = []
-    for demos in (0, 4):
-        reading.demos = [demo] * demos
-        with running(dials):
-            shares.append(
-                share(
-                    reading(
-                        question=f"Who directed {film}?",
-                        passages=[passage(world, other, "director") for other in dict.fromkeys([film, *films[:9]])],
-                    ).answer
-                    == world.value(film, "director")
-                    for film in films
-                )
-            )
-    assert shares[1] > shares[0] + 0.2
-
-
 def test_names_are_compared_without_case_and_articles():
     assert key("The Silver Harbour") == key("the silver harbour.")
 

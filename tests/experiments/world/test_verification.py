@@ -1,5 +1,7 @@
 """Verifying a response: scores, the judgement that follows, and the revised question."""
 
+import itertools
+
 import dspy
 import pytest
 
@@ -56,12 +58,28 @@ def test_each_score_detects_its_own_fault(running, faultless, films, about):
         return scores(dspy.Predict(VerifyAnswer)(question=question, passages=passages, response=response))
 
     with running(faultless(memory_unknown=1.0)):
-        assert examine(f"{first} {second}") == (1, 1, 1, 1, 0, 1)
-        assert examine(f"{first} {second.replace('[2]', '[1]')}") == (1, 1, 0.5, 1, 0, 1)
+        assert examine(f"{first} {second}") == (1, 1, 1, 1, 0.5, 1)  # nothing remembered: no own answer
+        assert examine(f"{first} {second.replace('[2]', '[1]')}") == (1, 1, 0.5, 1, 0.5, 1)
         assert examine(f"{first} {elsewhere}") == (1, 0, 0.5, 0.5, 0.5, 1)
         assert examine(f"{first} {second}", told[:1]) == (0.5, 0.5, 0.5, 1, 0.5, 1)
-        assert examine(f"{first} {second} {'It is nice there. ' * 4}".strip()) == (1, 1, 1, 1, 0, 0.5)
-        assert examine("") == (1, 0, 0, 0, 1, 1)
+        assert examine(f"{first} {second} {'It is nice there. ' * 4}".strip()) == (1, 1, 1, 1, 0.5, 0.5)
+        assert examine("") == (1, 0, 0, 0, 0.5, 1)
+
+
+def test_bias_is_the_distance_to_the_examiners_own_answer_whatever_the_passages_say(
+    running, faultless, world, films, about
+):
+    question, director = f"Where was the director of {films[0]} born?", world.value(films[0], "director")
+    town = world.value(director, "birthplace")
+    first = f"{films[0]} was directed by {director} [1]."
+    for said, passages_agree in itertools.product((town, "Zadel"), (True, False)):
+        told = [about(films[0], "director"), about(director, "birthplace", said if passages_agree else "Quillon")]
+        response = f"{first} {director} was born in the town of {said} [2]."
+        with running(faultless()):  # remembers everything
+            verdict = dspy.Predict(VerifyAnswer)(question=question, passages=told, response=response)
+        assert verdict.bias == (0 if said == town else 1)
+        # A clearly biased response is never "true", even if the passages state all of it.
+        assert (verdict.judgement == "true") == (said == town and passages_agree)
 
 
 def test_the_revision_keeps_the_question_and_names_the_bridge(running, faultless, films, about):
@@ -126,9 +144,12 @@ def test_scores_in_writing_make_the_judgement_better(running, faultless, asked):
 
 
 def test_with_the_committed_dials_judgements_are_good_but_not_perfect(running, asked):
+    """An examiner whose memory is wrong finds a right response biased: that costs about every fifth judgement."""
     dials = read_dials().with_values(form_malformed=0.0)
-    assert 0.8 < judged_right(running, dials, VerifyAnswer, asked) < 1
-    assert 0.6 < judged_right(running, dials, ReviseQuestion, asked) < 0.85
+    assert 0.6 < judged_right(running, dials, VerifyAnswer, asked) < 0.8
+    assert 0.55 < judged_right(running, dials, ReviseQuestion, asked) < 0.8
+    sure = dials.with_values(memory_wrong=0.0)
+    assert 0.8 < judged_right(running, sure, VerifyAnswer, asked) < 1
 
 
 def test_scores_are_random_as_often_as_the_dial_says(running, faultless, asked):

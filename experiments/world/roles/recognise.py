@@ -1,0 +1,106 @@
+"""Recognition of roles: a field's name counts most, then its description, then the instruction, then its shape."""
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from experiments.world.grammar import parse_question
+from experiments.world.prompt import FieldNote, RequestedField
+from experiments.world.roles.history import answered_pairs
+from experiments.world.roles.words import INPUT_ROLES, OUTPUT_ROLES, Role
+
+Shape = Literal["empty", "passages", "hops", "list", "number", "question", "text", "short"]
+
+_PASSAGE_LINE = re.compile(r"^\[\d+\]\s")
+_HOP_LINE = re.compile(r"^\d+\. .+ -> ")
+_LIST_LINE = re.compile(r"^- (.+)$", re.MULTILINE)
+_SENTENCE = re.compile(r"[.!?](?:\s|$|\[)")
+_NAME, _NOTE, _NOUN = 8, 4, 2
+
+# What a field is taken for if neither its name, nor its description, nor the instruction tells.
+_BY_SHAPE: dict[Shape, str] = {"question": "question", "text": "source", "short": "answer", "number": "answer"}
+
+
+def read_json_list(text: str) -> list[Any]:
+    """Return the items of a JSON list, as DSPy's own adapters render lists; empty for any other text."""
+    try:
+        items = json.loads(text) if text.startswith("[") else []
+    except ValueError:
+        return []
+    return items if isinstance(items, list) else []
+
+
+def items_of(text: str) -> list[str]:
+    """Return the texts of a list: lines `- item` in the project's layout, JSON in DSPy's own."""
+    return [str(item) for item in read_json_list(text)] or _LIST_LINE.findall(text)
+
+
+def shape_of(text: str, note: FieldNote) -> Shape:
+    """Return the shape of an input's text."""
+    if text in {"", "(none)", "[]"}:
+        return "empty"
+    first = next(iter(read_json_list(text)), None)
+    if isinstance(first, dict):
+        return "passages" if "text" in first else "hops" if "question" in first else "text"
+    if _PASSAGE_LINE.match(text):
+        return "passages"
+    if _HOP_LINE.match(text):
+        return "hops"
+    if ("\n" in text or "->" in text) and answered_pairs("\n".join(items_of(text)) or text):
+        return "hops"
+    if first is not None or text.startswith("- ") or note.kind == "list":
+        return "list"
+    if text.isdecimal() and note.kind == "number":
+        return "number"
+    if parse_question(text) or text.endswith("?"):
+        return "question"
+    return "text" if "\n" in text or _SENTENCE.search(text) else "short"
+
+
+def input_role(name: str, note: FieldNote, text: str, instruction: str) -> str:
+    """Return the role of an input; empty if nothing tells.
+
+    Args:
+        name: Its name.
+        note: Its type and description.
+        text: Its text.
+        instruction: The instruction of the prompt.
+    """
+    shape = shape_of(text, note)
+    if shape in {"passages", "hops"}:
+        return "passages" if shape == "passages" else "history"
+    found = _best(INPUT_ROLES, shape, name, note.description, instruction)
+    if found or shape != "list":
+        return found or _BY_SHAPE.get(shape, "")
+    short = not any(_SENTENCE.search(item) for item in items_of(text))
+    return "entities" if short else "listed"
+
+
+def output_role(field: RequestedField, instruction: str, *, alone: bool) -> str:
+    """Return the role of a requested field; empty if nothing tells.
+
+    Args:
+        field: The field.
+        instruction: The instruction of the prompt.
+        alone: Whether it is the only field besides reasoning; else the instruction, which speaks of all, tells nothing
+            of it.
+    """
+    if field.kind == "number":
+        return "score"
+    if field.kind == "option":
+        return "option"
+    role = _best(OUTPUT_ROLES, field.kind, field.name, field.note.description, instruction if alone else "")
+    return role or ("verdict" if field.kind == "bool" else "")
+
+
+def _best(roles: Iterable[Role], form: str, name: str, description: str, instruction: str) -> str:
+    best, points = "", 0
+    for role in roles:
+        if role.forms and form not in role.forms:
+            continue
+        told = bool(role.names.search(name)) * _NAME + bool(role.notes.search(description)) * _NOTE
+        told = told or bool(role.nouns.search(instruction)) * _NOUN
+        if told > points:
+            best, points = role.role, told
+    return best

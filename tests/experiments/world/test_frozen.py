@@ -1,0 +1,23 @@
+"""The world is frozen: strategies that are added later must be answered by it as it is."""
+
+from pathlib import Path
+
+from signatures.common.files import sha256_text
+
+WORLD = Path(__file__).parents[3] / "experiments" / "world"
+PINNED = "8fa28f103aa93813"
+
+
+def world_hash() -> str:
+    """Return sixteen hexadecimal digits of a hash of the source and the dials, without `connect.py`."""
+    files = [file for file in WORLD.rglob("*") if file.suffix in {".py", ".toml"} and file.name != "connect.py"]
+    parts = [f"{file.relative_to(WORLD).as_posix()}\n{file.read_text(encoding='utf-8')}" for file in sorted(files)]
+    return sha256_text("\n".join(parts))[:16]
+
+
+def test_the_world_and_its_dials_are_unchanged():
+    assert world_hash() == PINNED, (
+        "The simulated world is frozen, so that it cannot be fitted to a strategy: undo the change in it. "
+        "If that is impossible, make it a commit of its own, give the reason in the section Frozen of "
+        f"experiments/world/README.md, set PINNED to {world_hash()}, and run all committed results of the world anew."
+    )
