@@ -10,8 +10,8 @@ from typing import Any
 
 import dspy
 
-from programs.parts.probability import parse_yes_no
 from signatures.types import Hop
+from signatures.yes_no import parse_yes_no
 
 
 def gold_states(example: dspy.Example) -> Iterator[dict[str, Any]]:

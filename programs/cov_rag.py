@@ -24,10 +24,10 @@ from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages
 from programs.parts.questions import find_question
 from programs.parts.verification import Verification, needs_revision, read_scores
+from signatures.citation_marks import renumber_citations, strip_citations
 from signatures.common.errors import UserError
 from signatures.cov_rag import ReviseQuestion, RewriteQuestion, VerifyAnswer
 from signatures.reading import CiteAnswer, ReadAnswer
-from signatures.text import renumber_citations, strip_citations
 from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever
 

@@ -11,7 +11,6 @@ sections 3.1 to 3.3 (the loop), 3.3 (batches), 5.1 (StrategyQA), 6.2 (ablations)
 """
 
 import math
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -22,12 +21,12 @@ from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import quoted_passage
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages
-from programs.parts.probability import parse_yes_no
 from signatures.common.errors import UserError
 from signatures.genground import CiteEvidence, ConcludeAnswer, ConcludeTruth, DeduceAnswer, GroundAnswer
 from signatures.reading import AnswerFromMemory, ReadAnswer
 from signatures.text_words import same_words, text_words
 from signatures.types import Hop, Passage, Retriever
+from signatures.yes_no import leading_verdict
 
 KEPT, CONFIRMED, CORRECTED, READ = "kept", "confirmed", "corrected", "read"
 _FEWEST_WORDS = 3  # of a usable sub-question
@@ -274,5 +273,4 @@ class GenGround(dspy.Module):
 
 def _yes_or_no(answer: str) -> str:
     """Return the yes or no that an answer begins with, true and false included; "" if it begins with neither."""
-    word = re.search(r"[^\W_]+", answer)
-    return {True: "yes", False: "no", None: ""}[parse_yes_no(word[0]) if word else None]
+    return {True: "yes", False: "no", None: ""}[leading_verdict(answer)]

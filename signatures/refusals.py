@@ -11,7 +11,8 @@ that begin with "this question cannot be answered", it misses the one that then 
 
 import re
 
-from signatures.text import is_chinese, normalize_answer, split_sentences, strip_citations
+from signatures.citation_marks import strip_citations
+from signatures.text import is_chinese, normalize_answer, split_sentences
 
 REFUSAL = "I'm sorry, I cannot answer the question based on the provided references"
 _LONGEST = 400  # characters of a clause that are read, which bounds the time

@@ -5,9 +5,11 @@
     python -m experiments.benchmarks.entailment_agreement --data ../shared/data --oracle seq2seq:FOLDER
 
 Without `--oracle` the offline oracles are measured (`entailment_offline.py`). Slow oracles (`SLOW`) judge a seeded
-sample; the calibrated oracle is measured on the same sample. Writes the table to `--out`, keeping the lines of other
-oracles, and the agreement that oracles report to `optimizers/metrics/entailment/agreement.json`. Intervals
-are 95 % percentile bootstraps over items, because pairs of one item are not independent.
+sample; the calibrated oracle is measured on the same sample. Every oracle is also asked about hand-written
+contradictions (`entailment_contradictions.py`), with `--contradictions` about these alone. Writes the table to `--out`,
+keeping the lines of other oracles, and what oracles report of themselves to
+`optimizers/metrics/entailment/agreement.json`. Intervals are 95 % percentile bootstraps over items, because pairs of
+one item are not independent.
 """
 
 import argparse
@@ -18,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from experiments.benchmarks.entailment_contradictions import KINDS, measure_contradictions
 from experiments.benchmarks.entailment_figures import SETS, by_set
 from experiments.benchmarks.entailment_offline import OFFLINE, measure_offline
 from experiments.benchmarks.entailment_pairs import JudgedPair, read_judged_pairs, sample
@@ -29,6 +32,7 @@ from signatures.common.files import atomic_write
 
 OUT = Path("experiments/results/entailment_agreement.json")
 SLOW: Mapping[str, int] = {"likelihood": 300, "lm": 300}  # pairs judged
+NAMES = {"wice": "WiCE", "expertqa": "ExpertQA"}
 _COUNTS = {"cut": "cut", "unread": "unparsed"}  # key in the result file -> attribute of an oracle that counts it
 
 
@@ -37,24 +41,31 @@ def measure_oracle(oracle: EntailmentOracle, pairs: Sequence[JudgedPair]) -> dic
     scores = np.array(oracle([pair.texts for pair in pairs]))
     counts = {key: getattr(oracle, name) for key, name in _COUNTS.items() if hasattr(oracle, name)}
     line = by_set(scores, oracle.threshold, pairs)
-    return {"fingerprint": oracle.fingerprint, "threshold": oracle.threshold, **counts, **line}
+    passed = measure_contradictions(oracle)
+    return {
+        "fingerprint": oracle.fingerprint,
+        "threshold": oracle.threshold,
+        **counts,
+        **line,
+        "contradictions": passed,
+    }
 
 
 def agreement(line: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the agreement that an oracle reports: the pooled measures, and AUC on each dataset."""
-    pooled = line["pooled"]
-    sets = " and ".join(
-        f"{name} (AUC {line[data]['auc']['value']:.2f})" for data, name in (("wice", "WiCE"), ("expertqa", "ExpertQA"))
-    )
-    return {
-        "auc": pooled["auc"]["value"],
-        "auc_low": pooled["auc"]["low"],
-        "auc_high": pooled["auc"]["high"],
-        "balanced_accuracy": pooled["balanced_accuracy"]["value"],
-        "kappa": pooled["kappa"]["value"],
-        "n": pooled["pairs"],
-        "on": f"held-out pairs of {sets}",
+    """Return the record that an oracle reports: its measures on each dataset, and the contradictions that pass."""
+    sets = {
+        name: {
+            "auc": line[data]["auc"]["value"],
+            "auc_low": line[data]["auc"]["low"],
+            "auc_high": line[data]["auc"]["high"],
+            "balanced_accuracy": line[data]["balanced_accuracy"]["value"],
+            "kappa": line[data]["kappa"]["value"],
+            "n": line[data]["pairs"],
+        }
+        for data, name in NAMES.items()
     }
+    contradictions = {kind: count for kind, count in line.get("contradictions", {}).items() if kind in KINDS}
+    return {"sets": sets, **({"contradictions": contradictions} if contradictions else {})}
 
 
 def table(lines: Mapping[str, Any]) -> str:
@@ -84,6 +95,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with the judged pairs")
     parser.add_argument("--oracle", action="append", help="id of an oracle to measure; repeatable")
+    parser.add_argument("--contradictions", action="store_true", help="measure the hand-written contradictions alone")
     parser.add_argument("--n", type=int, help="number of sampled pairs; by default all, for slow oracles SLOW")
     parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()
@@ -92,20 +104,25 @@ def main() -> None:
     fitted_on, held_out = ([pair for pair in pairs if pair.half() == half] for half in (0, 1))
     result = _read(arguments.out)
     old_lines = result.get("lines", {})
-    measured: dict[str, Any] = {}
-    if arguments.oracle:
+    if arguments.contradictions:
+        result["lines"] = {name: dict(line) for name, line in old_lines.items()}
+        for name in arguments.oracle or OFFLINE:
+            oracle = open_oracle(name, cache=False)
+            if result["lines"].get(name, {}).get("fingerprint") != oracle.fingerprint:
+                raise SystemExit(f"The agreement of {oracle.fingerprint} is not measured yet: omit --contradictions.")
+            result["lines"][name]["contradictions"] = measure_contradictions(oracle)
+    elif arguments.oracle:
+        result["lines"] = dict(old_lines)
         for name in arguments.oracle:
-            n = arguments.n or SLOW.get(name)
-            line = measure_oracle(open_oracle(name, cache=False), sample(held_out, n))
-            measured[name] = {**line, "command": head["command"]}
-        result["lines"] = {**old_lines, **measured}
+            line = measure_oracle(open_oracle(name, cache=False), sample(held_out, arguments.n or SLOW.get(name)))
+            result["lines"][name] = {**line, "command": head["command"]}
     else:
         offline = measure_offline(fitted_on, held_out, SLOW)
-        measured = {name: offline["lines"][name] for name in OFFLINE}
+        for name in OFFLINE:
+            offline["lines"][name]["contradictions"] = measure_contradictions(open_oracle(name, cache=False))
         result = {**head, "data": about, **offline, "lines": {**old_lines, **offline["lines"]}}
-    outdated = {old_lines.get(name, {}).get("fingerprint") for name in measured}
-    record = {key: line for key, line in _read(RECORD).items() if key not in outdated}
-    record |= {line["fingerprint"]: agreement(line) for line in measured.values()}
+    lines = [line for name, line in result["lines"].items() if "fingerprint" in line and "sample" not in name]
+    record = {line["fingerprint"]: agreement(line) for line in lines}
     _write(arguments.out, result)
     _write(RECORD, dict(sorted(record.items())))
     print(table(result["lines"]))

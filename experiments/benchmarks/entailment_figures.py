@@ -44,6 +44,8 @@ def measures(
 ) -> dict[str, Any]:
     """Return AUC, balanced accuracy and kappa of scores with human verdicts, with intervals and counts.
 
+    `judged_entailed` is the share of pairs that the scores call entailed.
+
     Raises:
         ValueError: All verdicts are the same.
     """
@@ -55,6 +57,7 @@ def measures(
             "auc": float(roc_auc_score(entailed[rows], scores[rows])),
             "balanced_accuracy": float(balanced_accuracy_score(entailed[rows], verdicts)),
             "kappa": float(cohen_kappa_score(entailed[rows], verdicts)),
+            "judged_entailed": float(verdicts.mean()),
         }
 
     items = len({(pair.data, pair.item) for pair in pairs})

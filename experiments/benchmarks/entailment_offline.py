@@ -85,11 +85,17 @@ def offline_line(name: str, half: Half) -> dict[str, Any]:
     return {"fingerprint": oracle.fingerprint, "threshold": oracle.threshold, **line}
 
 
-def auc_above_containment(half: Half) -> dict[str, Any]:
-    """Return the calibrated oracle's AUC minus that of token containment, on each dataset and pooled."""
+def calibrated_gain(half: Half) -> dict[str, Any]:
+    """Return the calibrated oracle's AUC minus those of token containment and of `lexical`, on each set and pooled."""
     scores = WeightedOracle("calibrated").weights(half.features["calibrated"])
-    containment = half.features["lexical"][:, 0]
-    return {name: auc_difference(scores[rows], containment[rows], chosen) for name, rows, chosen in parts(half.pairs)}
+    others = {
+        "calibrated_minus_token_containment": half.features["lexical"][:, 0],
+        "calibrated_minus_lexical": WeightedOracle("lexical").weights(half.features["lexical"]),
+    }
+    return {
+        key: {name: auc_difference(scores[rows], other[rows], chosen) for name, rows, chosen in parts(half.pairs)}
+        for key, other in others.items()
+    }
 
 
 def other_splits(both: Half) -> dict[str, Any]:
@@ -139,7 +145,7 @@ def measure_offline(
     rows = {name: np.concatenate([fitted.features[name], held.features[name]]) for name in OFFLINE}
     return {
         "lines": lines,
-        "calibrated_minus_token_containment": auc_above_containment(held),
+        **calibrated_gain(held),
         "other_splits": other_splits(Half([*fitted_on, *held_out], rows)),
         "transfer": transfer(fitted, held),
     }

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from signatures.citation_marks import strip_citations
 from signatures.common.files import sha256_file, sha256_text
-from signatures.text import strip_citations
 
 WICE, EXPERTQA = "entailment/wice_claim_oracle_chunks_dev.jsonl", "citations/expertqa_rand_val.jsonl"
 SEED = 0

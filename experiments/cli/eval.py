@@ -32,7 +32,7 @@ class Scoring:
     oracle: Annotated[
         str | None,
         typer.Option(
-            help="Entailment oracle of keyfacts_*, sc[*] and *\\[alce]: calibrated (default), semantic, lexical, "
+            help="Entailment oracle of keyfacts_*, sc[*] and *\\[alce]: lexical (default), semantic, calibrated, "
             "likelihood, lm, lm:LM, seq2seq:MODEL or cross-encoder:MODEL.",
             show_default=False,
         ),

@@ -47,10 +47,13 @@ def judge(
     """
     from corpora.passages import read_passages
     from experiments.annotation.judge_runs import judge_runs
+    from experiments.pipeline.corpus_notes import judge_note
     from experiments.pipeline.setup import open_lm
 
     corpus = {passage.id: passage for passage in read_passages(passages)} if passages else {}
     connection = open_lm(lm.config(execution.threads), limits.budget())
+    if text := judge_note(connection.id):
+        note(f"Note: {text}")
     with resumable():
         judgement = judge_runs(
             runs,

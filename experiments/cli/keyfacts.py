@@ -26,8 +26,8 @@ class Checks:
     PANEL: ClassVar[str] = "Checks"
     oracle: Annotated[
         str,
-        typer.Option(help="Entailment oracle: calibrated, lexical, semantic, lm, seq2seq:MODEL, cross-encoder:MODEL."),
-    ] = "calibrated"
+        typer.Option(help="Entailment oracle: lexical, semantic, calibrated, lm, seq2seq:MODEL, cross-encoder:MODEL."),
+    ] = "lexical"
     drop: Annotated[bool, typer.Option("--drop", help="Omit facts that fail a check.")] = False
 
 

@@ -256,10 +256,11 @@ def _on_page(session: "Session", reviewing: Reviewing) -> None:
     import webbrowser
 
     from experiments.annotation.review.server import serving
+    from programs.parts.threads import wait_for
 
     with serving(session, reviewing.port) as address:
         (note if reviewing.as_json else say)(f"Review at {address}")
         note("Press Ctrl-C to stop; a decision is saved when the page says so.")
         if reviewing.open_:
             webbrowser.open(address)
-        threading.Event().wait()
+        wait_for(threading.Event())

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 # Metrics of the passages read, which are 0 if there are none (`recall[hotpot]` is of answers).
 _OF_PASSAGES = re.compile(r"(passage_recall|all_gold|mrr|hit|ndcg|map)@.*|passage_recall\[.*")
 
+# Figures of its verdicts on statements, from the line "lm" of `experiments/results/entailment_agreement.json`.
+JUDGE_NOTE = (
+    "The judge is the embedded LM, which says yes to 93 % of statements, where people say yes to 50 %, and to 30 of 30 "
+    "contradictions. Its verdicts show how the command works and say nothing about the answers: name another judge."
+)
+
 
 def retrieves(program: "dspy.Module") -> bool:
     """Return whether a program retrieves passages."""
@@ -66,6 +72,11 @@ def simulated_note(lm_id: str, questions: "Sequence[Question]") -> str | None:
     )
 
 
+def judge_note(judge_id: str | None) -> str | None:
+    """Return a note if the judge is the embedded LM, whose verdicts are worth nothing; None for another or no judge."""
+    return JUDGE_NOTE if judge_id == "embedded" else None
+
+
 def no_gain_note(lm_id: str) -> str | None:
     """Return why compilation changes no score of the simulated LM; None for any other LM."""
     if lm_id.partition(":")[0] != "simulated":
@@ -81,7 +92,7 @@ def run_notes(
     *,
     lm_id: str = "",
 ) -> list[str]:
-    """Return the notes on a run: missing gold passages, options without effect, questions seen while compiling.
+    """Return the notes on a run: missing gold passages, a judge that cannot judge, options without effect, and others.
 
     Args:
         program: The program.
@@ -90,7 +101,11 @@ def run_notes(
         config: Metrics, fixed contexts and seed of the run.
         lm_id: Id of its LM.
     """
-    found: list[str | None] = [simulated_note(lm_id, questions), _seen_note(program, questions)]
+    found: list[str | None] = [
+        simulated_note(lm_id, questions),
+        judge_note(config.judge.id if config.judge else None),
+        _seen_note(program, questions),
+    ]
     if retrieves(program):
         found.append(None if config.contexts else gold_note(questions, retrieve))
     else:

@@ -194,7 +194,7 @@ def _yes_no(connection: "Connection") -> Check:
 
 
 def _structured(connection: "Connection") -> Check:
-    """Ask for several fields, and look at the reply before it is parsed leniently."""
+    """Ask for several fields, once more if the reply is lost, and look at it before it is parsed leniently."""
     import dspy
 
     from programs.lms.adapter import JsonForm
@@ -210,7 +210,10 @@ def _structured(connection: "Connection") -> Check:
 
     adapter.parse = watched
     with dspy.context(adapter=adapter):
-        step = try_predict(dspy.Predict(DeduceAnswer), question="Where was Edrin Tollavar born?", hops=[])
+        for question in ("Where was Edrin Tollavar born?", "Who designed the New Chandler Bridge?"):
+            step = try_predict(dspy.Predict(DeduceAnswer), question=question, hops=[])
+            if step is not None:
+                break
     name = "JSON schema" if isinstance(adapter, JsonForm) else "fields under headers"
     reply = replies[-1] if replies else ""
     if step is None:
@@ -219,7 +222,8 @@ def _structured(connection: "Connection") -> Check:
     if isinstance(adapter, JsonForm) and not _follows(reply, DeduceAnswer):
         cure = "Turn on structured output on the server; until then replies are read leniently."
         return Check("structured output", "warning", "the JSON schema is sent, but not followed", cure)
-    return Check("structured output", "ok", f"{name}, followed")
+    lost = " by the second reply; the first could not be read" if len(replies) > 1 else ""
+    return Check("structured output", "ok", f"{name}, followed{lost}")
 
 
 _LARGER = "Choose a larger or an instruction-tuned model, or allow longer replies (max_tokens)."

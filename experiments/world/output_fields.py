@@ -11,9 +11,9 @@ from experiments.world.passage_text import stated_conclusion
 from experiments.world.prompt import Prompt, RequestedField
 from experiments.world.prompt_inputs import PromptInputs, parse_inputs
 from experiments.world.reply import Value
+from experiments.world.roles.history import answered_pairs, told_facts
 from experiments.world.roles.recognise import output_role
 from experiments.world.skills import choosing, continuation, decomposition, evidence, judging, longform, verification
-from experiments.world.skills.history import answered_pairs, told_facts
 from experiments.world.skills.memory import Memory
 from experiments.world.skills.prompt_state import UNKNOWN, PromptState, SolvedHop
 from experiments.world.skills.reading import ground, read_answer

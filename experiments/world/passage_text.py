@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from experiments.world.facts import Entity, World
 from experiments.world.grammar import key, pattern
 from experiments.world.relations import REFERRING_WORDS, RELATIONS, relations_of
-from signatures.text import citation_numbers, strip_citations
+from signatures.citation_marks import citation_numbers, strip_citations
 
 _INTRODUCTIONS = {
     "person": "{x} is a well-known name in this part of the world.",

@@ -19,15 +19,15 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from signatures.text import normalize_answer
+from signatures.yes_no import first_verdict, leading_verdict, parse_yes_no
 
 _CLOSED = frozenset({"yes", "no", "noanswer"})
 _VERDICTS = frozenset({"yes", "no"})
 _BOOLEANS = frozenset({"true", "false"})  # verdicts only if yes or no is accepted as well
-_ZERO_SHOT_BLANKS = str.maketrans("\"'\n.:,", "      ")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ASCII_TOKEN = re.compile(r"[a-z0-9]+|[!-/:-@\[-`{-~]")
 _LONG_WORD = re.compile(r"[^\W_]{4}")
-_TRIGGER = re.compile(r"\banswer(?:\s*\([^()]*\))?\s*(?:is|:)", re.IGNORECASE)
+_TRIGGER = re.compile(r"\banswer(?:\s*\([^()]*\))?\s*(?:is\b|:)|答案\s*(?:是|为|[:：])", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -124,35 +124,49 @@ def token_overlap(prediction: str, golds: Sequence[str], definition: Definition)
 
 
 def yes_or_no(text: str) -> Literal["yes", "no"] | None:
-    """Return the verdict a text begins with; None if its first word is neither yes nor no.
+    """Return the first yes or no anywhere in a text; None if there is none.
 
-    Quotes, full stops, colons, commas and line breaks count as spaces, as in `zero_shot_cot` (Kojima et al., 2022).
+    The rule of zero-shot CoT (Kojima et al., 2022), as `signatures.yes_no.first_verdict` reads it. A text that exact
+    match takes for yes or no ("Y.e.s") is that.
     """
-    first = text.lower().translate(_ZERO_SHOT_BLANKS).split()[:1]
-    return "yes" if first == ["yes"] else "no" if first == ["no"] else None
+    verdict = first_verdict(text)
+    if verdict is not None:
+        return "yes" if verdict else "no"
+    return _as_verdict(normalize_answer(text))
+
+
+def _as_verdict(word: str) -> Literal["yes", "no"] | None:
+    return "yes" if word == "yes" else "no" if word == "no" else None
 
 
 def final_part(text: str) -> str:
-    """Return the text after the last "the answer is" or "answer:"; the whole text if there is neither."""
+    """Return the text after the last "the answer is", "answer:" or 答案是; the whole text if there is none."""
     triggers = list(_TRIGGER.finditer(text))
     return text[triggers[-1].end() :] if triggers else text
+
+
+def _gold_verdict(gold: str) -> Literal["yes", "no"] | None:
+    """Return "yes" or "no" if the gold is that word, in English or Chinese; "true" and "false" are neither here."""
+    if len(gold) > 20 or _LONG_WORD.search(gold):  # true of most golds, and found out soon
+        return None
+    word = normalize_answer(gold)
+    if word in _VERDICTS:
+        return _as_verdict(word)
+    verdict = None if word.isascii() else parse_yes_no(gold)
+    return None if verdict is None else "yes" if verdict else "no"
 
 
 def verdict_accuracy(prediction: str, golds: Sequence[str]) -> float | None:
     """Return 1.0 if the prediction's verdict is the gold's, else 0.0; None if no gold is yes or no.
 
-    StrategyQA's accuracy: the first word after the answer trigger decides, and a text without a verdict
+    StrategyQA's accuracy: the first yes or no after the answer trigger decides, and a text without one
     (`yes_or_no(final_part(prediction))` is None) is wrong.
 
     Raises:
         TypeError: `golds` is a str.
     """
-    expected = {normalize_answer(gold) for gold in _golds(golds)} & _VERDICTS
+    expected = {_gold_verdict(gold) for gold in _golds(golds)} - {None}
     return float(yes_or_no(final_part(prediction)) in expected) if expected else None
-
-
-def _is_verdict(gold: str) -> bool:
-    return normalize_answer(gold) in _VERDICTS
 
 
 def findable(golds: Sequence[str]) -> list[str]:
@@ -160,9 +174,9 @@ def findable(golds: Sequence[str]) -> list[str]:
 
     "True" and "false" are excluded if yes or no is also accepted.
     """
-    plain = [normalize_answer(gold) for gold in _golds(golds)]
-    closed = _VERDICTS | _BOOLEANS if _VERDICTS & set(plain) else _VERDICTS
-    return [gold for gold, expected in zip(golds, plain, strict=True) if expected and expected not in closed]
+    open_golds = [gold for gold in _golds(golds) if _gold_verdict(gold) is None]
+    closed = _BOOLEANS if len(open_golds) < len(golds) else frozenset()
+    return [gold for gold in open_golds if (expected := normalize_answer(gold)) and expected not in closed]
 
 
 def _covered(
@@ -173,28 +187,32 @@ def _covered(
 ) -> float | None:
     """Return 1.0 if the form of a gold is part of the prediction's form, else 0.0; None without golds.
 
-    Golds that are empty, yes or no are compared otherwise: every text contains the empty string, and many contain "no".
+    Three guards: a gold that is empty, yes or no is compared otherwise, since every text contains the empty string, and
+    many contain "no"; and an answer that equals a gold by exact match contains it, whatever the form keeps of
+    articles, case and marks, because a cover-EM below exact match would mean nothing.
 
     Args:
         prediction: The text to score.
         golds: The accepted answers.
-        normalised: Normalisation used to detect golds that are empty, yes or no.
+        normalised: Normalisation used to detect golds that are empty.
         form: Normalisation used for containment; `normalised` if None.
     """
-    plain = normalised(prediction)
-    predicted = plain if form is None else form(prediction)
+    predicted = (form or normalised)(prediction)
+    closed = any(map(_gold_verdict, _golds(golds)))
 
     def score(gold: str) -> float:
-        expected = normalised(gold)
-        if not expected:
-            return float(not plain)
-        if expected in _VERDICTS:
-            return float(yes_or_no(prediction) == expected)
-        if len(gold) < 10 and (word := normalize_answer(gold)) in _BOOLEANS and any(map(_is_verdict, golds)):
-            return float(normalize_answer(prediction).split()[:1] == [word])
+        if not (expected := normalised(gold)):
+            return float(not normalised(prediction))
+        if closed and (verdict := _gold_verdict(gold)):
+            return float(yes_or_no(final_part(prediction)) == verdict)
+        if closed and len(gold) < 10 and (word := normalize_answer(gold)) in _BOOLEANS:
+            return float(leading_verdict(final_part(prediction)) is (word == "true"))
         return float((expected if form is None else form(gold)) in predicted)
 
-    return _best(score, golds)
+    covered = _best(score, golds)
+    if covered != 0.0 or (normalised is normalize_answer and not closed and form is None):
+        return covered  # in the last case containment was tested in the form of exact match
+    return exact_match(prediction, golds)
 
 
 @functools.lru_cache(maxsize=4096)
@@ -224,8 +242,8 @@ def _token_run(text: str) -> str:
 def cover_substring(prediction: str, golds: Sequence[str]) -> float | None:
     """Return 1.0 if a normalised gold is part of the normalised prediction, else 0.0; None without golds.
 
-    Guards, which the published scripts lack: a gold that normalises to nothing is compared by exact match, and a yes/no
-    gold with the verdict that the prediction begins with.
+    Guards, which the published scripts lack: a gold that normalises to nothing is compared by exact match, a yes/no
+    gold with the prediction's verdict as in `verdict_accuracy`, and an exact match always counts.
 
     Raises:
         TypeError: `golds` is a str.

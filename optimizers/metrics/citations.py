@@ -18,7 +18,8 @@ from typing import Any
 
 from optimizers.metrics.entailment.oracle import Entails, Pair
 from optimizers.metrics.fields import passages_of, response_of
-from signatures.text import citation_numbers, split_sentences, strip_citations
+from signatures.citation_marks import citation_numbers, find_marks, strip_citations, unread_marks
+from signatures.text import split_sentences
 from signatures.types import Passage
 
 ALCE_CITATIONS = 3  # ALCE looks at the first three citations of a sentence
@@ -199,3 +200,17 @@ def alce_precision(response: str, references: Sequence[Passage], entails: Entail
 def uncited(prediction: Any) -> float:
     """Return 1.0 if a prediction cites nothing, else 0.0."""
     return float(not cited_ids(prediction))
+
+
+def unread(prediction: Any) -> int:
+    """Return how many brackets of the response look like citation marks but cannot be read, such as "[Passage 2]".
+
+    They cite nothing, so that a response full of them counts as uncited.
+    """
+    return len(unread_marks(response_of(prediction)))
+
+
+def unread_share(prediction: Any) -> float:
+    """Return the share of unread brackets among all marks of the response, read or not; 0 if there are none."""
+    count = unread(prediction)
+    return count / (count + len(find_marks(response_of(prediction)))) if count else 0.0

@@ -10,7 +10,8 @@ The functions take an oracle's verdicts as `entails(premise, hypothesis)`; `pair
 from collections.abc import Sequence
 
 from optimizers.metrics.entailment.oracle import Entails, Pair
-from signatures.text import split_sentences, strip_citations
+from signatures.citation_marks import strip_citations
+from signatures.text import split_sentences
 
 
 def unmarked(response: str) -> str:

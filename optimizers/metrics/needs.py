@@ -11,7 +11,7 @@ from typing import Any
 from optimizers.metrics import fields
 from optimizers.metrics.citations import references_of
 from optimizers.metrics.retrieval import converted_article
-from signatures.text import citation_numbers
+from signatures.citation_marks import citation_numbers
 
 
 class Need(StrEnum):

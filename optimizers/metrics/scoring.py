@@ -20,7 +20,7 @@ from optimizers.metrics.fields import (
     short_answers_of,
 )
 from programs.parts.meter import record
-from signatures.text import strip_citations
+from signatures.citation_marks import strip_citations
 
 Score = Callable[[Any, Any], float | None]
 OracleScore = Callable[[Any, Any, Entails], float | None]
@@ -133,6 +133,11 @@ def answerable_support_f1(example: Any, prediction: Any) -> float | None:
 def uncited(example: Any, prediction: Any) -> float:
     """Return 1.0 if the response cites nothing, else 0.0."""
     return citations.uncited(prediction)
+
+
+def unread_marks(example: Any, prediction: Any) -> float:
+    """Return the share of the response's marks that cannot be read."""
+    return citations.unread_share(prediction)
 
 
 def on_key_facts(function: Callable[[str, list[str], Entails], float | None]) -> OracleScore:

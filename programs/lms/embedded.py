@@ -14,6 +14,7 @@ from programs.lms import smollm
 from programs.lms.batching import Job, Worker
 from programs.lms.generation import DEFAULT_REPLY, EXACT, FAST, first_token, generation, rules
 from programs.lms.requests import turns
+from programs.parts.threads import result_of, wait_for
 
 
 class EmbeddedEngine:
@@ -64,7 +65,7 @@ class EmbeddedEngine:
             if self._worker is None:
                 self._worker = Worker(tokenizer, EXACT if self.exact else FAST)
             worker = self._worker
-        worker.started.wait()
+        wait_for(worker.started)
 
     def count_tokens(self, text: str) -> int:
         """Return the tokens in `text`."""
@@ -129,7 +130,7 @@ class EmbeddedEngine:
                 self._worker = Worker(self._tokenizer, EXACT if self.exact else FAST)
                 self._worker.submit(jobs)
         try:
-            return [job.result.result() for job in jobs]
+            return [result_of(job.result) for job in jobs]
         except BaseException:  # Ctrl-C in the waiting thread: the worker drops its jobs
             for job in jobs:
                 job.result.cancel()

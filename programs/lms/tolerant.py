@@ -14,15 +14,14 @@ from typing import Any, Literal, get_args, get_origin
 import json_repair
 from dspy.adapters.utils import parse_value
 
-from programs.parts.probability import NO, YES
 from signatures.text import CJK
+from signatures.yes_no import leading_verdict
 
 LONGEST_REPLY = 32_768  # characters; about 8,000 tokens
 REPAIRABLE = 2048  # characters of broken JSON; a longer text must be JSON that was cut off, or has text behind it
 DEEPEST = 32  # brackets within brackets
 _QUOTED = 200  # characters of a value in an error message
 
-_WORD = re.compile(r"[^\W_]+")
 _DIGIT = re.compile(r"\W*([01])(?![\d%]|[.,:/]\d)")  # 1 and 0 alone; 0.9 is neither yes nor no
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
 _BRACKET = re.compile(r"[\[\]{}]")
@@ -121,11 +120,11 @@ def _to_bool(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     text = str(value).casefold()
-    word, digit = _WORD.search(text), _DIGIT.match(text)
+    verdict, digit = leading_verdict(text), _DIGIT.match(text)
     if digit and not text[: digit.start(1)].endswith(("-", ".")):
         return digit[1] == "1"
-    if word and word[0] in YES | NO:
-        return word[0] in YES
+    if verdict is not None:
+        return verdict
     raise ValueError(f"neither yes nor no: {_short(value)}")
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import dspy
 
 from programs.parts.predict import try_predict
+from signatures.citation_marks import citation_numbers, strip_citations
 from signatures.refusals import refuses
-from signatures.text import citation_numbers, strip_citations
 from signatures.types import Passage
 
 

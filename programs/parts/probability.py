@@ -14,15 +14,13 @@ from dspy.utils.exceptions import AdapterParseError
 
 from programs.parts.fanout import fanout
 from programs.parts.meter import record
+from signatures.yes_no import is_decoration, leading_verdict
+from signatures.yes_no import parse_yes_no as parse_yes_no  # other modules read it from here
 
 ProbabilityMode = Literal["logprobs", "samples", "verbalised"]
 SAMPLES = 5
 TOP = 20  # alternatives requested per token; OpenAI's limit
-
-YES = frozenset({"yes", "true", "是", "是的", "对"})
-NO = frozenset({"no", "false", "否", "不", "不是"})
 _ROUNDED = 1e-3  # log-probabilities up to this one are a probability of 1
-DECORATION = " \t\r\n\"'*_`.,:;!▁Ġ"  # may surround a yes or no; the last two mark spaces in tokenizers
 
 
 @dataclass(frozen=True)
@@ -127,12 +125,6 @@ def asks_yes_no(signature: type[dspy.Signature]) -> bool:
     return [field.annotation for field in signature.output_fields.values()] == [bool]
 
 
-def parse_yes_no(token: str) -> bool | None:
-    """Return True if a token is a spelling of yes, False if of no, None otherwise."""
-    word = token.strip(DECORATION).casefold()
-    return True if word in YES else False if word in NO else None
-
-
 def yes_share(content: Any) -> float | None:
     """Return P(yes) / (P(yes) + P(no)), all spellings summed, at the first token that is not blank or decoration.
 
@@ -144,7 +136,7 @@ def yes_share(content: Any) -> float | None:
         A number from 0 to 1; None if neither yes nor no is among the alternatives, or if one of these has no
         log-probability.
     """
-    first = next((token for token in _tokens(content) if token["token"].strip(DECORATION)), None)
+    first = next((token for token in _tokens(content) if not is_decoration(token["token"])), None)
     if first is None:
         return None
     alternatives = {top["token"]: top.get("logprob") for top in _tokens(first.get("top_logprobs"))}
@@ -180,9 +172,7 @@ def yes_no_by_logprobs(output: Any) -> Any:
     A weak LM may write another word first ("The") although its log-probabilities contain an answer.
     """
     logprobs = output.get("logprobs") if isinstance(output, Mapping) else None
-    if not isinstance(logprobs, Mapping) or any(
-        parse_yes_no(word) is not None for word in (output.get("text") or "").split()[:1]
-    ):
+    if not isinstance(logprobs, Mapping) or leading_verdict(output.get("text") or "") is not None:
         return output
     share = yes_share(logprobs.get("content"))
     return output if share is None else {**output, "text": "yes" if share >= 0.5 else "no"}

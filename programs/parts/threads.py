@@ -3,13 +3,33 @@
 `concurrent.futures` joins its threads when the interpreter exits, so that Ctrl-C would wait for every reply.
 """
 
+import concurrent.futures
 import contextvars
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
+_LOOK = 0.2  # seconds
+
+
+def wait_for(event: threading.Event) -> None:
+    """Wait until the event is set, or until Ctrl-C if this is the main thread.
+
+    The system may deliver Ctrl-C to any thread. Python then handles it in the main thread, but only when that runs
+    again, which it does not while it waits without a time limit.
+    """
+    while not event.wait(_LOOK):
+        pass
+
+
+def result_of(future: Future[Result]) -> Result:
+    """Return the result of a future, or raise its error; waits as `wait_for` does."""
+    while not concurrent.futures.wait([future], timeout=_LOOK).done:
+        pass
+    return future.result()
 
 
 @dataclass
@@ -74,5 +94,5 @@ def run_all(tasks: Sequence[Callable[[], Result]], *, width: int, name: str) -> 
     for number in range(min(width, len(tasks))):
         threading.Thread(target=work, name=f"{name}-{number}", daemon=True).start()
     if tasks:
-        last.wait()
+        wait_for(last)
     return [end for end in ended if end is not None]

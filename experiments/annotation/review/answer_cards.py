@@ -10,9 +10,10 @@ from experiments.annotation.review.keyfact_cards import gold_references, pick_pa
 from experiments.annotation.review.rating_scales import STEPWISE, Scale
 from experiments.annotation.review.review_folder import Review, Source, start_review
 from experiments.runs.files import RUN, Json, Row, read_rows, read_run
+from signatures.citation_marks import citation_numbers, renumber_citations
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
-from signatures.text import citation_numbers, renumber_citations, split_sentences
+from signatures.text import split_sentences
 from signatures.types import Passage
 
 _EMPTY = {"sentence": "answers without a sentence", "answer": "empty answers", "hop": "answers without a hop"}

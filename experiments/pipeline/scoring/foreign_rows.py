@@ -10,8 +10,8 @@ from experiments.pipeline.scoring.predictions import Given
 from experiments.pipeline.scoring.rebuild import IDS, UNKNOWN
 from experiments.runs.files import Row
 from optimizers.metrics.retrieval import article, converted_article
+from signatures.citation_marks import citation_numbers
 from signatures.common.errors import UserError
-from signatures.text import citation_numbers
 
 _NOTHING_SPENT = {
     "calls": 0, "cached_calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0, "rounds": 0,

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from experiments.world.grammar import parse_question
 from experiments.world.prompt import FieldNote, RequestedField
+from experiments.world.roles.history import answered_pairs
 from experiments.world.roles.words import INPUT_ROLES, OUTPUT_ROLES, Role
-from experiments.world.skills.history import answered_pairs
 
 Shape = Literal["empty", "passages", "hops", "list", "number", "question", "text", "short"]
 

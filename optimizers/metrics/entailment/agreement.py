@@ -1,5 +1,7 @@
 """The measured agreement of oracles with human judgements, by fingerprint, so that a changed oracle has no record.
 
+For each dataset the figures on pairs that no oracle was fitted on, and for hand-written contradictions how many pass.
+
 `python -m experiments.benchmarks.entailment_agreement` measures and writes it.
 """
 
@@ -7,7 +9,7 @@ import functools
 import json
 from pathlib import Path
 
-from optimizers.metrics.entailment.oracle import Agreement
+from optimizers.metrics.entailment.oracle import Agreement, Passed, SetAgreement
 
 RECORD = Path(__file__).with_name("agreement.json")
 
@@ -16,7 +18,14 @@ RECORD = Path(__file__).with_name("agreement.json")
 def _measured(path: Path) -> dict[str, Agreement]:
     if not path.exists():
         return {}
-    return {name: Agreement(**fields) for name, fields in json.loads(path.read_text(encoding="utf-8")).items()}
+    record = json.loads(path.read_text(encoding="utf-8"))
+    return {
+        fingerprint: Agreement(
+            {name: SetAgreement(**figures) for name, figures in entry["sets"].items()},
+            {kind: Passed(**count) for kind, count in entry.get("contradictions", {}).items()},
+        )
+        for fingerprint, entry in record.items()
+    }
 
 
 def agreement_of(fingerprint: str, record: Path = RECORD) -> Agreement | None:

@@ -1,4 +1,4 @@
-"""Offline oracles, among them the default: logistic regression over features of pairs, fitted to human judgements.
+"""Offline oracles, `lexical` the default: logistic regression over features of pairs, fitted to human judgements.
 
 `python -m experiments.benchmarks.entailment_fit` writes the weights and their provenance to `weights.json`. They are
 fitted on one half of the data, and their agreement with human judgements is measured on the other.

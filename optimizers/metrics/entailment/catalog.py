@@ -10,7 +10,7 @@ from optimizers.metrics.entailment.oracle import EntailmentOracle
 from optimizers.metrics.entailment.seq2seq import Seq2SeqOracle
 from signatures.common.errors import UserError, unknown
 
-DEFAULT = "calibrated"
+DEFAULT = "lexical"
 FORMS = (*FEATURES, "lm", "lm:<LM id>", "seq2seq:<model>", "cross-encoder:<model>")
 _CHEAP = "lexical"  # faster than a look-up in the cache
 
@@ -21,7 +21,7 @@ def open_oracle(
     """Return the oracle with that id; its models are loaded at the first use.
 
     Args:
-        oracle_id: `calibrated`, `semantic`, `lexical`, `likelihood` (offline), `lm` (the embedded LM) or
+        oracle_id: `lexical` (the default), `semantic`, `calibrated`, `likelihood` (offline), `lm` (the embedded LM) or
             `lm:<LM id>`, `seq2seq:<model>` such as `seq2seq:google/t5_xxl_true_nli_mixture`, or
             `cross-encoder:<model>`; models are folders or names on the hub.
         connection: The LM of `lm`, instead of connecting to one.

@@ -1,8 +1,8 @@
 """The interface of entailment oracles, their agreement with human judgements, and functions that all oracles share."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from signatures.common.errors import UserNotice
@@ -14,8 +14,8 @@ Entails = Callable[[str, str], bool]
 
 
 @dataclass(frozen=True)
-class Agreement:
-    """Agreement of an oracle with human judgements on the same pairs.
+class SetAgreement:
+    """Agreement of an oracle with human judgements on pairs of one dataset that it was not fitted on.
 
     Args:
         auc: Area under the ROC curve: 0.5 is chance, 1 is perfect.
@@ -24,7 +24,6 @@ class Agreement:
         balanced_accuracy: Mean of the accuracies on entailed and on other pairs, at the oracle's threshold.
         kappa: Cohen's kappa with the human judgements at the threshold; 0 is chance.
         n: Number of pairs.
-        on: Description of the pairs.
     """
 
     auc: float
@@ -33,14 +32,47 @@ class Agreement:
     balanced_accuracy: float
     kappa: float
     n: int
-    on: str
 
     def __str__(self) -> str:
-        """Return the numbers in one line."""
-        return (
-            f"AUC {self.auc:.2f} [{self.auc_low:.2f}, {self.auc_high:.2f}], balanced accuracy "
-            f"{self.balanced_accuracy:.2f}, kappa {self.kappa:.2f} on {self.n} {self.on}"
-        )
+        """Return the numbers in one line that ends with the number of pairs."""
+        return f"AUC {self.auc:.2f} [{self.auc_low:.2f}, {self.auc_high:.2f}], kappa {self.kappa:.2f} on {self.n}"
+
+
+@dataclass(frozen=True)
+class Passed:
+    """How many statements an oracle takes for entailed.
+
+    Args:
+        passed: Number taken for entailed.
+        of: Number of statements.
+    """
+
+    passed: int
+    of: int
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What is known of an oracle: agreement with people, and contradictions that it takes for entailed.
+
+    Args:
+        sets: Dataset -> agreement on its pairs. They are not pooled: telling datasets apart would raise a pooled AUC.
+        contradictions: Kind of contradiction -> how many statements of that kind pass; empty if not measured.
+    """
+
+    sets: Mapping[str, SetAgreement]
+    contradictions: Mapping[str, Passed] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Return the agreement on each dataset in one line."""
+        return "; ".join(f"{measured} unseen pairs of {name}" for name, measured in self.sets.items())
+
+    @property
+    def warning(self) -> str | None:
+        """Return a sentence about the contradictions that pass as entailed; None if none does or none was measured."""
+        kinds = [f"{kind} {each.passed} of {each.of}" for kind, each in self.contradictions.items()]
+        passed = any(each.passed for each in self.contradictions.values())
+        return f"Contradictions pass as entailed: {', '.join(kinds)}" if passed else None
 
 
 @runtime_checkable
@@ -76,11 +108,15 @@ class EntailmentOracle(Protocol):
 
 
 def describe(oracle: EntailmentOracle) -> str:
-    """Return name and measured agreement of an oracle, to be shown with every number it computes."""
-    agreement = (
-        f"agreement with people: {oracle.agreement}" if oracle.agreement else "agreement with people not measured"
-    )
-    return f"{oracle.name} ({agreement})"
+    """Return name and measured agreement of an oracle, to be shown with every number it computes.
+
+    If contradictions are known to pass as entailed, that is part of it.
+    """
+    agreement = oracle.agreement
+    if agreement is None:
+        return f"{oracle.name} (agreement with people not measured)"
+    warning = f". {agreement.warning}" if agreement.warning else ""
+    return f"{oracle.name} (agreement with people: {agreement}){warning}"
 
 
 def over_distinct(pairs: Sequence[Pair], score: Callable[[list[Pair]], Sequence[float]]) -> list[float]:

@@ -46,15 +46,16 @@ ANSWER_METRICS = (
     Metric(
         "acc[substring]",
         "1 when a normalised gold is part of the normalised answer. A gold that normalises to nothing is scored by "
-        "exact match, a yes/no gold by the verdict the answer begins with.",
+        "exact match, a yes/no gold as in acc[yes_no].",
         scoring.on_answer(answer.cover_substring),
         _FLASHRAG,
         needs=_GOLD,
     ),
     Metric(
         "acc[token]",
-        "1 when a gold's tokens (lower case, articles and marks included) stand side by side in the answer. A gold "
-        "that normalises to nothing is scored by exact match, a yes/no gold by the verdict the answer begins with.",
+        "1 when a gold's tokens (lower case, articles and marks included) follow each other in the answer; an exact "
+        "match counts, too. A gold that normalises to nothing is scored by exact match, a yes/no gold as in "
+        "acc[yes_no].",
         scoring.on_answer(answer.cover_tokens),
         "https://github.com/facebookresearch/DPR/blob/main/dpr/data/qa_validation.py",
         needs=_GOLD,
@@ -62,22 +63,23 @@ ANSWER_METRICS = (
     Metric(
         "acc[labels]",
         "1 when a gold is part of the response, case and ASCII punctuation aside, articles kept (CoV-RAG's accuracy); "
-        "guards as in acc[substring].",
+        "an exact match counts, too; guards as in acc[substring].",
         scoring.on_response(answer.cover_labels),
         _COV_RAG,
         needs=_GOLD,
     ),
     Metric(
         "acc[raw]",
-        "1 when a gold stands in the response letter by letter (WebGLM); guards as in acc[substring].",
+        "1 when a gold is part of the response letter by letter (WebGLM); an exact match counts, too; guards as in "
+        "acc[substring].",
         scoring.on_response(answer.cover_raw),
         "https://github.com/THUDM/WebGLM",
         needs=_GOLD,
     ),
     Metric(
         "acc[yes_no]",
-        "1 when the verdict that the answer begins with is the gold's (StrategyQA); no verdict is wrong and counted as "
-        "unparsed; undefined where no gold is yes or no.",
+        "1 when the first yes or no anywhere in the answer (after 'the answer is', if that occurs) is the gold's "
+        "(StrategyQA); no verdict is wrong and counted as unparsed; undefined where no gold is yes or no.",
         scoring.verdict,
         "https://github.com/kojima-takeshi188/zero_shot_cot/blob/5ef330f/utils.py",
         needs=_GOLD,

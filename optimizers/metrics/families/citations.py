@@ -35,6 +35,15 @@ CITATION_METRICS = (
         needs=(Need.CITATIONS,),
     ),
     Metric(
+        "unread_marks",
+        "Share of the response's citation marks that cannot be read, such as [Passage 2], and so cite nothing; 0 "
+        "without marks.",
+        scoring.unread_marks,
+        _CREDIBLE,
+        higher_is_better=False,
+        needs=(Need.CITATIONS,),
+    ),
+    Metric(
         "support_f1",
         "F1 of cited against gold passages as sets; 0 when nothing is cited; undefined without gold ids.",
         scoring.support_f1,

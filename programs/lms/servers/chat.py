@@ -16,8 +16,8 @@ from programs.lms.servers.dialects import DIALECTS, FEW_LOGPROBS
 from programs.lms.servers.post import ServerClient
 from programs.lms.servers.thinking import NOT_SHOWN, answer_tokens, split_message
 from programs.lms.servers.usage import stated_usage
-from programs.parts.probability import parse_yes_no
 from signatures.common.errors import UserNotice
+from signatures.yes_no import parse_yes_no
 
 # Fields that a server may not know; a refusal that names one is answered by the request without it.
 _OPTIONAL = (

@@ -22,8 +22,9 @@ from dspy.utils.exceptions import LMInvalidRequestError, LMUnsupportedFeatureErr
 
 from programs.lms.servers.detect import ServerDescription
 from programs.lms.servers.dialects import DIALECTS
-from programs.parts.probability import DECORATION, TOP, parse_yes_no
+from programs.parts.probability import TOP
 from signatures.common.errors import UserNotice
+from signatures.yes_no import is_decoration, leading_verdict, parse_yes_no
 
 QUESTION = "Is water wet?\n\nAnswer with one word, yes or no."  # in the form of the prompts
 SHORT = 16  # tokens: enough to see an answer, or the beginning of thinking
@@ -105,10 +106,9 @@ def _ask(lm: Any, reasoning: str, limit: int, logprobs: bool) -> _Reply:
 
 def _read(reply: Response) -> _Reply:
     kinds = {part.type for part in reply.message.parts}
-    words = (reply.message.text or "").split()
     return _Reply(
         thinks="thinking" in kinds,
-        answers=any(parse_yes_no(word) is not None for word in words[:1]),
+        answers=leading_verdict(reply.message.text or "") is not None,
         cut=reply.finish_reason == "length",
         logprobs=has_yes_or_no(reply.logprobs or ()),
     )
@@ -116,7 +116,7 @@ def _read(reply: Response) -> _Reply:
 
 def has_yes_or_no(tokens: Sequence[TokenLogprob]) -> bool:
     """Return whether the alternatives of the first token of an answer contain yes or no."""
-    first = next((token for token in tokens if token.token.strip(DECORATION)), None)
+    first = next((token for token in tokens if not is_decoration(token.token)), None)
     return first is not None and any(parse_yes_no(other.token) is not None for other in first.top)
 
 

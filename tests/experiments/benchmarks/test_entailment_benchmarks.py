@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 
 from experiments.benchmarks.entailment_agreement import agreement, table
+from experiments.benchmarks.entailment_contradictions import KINDS, PASSAGES, measure_contradictions
 from experiments.benchmarks.entailment_figures import auc_difference, by_set, measures
 from experiments.benchmarks.entailment_offline import Half, other_splits, token_containment, transfer
 from experiments.benchmarks.entailment_pairs import JudgedPair, read_judged_pairs, sample
 from optimizers.metrics.entailment.agreement import RECORD
 from optimizers.metrics.entailment.calibrated import FEATURES, WeightedOracle
+from optimizers.metrics.entailment.catalog import DEFAULT, open_oracle
+from optimizers.metrics.entailment.oracle import describe
 
 RESULT = Path(__file__).parents[3] / "experiments" / "results" / "entailment_agreement.json"
 
@@ -69,14 +72,18 @@ def test_offline_figures_come_from_the_features_of_each_half() -> None:
     assert figures["calibrated"]["wice"]["auc"] > figures["token containment"]["wice"]["auc"] + 0.2
 
 
-def test_a_line_gives_each_set_and_all_and_an_oracle_quotes_the_pooled_figures() -> None:
+def test_a_line_gives_each_set_and_all_and_an_oracle_reports_each_set() -> None:
     pairs = judged()
     scores = np.linspace(0, 1, 40)
     figures = by_set(scores, 0.5, pairs)
     assert {figures[name]["pairs"] for name in ("wice", "expertqa")} == {20}
-    quoted = agreement(figures)
-    assert (quoted["auc"], quoted["n"]) == (figures["pooled"]["auc"]["value"], 40)
-    assert f"WiCE (AUC {figures['wice']['auc']['value']:.2f})" in quoted["on"]
+    assert figures["pooled"]["judged_entailed"]["value"] == 0.5
+    reported = agreement({**figures, "contradictions": {"negation": {"passed": 3, "of": 4}, "entailed": {}}})
+    assert reported["contradictions"] == {"negation": {"passed": 3, "of": 4}}
+    for data, name in (("wice", "WiCE"), ("expertqa", "ExpertQA")):
+        assert reported["sets"][name]["auc"] == figures[data]["auc"]["value"]
+        assert reported["sets"][name]["auc_high"] == figures[data]["auc"]["high"]
+        assert reported["sets"][name]["n"] == 20
     assert table({"mine": figures}).count("| mine |") == 3
 
 
@@ -106,7 +113,35 @@ def test_an_oracle_reports_its_measured_agreement(name: str) -> None:
     assert json.loads(RECORD.read_text())[fingerprint] == agreement(line)
 
 
-def test_the_default_is_clearly_above_token_containment() -> None:
-    lines = json.loads(RESULT.read_text())["lines"]
-    for data in ("wice", "expertqa", "pooled"):
-        assert lines["calibrated"][data]["auc"]["value"] > lines["token containment"][data]["auc"]["value"]
+def test_what_the_slower_oracle_gains_over_the_default_is_recorded_for_each_set_and_small() -> None:
+    result = json.loads(RESULT.read_text())
+    for data in ("wice", "expertqa"):
+        gain = result["calibrated_minus_lexical"][data]
+        assert gain["value"] < 0.06
+        assert result["lines"][DEFAULT][data]["auc"]["value"] > 0.5
+
+
+@pytest.mark.parametrize(("name", "fewest"), [("lexical", 6), ("calibrated", 9)])
+def test_contradictions_pass_as_entailed_and_the_record_says_so(name: str, fewest: int) -> None:
+    oracle = open_oracle(name, cache=False)
+    measured = measure_contradictions(oracle)
+    assert measured["entailed"]["passed"] == measured["entailed"]["of"] == len(PASSAGES)
+    for kind in KINDS:
+        assert measured[kind]["passed"] >= fewest, kind
+    assert oracle.agreement is not None
+    assert {kind: vars(count) for kind, count in oracle.agreement.contradictions.items()} == {
+        kind: measured[kind] for kind in KINDS
+    }
+    assert "Contradictions pass as entailed: changed number" in describe(oracle)
+
+
+def test_an_oracle_that_reads_refuses_the_contradictions_and_needs_no_warning() -> None:
+    class Reader:
+        name = fingerprint = "reader"
+        threshold, agreement = 0.5, None
+
+        def __call__(self, pairs):
+            return [float(any(pair == (each.premise, each.entailed) for each in PASSAGES)) for pair in pairs]
+
+    measured = measure_contradictions(Reader())
+    assert [measured[kind]["passed"] for kind in (*KINDS, "entailed")] == [0, 0, 0, len(PASSAGES)]

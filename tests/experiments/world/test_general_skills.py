@@ -7,7 +7,7 @@ import pytest
 
 from experiments.world.grammar import key
 from experiments.world.relations import BY_NAME
-from experiments.world.skills.history import answered_pairs, told_facts
+from experiments.world.roles.history import answered_pairs, told_facts
 from signatures.types import Passage
 
 

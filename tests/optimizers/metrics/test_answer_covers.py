@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from optimizers.metrics.answer import (
@@ -13,6 +13,7 @@ from optimizers.metrics.answer import (
     cover_raw,
     cover_substring,
     cover_tokens,
+    exact_match,
     final_part,
     verdict_accuracy,
     yes_or_no,
@@ -29,7 +30,8 @@ from signatures.text import normalize_answer
         ("1,000 people", "1000", 1.0, 0.0),
         ("1,000 people", "1,000", 1.0, 1.0),
         ("the Beatles", "Beatles", 1.0, 1.0),
-        ("Beatles", "The Beatles", 1.0, 0.0),
+        ("two Beatles", "The Beatles", 1.0, 0.0),
+        ("Beatles", "The Beatles", 1.0, 1.0),  # an exact match counts in every cover
         ("Mari\u0301a", "Mar\u00eda", 0.0, 1.0),
         ("not Paris", "Paris", 1.0, 1.0),
         ("", "Paris", 0.0, 0.0),
@@ -48,7 +50,7 @@ def test_the_two_covers_differ_where_they_should(prediction: str, gold: str, sub
         ("They are the Beatles [1].", "A Beatles", 0.0, 0.0),  # articles count
         ("They are the Beatles [1].", "The Beatles", 1.0, 0.0),
         ("in 1921", "21", 1.0, 1.0),
-        ("AC/DC", "acdc", 1.0, 0.0),
+        ("It is AC/DC", "acdc", 1.0, 0.0),
         ("Beyonce", "Beyonc\u00e9", 0.0, 0.0),
         ("", "Paris", 0.0, 0.0),
     ],
@@ -74,6 +76,7 @@ def test_covers_guard_golds_that_occur_everywhere() -> None:
         ("Yes.", "Yes."),
         ("No doubt at first. So the answer is yes.", " yes."),
         ("Answer: yes? Therefore, the answer (Yes or No) is no.", " no."),
+        ("他不确定。所以答案是：否。", "：否。"),
         ("", ""),
     ],
 )
@@ -87,6 +90,11 @@ def test_the_final_part_follows_the_last_trigger(text: str, part: str) -> None:
         ("No doubt at first. So the answer is yes.", ["yes"], 1.0),
         ("Yes.", ["no"], 0.0),
         ("moot", ["no"], 0.0),
+        ("most likely No.", ["no"], 1.0),
+        ("It is not known.", ["no"], 0.0),
+        ("**Yes**", ["yes"], 1.0),
+        ("他们都是美国人，所以答案是：是。", ["yes"], 1.0),
+        ("不是，他们来自两国。", ["否"], 1.0),
         ("", ["no"], 0.0),
         ("No", ["Lima", "no"], 1.0),
         ("Yes", ["Lima"], None),
@@ -116,10 +124,104 @@ def test_a_yes_or_no_gold_is_read_from_the_verdict_not_from_letters(cover: Calla
 
 @pytest.mark.parametrize(
     ("text", "verdict"),
-    [("Yes.", "yes"), ("'no', it is", "no"), ("\n:No", "no"), ("moot", None), ("not known", None), ("", None)],
+    [
+        ("Yes.", "yes"),
+        ("'no', it is", "no"),
+        ("\n:No", "no"),
+        ("most likely No.", "no"),
+        ("It is old, so yes, and no more.", "yes"),
+        ("Y.e.s", "yes"),
+        ("moot", None),
+        ("not known", None),
+        ("", None),
+    ],
 )
-def test_the_verdict_is_the_first_word(text: str, verdict: str | None) -> None:
+def test_the_verdict_is_the_first_yes_or_no_anywhere(text: str, verdict: str | None) -> None:
     assert yes_or_no(text) == verdict
+
+
+def kojima(text: str) -> str | None:
+    """The first yes or no as zero_shot_cot's `answer_cleansing` finds it for StrategyQA."""
+    plain = re.sub(r"\"|\'|\n|\.|\s|\:|\,", " ", text.lower())
+    return next((word for word in plain.split(" ") if word in ("yes", "no")), None)
+
+
+@given(
+    st.lists(
+        st.sampled_from(["most", "likely", "No.", "yes,", "'no'", "moot", "known", "not", "true:", "\nYES", "no-one"]),
+        max_size=8,
+    ).map(" ".join)
+)
+def test_the_verdict_is_that_of_the_published_answer_cleansing(text: str) -> None:
+    assert yes_or_no(text) == kojima(text)
+
+
+COVERS = pytest.mark.parametrize("cover", [cover_substring, cover_tokens, cover_labels, cover_raw])
+WRAPPED = [
+    "{}",
+    "**{}**",
+    "({})",
+    "- {}",
+    "* {}",
+    "> {}",
+    '"{}"',
+    "“{}”",
+    "[{}]",
+    "`{}`",
+    "{}.",
+    "{}!",
+    "_{}_",
+    "\u200b{}",
+]
+
+
+@COVERS
+@pytest.mark.parametrize("gold", ["yes", "No", "Yes."])
+@pytest.mark.parametrize(
+    "wrapped", [*WRAPPED, "So the answer is {}.", "Answer: **{}**", "It is most likely {}, I think."]
+)
+def test_a_formatted_yes_or_no_counts_in_every_cover(
+    cover: Callable[..., float | None], gold: str, wrapped: str
+) -> None:
+    word = gold.strip(".")
+    other = "no" if word.lower() == "yes" else "yes"
+    for said in (word, word.lower(), word.upper()):
+        assert cover(wrapped.format(said), [gold]) == 1.0
+        assert cover(wrapped.format(said), [other]) == 0.0
+
+
+MARKS = st.sampled_from(
+    [*"*_-.,!?'\"()[]{}#`~ \n\t", "“", "”", "’", "—", "。", "\u200b", "\u0301", "\u00a0", "the ", "A "]
+)
+GOLD = st.one_of(
+    st.sampled_from(
+        ["yes", "no", "Yes", "No.", "True", "false", "是", "否", "The Beatles", "María", "AC/DC", "A", "", "1,000"]
+    ),
+    st.text(max_size=8),
+)
+
+
+@st.composite
+def decorated(draw: st.DrawFn) -> tuple[str, str]:
+    """A gold, and the same text with marks, articles and blanks between its characters and other case."""
+    gold = draw(GOLD)
+    change = draw(st.sampled_from([str, str.upper, str.lower, str.title]))
+    around = st.lists(MARKS, max_size=3).map("".join)
+    inside = draw(st.sampled_from(["", *"-.'"]))
+    return draw(around) + inside.join(change(gold)) + draw(around), gold
+
+
+@COVERS
+@given(pair=decorated(), others=st.lists(GOLD, max_size=2))
+def test_an_exact_match_counts_in_every_cover(
+    cover: Callable[..., float | None], pair: tuple[str, str], others: list[str]
+) -> None:
+    prediction, gold = pair
+    golds = [gold, *others]
+    assume(exact_match(prediction, golds) == 1.0)
+    assert cover(prediction, golds) == 1.0
+    if exact_match(prediction, [gold]) == 1.0:
+        assert verdict_accuracy(prediction, [gold]) in (1.0, None)
 
 
 def slow_token_run(prediction: str, gold: str) -> float:

@@ -36,6 +36,7 @@ def test_every_name_is_the_name_of_its_metric_and_states_definition_and_source()
         "revision[failure]",
         "revision[error]",
         "uncited",
+        "unread_marks",
     ]
 
 
@@ -54,7 +55,7 @@ def test_retrieval_metrics_read_ids_of_passages() -> None:
     assert get_metric("support_f1")(EXAMPLE, PREDICTION) == pytest.approx(2 / 3)
 
 
-NEEDS_NO_GOLD = ("abstention", "uncited")
+NEEDS_NO_GOLD = ("abstention", "uncited", "unread_marks")
 NEEDS_A_NAME = ("answer_in_context@5", "answer_in_context@10")  # undefined for yes and no
 NEEDS_TITLES = ("passage_recall[title]@5", "passage_recall[title]@10")
 NEEDS_HOPS = ("hop_hit@5",)

@@ -30,7 +30,7 @@ def test_marks_stay_with_the_sentence_before_them() -> None:
 
 
 def test_marks_on_a_line_of_their_own_belong_to_the_sentence_before() -> None:
-    assert statements("The lake is deep.\n\n[2]\n[1]") == [Statement("The lake is deep", (2, 1))]
+    assert statements("The lake is deep.\n\n[2]\n[1]") == [Statement("The lake is deep.", (2, 1))]
 
 
 def test_references_are_the_passages_unless_the_details_name_them() -> None:
@@ -136,3 +136,14 @@ def test_every_verdict_asked_for_is_among_the_pairs_and_every_value_is_a_share(r
     ):
         value = function(response, REFERENCES[:n], entails)
         assert value is None or 0 <= value <= 1
+
+
+def test_brackets_that_cannot_be_read_are_counted_and_cite_nothing() -> None:
+    prediction = dspy.Prediction(
+        response="It rose [Passage 1]. It fell 【2†source】 in [1990].", passages=[], citations=[]
+    )
+    assert citations.unread(prediction) == 2
+    assert citations.unread_share(prediction) == 1.0
+    assert citations.uncited(prediction) == 1.0
+    assert citations.unread_share(dspy.Prediction(response="It rose [1-2][3][Passage 1].", passages=[])) == 1 / 3
+    assert citations.unread_share(dspy.Prediction(response="It rose in [1990].", passages=[])) == 0.0

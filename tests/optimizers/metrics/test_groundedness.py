@@ -6,7 +6,7 @@ import pytest
 from optimizers.metrics.catalog import METRICS, ORACLE_METRICS
 from optimizers.metrics.citations import statements
 from optimizers.metrics.entailment.catalog import open_oracle
-from optimizers.metrics.entailment.oracle import Agreement
+from optimizers.metrics.entailment.oracle import Agreement, Passed, SetAgreement
 from optimizers.metrics.groundedness import score_all, with_oracle
 from signatures.common.errors import UserError
 from signatures.types import Passage
@@ -16,7 +16,7 @@ class Copying:
     """Entails a hypothesis that is in the premise word for word."""
 
     name, fingerprint, threshold = "copying", "copying", 0.5
-    agreement = Agreement(0.61, 0.5, 0.7, 0.55, 0.1, 40, "pairs of nowhere")
+    agreement = Agreement({"Nowhere": SetAgreement(0.61, 0.5, 0.7, 0.55, 0.1, 40)}, {"negation": Passed(4, 5)})
 
     def __init__(self):
         self.calls = []
@@ -26,7 +26,7 @@ class Copying:
         return [float(hypothesis.rstrip(".") in premise) for premise, hypothesis in pairs]
 
 
-CITATION_METRICS = ("citation_precision", "citation_recall", "uncited")  # they need no oracle
+CITATION_METRICS = ("citation_precision", "citation_recall", "uncited", "unread_marks")  # they need no oracle
 EXAMPLE = dspy.Example(
     question="?", gold_ids=["lake", "ansa"], key_facts=["The lake is deep.", "Ansa swam."]
 ).with_inputs("question")
@@ -55,7 +55,9 @@ def test_metrics_of_an_oracle_score_a_question_and_print_its_agreement() -> None
     assert {metric.name: metric(EXAMPLE, SAID) for metric in made} == EXPECTED
     for metric in made:
         assert "copying (agreement with people: AUC 0.61 [0.50, 0.70]" in metric.definition
-        assert metric.definition.endswith("kappa 0.10 on 40 pairs of nowhere).")
+        assert metric.definition.endswith(
+            "kappa 0.10 on 40 unseen pairs of Nowhere). Contradictions pass as entailed: negation 4 of 5."
+        )
         assert metric.source.startswith("https://")
         assert metric.higher_is_better
 
@@ -92,6 +94,7 @@ def test_citation_metrics_are_in_the_catalog() -> None:
         "citation_precision": 0.5,
         "citation_recall": 0.5,
         "uncited": 0.0,
+        "unread_marks": 0.0,
     }
 
 

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from programs.self_completion import SelfCompletion
-from signatures.text import strip_citations
+from signatures.citation_marks import strip_citations
 from signatures.types import Passage
 from tests.conftest import load_module
 

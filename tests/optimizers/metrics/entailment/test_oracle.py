@@ -1,9 +1,15 @@
-import dataclasses
-
 import pytest
 
-from optimizers.metrics.entailment.catalog import open_oracle
-from optimizers.metrics.entailment.oracle import Agreement, EntailmentOracle, describe, judge, over_distinct
+from optimizers.metrics.entailment.catalog import DEFAULT, open_oracle
+from optimizers.metrics.entailment.oracle import (
+    Agreement,
+    EntailmentOracle,
+    Passed,
+    SetAgreement,
+    describe,
+    judge,
+    over_distinct,
+)
 from signatures.common.errors import UserError
 
 
@@ -45,12 +51,24 @@ def test_a_judge_asks_once_and_knows_only_its_pairs(overlap) -> None:
     assert len(overlap.calls) == 1
 
 
-def test_the_description_contains_name_and_agreement(overlap) -> None:
+def test_the_description_contains_the_agreement_on_each_set_and_the_contradictions_that_pass(overlap) -> None:
     assert describe(overlap) == "overlap (agreement with people not measured)"
-    overlap.agreement = Agreement(0.71, 0.65, 0.77, 0.66, 0.3, 120, "pairs of somewhere")
-    assert "AUC 0.71 [0.65, 0.77]" in describe(overlap)
-    assert "kappa 0.30 on 120 pairs of somewhere" in describe(overlap)
-    assert len(dataclasses.fields(Agreement)) == 7
+    sets = {
+        "A": SetAgreement(0.71, 0.65, 0.77, 0.66, 0.3, 120),
+        "B": SetAgreement(0.55, 0.45, 0.65, 0.5, 0.01, 80),
+    }
+    overlap.agreement = Agreement(sets)
+    assert describe(overlap) == (
+        "overlap (agreement with people: AUC 0.71 [0.65, 0.77], kappa 0.30 on 120 unseen pairs of A; "
+        "AUC 0.55 [0.45, 0.65], kappa 0.01 on 80 unseen pairs of B)"
+    )
+    overlap.agreement = Agreement(sets, {"negation": Passed(10, 10), "changed number": Passed(0, 10)})
+    assert describe(overlap).endswith(". Contradictions pass as entailed: negation 10 of 10, changed number 0 of 10")
+    assert Agreement(sets, {"negation": Passed(0, 10)}).warning is None
+
+
+def test_the_default_oracle_is_lexical() -> None:
+    assert open_oracle(cache=False).name == DEFAULT == "lexical"
 
 
 @pytest.mark.parametrize("name", ["lexical", "semantic", "calibrated", "likelihood"])

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from experiments.world.grammar import Fact, Plan, key, parse_question, value_of
 from experiments.world.passage_text import parse_passage, split_passages
-from signatures.text import strip_citations
+from signatures.citation_marks import strip_citations
 
 _HOP = re.compile(r'^\d+\. (?P<question>.+?)(?: \(evidence: ".*"\))? -> (?P<answer>.*)$')
 _LABEL = re.compile(
