@@ -149,7 +149,6 @@ CLAIMS = {
         n=SOME,
         mutations={"inferences are thrown away": NO_INFERENCES},
         slow=True,
-        elsewhere=True,
     ),
     "updating": claims.Claim(
         source="Table 2: if all evidence is kept instead of the best, the score falls (41.2 to 39.4).",
@@ -161,7 +160,6 @@ CLAIMS = {
             "old passages are never replaced": claims.wrapped(RetroRAG, "_collate", keep_the_oldest),
         },
         slow=True,
-        elsewhere=True,
     ),
     "retroactivity": claims.Claim(
         source="Introduction and Figure 1: what the first evidence states wrongly is revised when better evidence is "
@@ -182,7 +180,6 @@ CLAIMS = {
         n=SOME,
         mutations={"the gates let everything pass": claims.replaced(retro_rag, "passing", lambda keys, *_: list(keys))},
         slow=True,
-        elsewhere=True,
     ),
     "iterations": claims.Claim(
         source="Figure 4: the score grows up to three iterations.",
