@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.longform import cited_passages, gives_answer, short_answer
+from programs.parts.longform import cited_passages, gives_answer, renumbered, short_answer
 from programs.parts.passages import deduplicate
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, retrieve_rankings
@@ -190,9 +190,11 @@ class SelfCompletion(dspy.Module):
         Departure: the paper does not say what is returned if the LM finds the references insufficient to the end. Here
         the last draft is; where there is none, the question is answered without the option to abstain.
         """
-        drafts = [hop.draft for hop in hops if hop.draft]
-        if drafts:
-            return hops[-1].model_copy(update={"answer": drafts[-1], "verdict": KEPT}), False
+        for number, hop in reversed(list(enumerate(hops, start=1))):
+            if hop.draft:
+                seen = sum(len(hop.passage_ids) for hop in hops[:number])  # later references follow these
+                kept = renumbered(hop.draft, references[:seen], references)
+                return hops[-1].model_copy(update={"answer": kept, "verdict": KEPT}), False
         response, _ = self._answer(question, references)
         answered = hops[-1].model_copy(update={"answer": response, "verdict": FORCED})
         return (answered if response else hops[-1]), True
