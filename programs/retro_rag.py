@@ -61,7 +61,7 @@ class RetroRAG(dspy.Module):
 
     A hop is a round: its question is the search query, its answer the reasoned one, its draft the direct one, its
     passage ids those that the search added, its candidates all evidence scored. Its verdict: "accepted" (both answers
-    agree), "disagreed", "no answer", "unparseable" (a reply was), "final" (last, but not accepted), None (usable, but
+    agree), "disagreed", "no answer", "unparseable" (a reply was), "final" (output, but not accepted), None (usable, but
     `evaluate_answer` is off). `details`: `inferential_evidence` (whether any inference was ever kept; Figure 6),
     `rounds`, `answered` and `agreement` (P(yes) per round, or None), `probability_mode`.
 
@@ -139,7 +139,8 @@ class RetroRAG(dspy.Module):
                 state = state._replace(query=self._next_query(state, answer))  # step 7: equation 5
                 records += inferred
             answers.append(answer)
-            hops.append(answer_hop(search, added, answer, records, last=last))
+            final = stop and final_answer(answers) is answer
+            hops.append(answer_hop(search, added, answer, records, final=final))
             if stop:
                 break
         return self._prediction(state, answers, hops)
@@ -228,7 +229,7 @@ class RetroRAG(dspy.Module):
 
     def _judge(self, state: State, answer: Answer) -> Answer:
         """Step 3: return the answer with its verdict: accepted if it is an answer and s_sc > t (equation 1)."""
-        if refused := refusal(answer):  # Departure: an empty answer and "unknown" are refused without a call.
+        if refused := refusal(answer):  # Departure: what is no answer ("unknown", say) is refused without a call.
             return answer._replace(verdict=refused)
         if not self.evaluate_answer:
             return answer

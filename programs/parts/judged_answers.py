@@ -7,6 +7,7 @@ import dspy
 from programs.parts.predict import drop_from_trace
 from programs.parts.prediction import is_answer
 from programs.parts.ranking import passes
+from signatures.refusals import refuses
 from signatures.types import Candidate, Hop
 
 ACCEPTED, DISAGREED, NO_ANSWER, UNPARSEABLE, FINAL = "accepted", "disagreed", "no answer", "unparseable", "final"
@@ -30,8 +31,8 @@ class Answer(NamedTuple):
 
 
 def refusal(answer: Answer) -> str | None:
-    """Return the verdict on a reply that cannot be judged (unparseable, empty or "unknown"); None if it can."""
-    if is_answer(answer.text):
+    """Return the verdict on a reply that need not be judged (unparseable, empty, "unknown" or a refusal), or None."""
+    if _answers(answer):
         return None
     return NO_ANSWER if answer.replies[0] else UNPARSEABLE
 
@@ -49,14 +50,23 @@ def verdict(answered: float | None, agreement: float | None, threshold: float) -
 
 
 def final_answer(answers: list[Answer]) -> Answer | None:
-    """Return the last answer; if it is empty or "unknown", the latest that was judged to be one, or not judged.
+    """Return the last answer; if it was judged to be none, the latest that was judged to be one, or not judged.
 
     The last round's prompt does not offer "unknown", so that an earlier answer is only returned if that prompt's reply
-    is unparseable, empty or "unknown" nonetheless. Departure: the paper does not say what its loop returns then, nor
-    that it returns the last answer if none was accepted, which follows from its ablation without answer evaluation.
+    is unparseable, empty, or declines nonetheless: it is "unknown", a refusal in other words, or no answer by the
+    assessor. Departure: the paper does not say what its loop returns then, nor that it returns the last answer if none
+    was accepted, which follows from its ablation without answer evaluation. A last answer that the assessor alone
+    rejects is returned if no earlier one is left.
     """
-    usable = [answer for answer in answers[:-1] if answer.verdict not in {NO_ANSWER, UNPARSEABLE}] + answers[-1:]
-    return next((answer for answer in reversed(usable) if is_answer(answer.text)), None)
+    last = [answer for answer in answers[-1:] if _answers(answer)]
+    if last and last[0].verdict != NO_ANSWER:
+        return last[0]
+    earlier = [answer for answer in answers[:-1] if answer.verdict not in {NO_ANSWER, UNPARSEABLE} and _answers(answer)]
+    return next(iter([*reversed(earlier), *last]), None)
+
+
+def _answers(answer: Answer) -> bool:
+    return is_answer(answer.text) and not refuses(answer.text)
 
 
 def drop_unused_replies(answers: list[Answer], final: Answer | None) -> None:
@@ -66,7 +76,7 @@ def drop_unused_replies(answers: list[Answer], final: Answer | None) -> None:
         drop_from_trace(*answer.replies[used:])
 
 
-def answer_hop(search: str, added: list[str], answer: Answer, records: list[Candidate], *, last: bool) -> Hop:
+def answer_hop(search: str, added: list[str], answer: Answer, records: list[Candidate], *, final: bool) -> Hop:
     """Return the hop of a round.
 
     Args:
@@ -74,8 +84,8 @@ def answer_hop(search: str, added: list[str], answer: Answer, records: list[Cand
         added: Ids of the passages that the search added.
         answer: The answers of the round.
         records: All evidence scored.
-        last: No round follows, even if the answer was not accepted.
+        final: The answer is the output of the program, even if it was not accepted.
     """
-    final = last and not answer.accepted and is_answer(answer.text)
-    result = {"answer": answer.text, "draft": answer.direct, "verdict": FINAL if final else answer.verdict}
+    verdict = FINAL if final and not answer.accepted else answer.verdict
+    result = {"answer": answer.text, "draft": answer.direct, "verdict": verdict}
     return Hop(question=search, passage_ids=added, candidates=records, **result)
