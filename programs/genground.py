@@ -22,6 +22,7 @@ from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import quoted_passage
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
+from programs.parts.ranking import is_no_item
 from signatures.common.errors import UserError
 from signatures.genground import CiteEvidence, ConcludeAnswer, ConcludeTruth, DeduceAnswer, GroundAnswer
 from signatures.reading import AnswerFromMemory, ReadAnswer
@@ -180,7 +181,7 @@ class GenGround(dspy.Module):
         # is grounded as the first hop. The loop then goes on: only a deduction that sees it can finish.
         # Departure: a sub-question of fewer than three words is unusable; the question itself is grounded instead,
         # without a draft, since the answer is that of the sub-question.
-        short = count_words(reply.sub_question) < _FEWEST_WORDS
+        short = count_words(reply.sub_question) < _FEWEST_WORDS or is_no_item(reply.sub_question)
         if reply.finished or short:
             drop_from_trace(reply)  # Departure: replies that are overridden leave the trace, so as not to become demos.
             same = reply.finished or same_words(reply.sub_question) == same_words(question)

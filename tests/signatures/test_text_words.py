@@ -43,7 +43,7 @@ def test_contained_words_stand_next_to_each_other(text, part, contained):
     assert contains_words(text, part) is contained
 
 
-@pytest.mark.parametrize(("text", "words"), [("C++?", "c++"), ("F# or C＃", "f# or c#"), ("# 1 + #2", "1 2")])
+@pytest.mark.parametrize(("text", "words"), [("C++?", "c++"), ("F# or C", "f# or c"), ("# 1 + #2", "1 2")])
 def test_plus_and_hash_in_a_word_belong_to_it(text, words):
     assert same_words(text) == words
 
