@@ -135,6 +135,7 @@ class GenGround(dspy.Module):
         hops: list[Hop] = []
         read: list[Passage] = []
         while len(hops) < self.max_hops:
+            # Equation 1 is one call; the prose of section 3.1 can be read as two, the second for the answer.
             reply = try_predict(self.deduction, question=question, hops=hops)  # step 1
             if reply is None and hops:  # Departure: an unparseable deduction after the first hop ends the loop.
                 break

@@ -32,12 +32,14 @@ def test_a_claim_of_too_many_words_is_dropped():
 
 NO_ITEMS = """
 None | none. | (none) | N/A | n/a | "" | - | Nothing | Nothing follows. | None needed | None is needed. | No inferences
-No further queries are needed. | no query | Nothing else | Not applicable | Here are the queries: | **Inferences:** | null
+No further queries are needed. | no query | Nothing else | Not applicable
+Here are the queries: | **Inferences:** | null
 无 | 没有 | 不需要 | 查询：
 """
 ITEMS = """
 sea of Quillon | Nothing Compares 2 U singer | None but the Brave director | No Country for Old Men | Merrow: born where
-No query language is older than SQL. | unknown soldier tomb city | NASA | 无极的导演 | The None Such mine | emptying of the sea
+No query language is older than SQL. | unknown soldier tomb city | NASA | 无极的导演
+The None Such mine | emptying of the sea
 """
 
 
