@@ -18,13 +18,13 @@ from typing import Annotated, Any, NamedTuple
 import dspy
 
 from programs.parts.knobs import Choice, Range, knob_values, set_knobs
-from programs.parts.longform import cited_passages, short_answer
+from programs.parts.longform import cited_passages, renumbered, short_answer
 from programs.parts.passages import deduplicate
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages
 from programs.parts.questions import find_question
 from programs.parts.verification import Verification, needs_revision, read_scores
-from signatures.citation_marks import renumber_citations, strip_citations
+from signatures.citation_marks import strip_citations
 from signatures.common.errors import UserError
 from signatures.cov_rag import ReviseQuestion, RewriteQuestion, VerifyAnswer
 from signatures.reading import CiteAnswer, ReadAnswer
@@ -210,7 +210,7 @@ def _prediction(final: Answer, short: str, answers: Sequence[Answer], checks: Se
     passages = deduplicate(passage for answer in answers for passage in answer.references)
     return make_prediction(
         short,
-        response=_renumbered(final, passages),
+        response=renumbered(final.response, final.references, passages),
         hops=[answer.hop() for answer in answers],
         passages=passages,
         citations=cited_passages(final.response, final.references),
@@ -222,15 +222,3 @@ def _prediction(final: Answer, short: str, answers: Sequence[Answer], checks: Se
             "clamped_scores": sum(check.clamped for check in checks),
         },
     )
-
-
-def _renumbered(final: Answer, passages: Sequence[Passage]) -> str:
-    """Return the response with marks that are positions in `passages`; a mark out of range stays out of range."""
-    positions = {passage.id: position for position, passage in enumerate(passages, start=1)}
-
-    def position_of(mark: int) -> int:
-        if 1 <= mark <= len(final.references):
-            return positions[final.references[mark - 1].id]
-        return mark + len(passages) if 1 <= mark <= len(passages) else mark
-
-    return renumber_citations(final.response, position_of)

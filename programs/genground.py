@@ -11,6 +11,7 @@ sections 3.1 to 3.3 (the loop), 3.3 (batches), 5.1 (StrategyQA), 6.2 (ablations)
 """
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
@@ -20,16 +21,22 @@ from programs.genground_demos import DEDUCTIONS
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import quoted_passage
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages
+from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
+from programs.parts.ranking import is_no_item
 from signatures.common.errors import UserError
 from signatures.genground import CiteEvidence, ConcludeAnswer, ConcludeTruth, DeduceAnswer, GroundAnswer
 from signatures.reading import AnswerFromMemory, ReadAnswer
-from signatures.text_words import same_words, text_words
+from signatures.text_words import count_words, same_words
 from signatures.types import Hop, Passage, Retriever
 from signatures.yes_no import leading_verdict
 
 KEPT, CONFIRMED, CORRECTED, READ = "kept", "confirmed", "corrected", "read"
 _FEWEST_WORDS = 3  # of a usable sub-question
+# "No one knows" and "True love" are no verdicts; "No it is not" is one.
+_DETERMINES = re.compile(
+    r"\W*(?:no|true|false)[\s*_]+(?!(?:because|since|as|it|he|she|they|i|we|this|that|these|those|there|the|not|but|and)\b)\w",
+    re.IGNORECASE,
+)
 
 
 class Claim(NamedTuple):
@@ -128,6 +135,7 @@ class GenGround(dspy.Module):
         hops: list[Hop] = []
         read: list[Passage] = []
         while len(hops) < self.max_hops:
+            # Equation 1 is one call; the prose of section 3.1 can be read as two, the second for the answer.
             reply = try_predict(self.deduction, question=question, hops=hops)  # step 1
             if reply is None and hops:  # Departure: an unparseable deduction after the first hop ends the loop.
                 break
@@ -172,18 +180,21 @@ class GenGround(dspy.Module):
             return Claim(question, question, "")
         # Departure: "finished" before any hop was settled makes the reply a draft of the answer to the question, which
         # is grounded as the first hop. The loop then goes on: only a deduction that sees it can finish.
-        # Departure: a sub-question of fewer than three words is unusable; the question itself is grounded instead.
-        if reply.finished or len(text_words(reply.sub_question)) < _FEWEST_WORDS:
+        # Departure: a sub-question of fewer than three words is unusable; the question itself is grounded instead,
+        # without a draft, since the answer is that of the sub-question.
+        short = count_words(reply.sub_question) < _FEWEST_WORDS or is_no_item(reply.sub_question)
+        if reply.finished or short:
             drop_from_trace(reply)  # Departure: replies that are overridden leave the trace, so as not to become demos.
-            return Claim(question, question, reply.answer)
+            same = reply.finished or same_words(reply.sub_question) == same_words(question)
+            return Claim(question, question, reply.answer if same else "")
         return Claim(question, reply.sub_question, reply.answer)
 
     def _finish(self, question: str, hops: list[Hop], reply: dspy.Prediction) -> str:
-        """Return the answer of a deduction that is finished; without one, ask for the conclusion."""
+        """Return the answer of a deduction that is finished; without one, or with "unknown", ask for the conclusion."""
         # Departure: on true/false questions (StrategyQA) the paper does not say how yes or no is read; it is the yes or
         # no that the answer begins with, and a separate typed call decides where there is none.
         answer = _yes_or_no(reply.answer) if self.true_false else reply.answer
-        if answer:
+        if is_answer(answer):
             return answer
         drop_from_trace(reply)
         return self._conclude(question, hops)
@@ -233,6 +244,8 @@ class GenGround(dspy.Module):
             reply = try_predict(self.citing, passages=batch, **claim._asdict())
             cited = quoted_passage(reply.evidence, batch) if reply else None
             queue += [cited] if cited else []
+            if reply and reply.evidence.strip() and not cited:
+                drop_from_trace(reply)  # a quote that is not in the passages must not become a demo
         hop = self._ground_batch(claim, queue) if queue else None
         return hop or claim.settled(claim.draft, KEPT), passages
 
@@ -240,13 +253,14 @@ class GenGround(dspy.Module):
         """Ground the draft in one batch; None if nothing in it is citable.
 
         Departure: an unparseable reply cites nothing, and evidence counts as cited only if it stands in a passage,
-        verbatim or nearly (`quoted_passage`). The paper describes no such check.
+        verbatim or nearly (`quoted_passage`). The paper describes no such check. A citation without an answer, or with
+        "unknown", settles nothing: the next batch is read.
         """
         reply = try_predict(self.grounding, passages=batch, **claim._asdict())
         cited = quoted_passage(reply.evidence, batch) if reply else None
-        if reply is None or cited is None or not reply.answer:
-            if reply is not None and reply.evidence.strip():
-                drop_from_trace(reply)  # evidence that is not in the passages must not become a demo
+        if reply is None or cited is None or not is_answer(reply.answer):
+            if reply is not None and (reply.evidence.strip() or same_words(reply.answer) != same_words(claim.draft)):
+                drop_from_trace(reply)  # evidence that is in no passage, or an answer that is not used: no demo
             return None
         verdict = CONFIRMED if same_words(reply.answer) == same_words(claim.draft) else CORRECTED
         return claim.settled(reply.answer, verdict, evidence=reply.evidence, passages=[cited])
@@ -272,5 +286,10 @@ class GenGround(dspy.Module):
 
 
 def _yes_or_no(answer: str) -> str:
-    """Return the yes or no that an answer begins with, true and false included; "" if it begins with neither."""
+    """Return the yes or no that an answer begins with, true and false included; "" if it begins with neither.
+
+    "No" before a noun ("No one knows", "No doubt it is") is no verdict.
+    """
+    if _DETERMINES.match(answer):
+        return ""
     return {True: "yes", False: "no", None: ""}[leading_verdict(answer)]

@@ -11,8 +11,9 @@ import dspy
 
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import deduplicate, passages_stating
-from programs.parts.predict import try_predict
+from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages
+from programs.parts.ranking import is_no_item
 from signatures.multihop import WriteQuery
 from signatures.reading import ReadAnswer
 from signatures.types import Hop, Passage, Retriever
@@ -53,8 +54,11 @@ class MultiHop(dspy.Module):
             hops.append(Hop(question=question, answer="", passage_ids=[passage.id for passage in found]))
         while len(hops) < self.max_hops and (passages is None or self.retrieve is not None):
             step = try_predict(self.querying, question=question, passages=found)
-            # Departure: an unparseable query falls back to the question, so that no hop is lost.
-            query = step.query if step and step.query else question
+            # Departure: without a query ("None", or an unparseable reply) the question is searched for, so that no hop
+            # is lost.
+            query = step.query if step and not is_no_item(step.query) else question
+            if query is question:
+                drop_from_trace(step)
             fresh = retrieve_passages(self, query, self.k)
             hops.append(Hop(question=query, answer="", passage_ids=[passage.id for passage in fresh]))
             found = deduplicate([*found, *fresh])

@@ -32,7 +32,7 @@ from programs.parts.passages import deduplicate, passages_stating, titled_text
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
 from programs.parts.probability import calls_per_probability
-from programs.parts.ranking import new_claims, passing, top
+from programs.parts.ranking import is_no_item, new_claims, passing, top
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
 from signatures import retro_rag as prompts
 from signatures.reading import AnswerFromMemory
@@ -61,7 +61,7 @@ class RetroRAG(dspy.Module):
 
     A hop is a round: its question is the search query, its answer the reasoned one, its draft the direct one, its
     passage ids those that the search added, its candidates all evidence scored. Its verdict: "accepted" (both answers
-    agree), "disagreed", "no answer", "unparseable" (a reply was), "final" (last, but not accepted), None (usable, but
+    agree), "disagreed", "no answer", "unparseable" (a reply was), "final" (output, but not accepted), None (usable, but
     `evaluate_answer` is off). `details`: `inferential_evidence` (whether any inference was ever kept; Figure 6),
     `rounds`, `answered` and `agreement` (P(yes) per round, or None), `probability_mode`.
 
@@ -136,10 +136,11 @@ class RetroRAG(dspy.Module):
             stop = last or answer.accepted
             if not stop:  # Departure: the last round neither infers nor searches, because nothing would use the result.
                 state, inferred = self._discover(state)  # steps 4 to 6: equations 3 and 4
-                state = state._replace(query=self._next_query(state, answer))  # step 7: equation 5
+                state = state._replace(query=self._next_query(state, answer, hops))  # step 7: equation 5
                 records += inferred
             answers.append(answer)
-            hops.append(answer_hop(search, added, answer, records, last=last))
+            final = stop and final_answer(answers) is answer
+            hops.append(answer_hop(search, added, answer, records, final=final))
             if stop:
                 break
         return self._prediction(state, answers, hops)
@@ -194,7 +195,7 @@ class RetroRAG(dspy.Module):
         entities, scores = in_parallel(partial(self._key_entities, state), partial(state.scores.ask, questions))
         kept = top(scores, self.source_size) if self.update else list(pool)  # equation 2
         records = passage_candidates(list(pool.values()), scores, kept, self.source_size)
-        source, added = [pool[id] for id in kept], [passage.id for passage in deduplicate(new)]
+        source, added = [pool[id] for id in kept], [passage.id for passage in deduplicate(new) if passage.id in kept]
         return state._replace(entities=entities, source=source, read=state.read + source), added, records
 
     def _key_entities(self, state: State) -> list[str]:
@@ -228,7 +229,7 @@ class RetroRAG(dspy.Module):
 
     def _judge(self, state: State, answer: Answer) -> Answer:
         """Step 3: return the answer with its verdict: accepted if it is an answer and s_sc > t (equation 1)."""
-        if refused := refusal(answer):  # Departure: an empty answer and "unknown" are refused without a call.
+        if refused := refusal(answer):  # Departure: what is no answer ("unknown", say) is refused without a call.
             return answer._replace(verdict=refused)
         if not self.evaluate_answer:
             return answer
@@ -267,15 +268,17 @@ class RetroRAG(dspy.Module):
         records = inference_candidates(claims, scores, kept, self.inferential_size, gate_scores, thresholds)
         return state._replace(inferences=kept), records + untested_candidates(untested, most)
 
-    def _next_query(self, state: State, answer: Answer) -> str:
+    def _next_query(self, state: State, answer: Answer, hops: list[Hop]) -> str:
         """Step 7, equation 5: return the next q_s, empty if that is q itself."""
         # Departure: a is shown after r. In the paper's chain of thought it is the end of the text; here r need not name
         # the answer that was wrong.
         reasoning = f"{answer.reasoning} Answer: {answer.text}".strip() if answer.text else answer.reasoning
         reply = try_predict(self.searching, reasoning=reasoning, **self._evidence(state))
         query = reply.query.strip() if reply else ""
-        if same_words(query) in {"", same_words(state.question)}:
-            drop_from_trace(reply)  # Departure: if the query is unparseable or repeats q, the next search is for q.
+        searched = map(same_words, [state.question, state.query, *(hop.question for hop in hops)])
+        # Departure: if the query is unparseable, "None" or one that was searched for, the next search is for q.
+        if is_no_item(query) or same_words(query) in searched:
+            drop_from_trace(reply)
             return ""
         return query
 

@@ -21,10 +21,11 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.longform import cited_passages, gives_answer, short_answer
+from programs.parts.longform import cited_passages, gives_answer, renumbered, short_answer
 from programs.parts.passages import deduplicate
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, retrieve_rankings
+from programs.parts.ranking import is_no_item
 from signatures.reading import CiteAnswer, ReadAnswer, RespondFromMemory
 from signatures.self_completion import AnswerOrAbstain, SearchMissing
 from signatures.text_words import same_words
@@ -49,7 +50,7 @@ class SelfCompletion(dspy.Module):
         retrieve: Ranks passages for a query.
         k: Passages for the question, and new ones per turn, of all its queries together (paper: 5 references).
         cap: References in all (paper: 10, which one full turn reaches); fixed contexts are all kept and count towards
-            it.
+            it. A cap of at most `k` leaves no room: it switches completion off.
         turns: Completion turns, each of one or more queries (the paper states no bound).
         reflection: False is the single-hop control: `cap` references at once and one answer, no option to abstain.
         completion: False is reflection only: it abstains if the first references are insufficient.
@@ -190,9 +191,11 @@ class SelfCompletion(dspy.Module):
         Departure: the paper does not say what is returned if the LM finds the references insufficient to the end. Here
         the last draft is; where there is none, the question is answered without the option to abstain.
         """
-        drafts = [hop.draft for hop in hops if hop.draft]
-        if drafts:
-            return hops[-1].model_copy(update={"answer": drafts[-1], "verdict": KEPT}), False
+        for number, hop in reversed(list(enumerate(hops, start=1))):
+            if hop.draft:
+                seen = sum(len(hop.passage_ids) for hop in hops[:number])  # later references follow these
+                kept = renumbered(hop.draft, references[:seen], references)
+                return hops[-1].model_copy(update={"answer": kept, "verdict": KEPT}), False
         response, _ = self._answer(question, references)
         answered = hops[-1].model_copy(update={"answer": response, "verdict": FORCED})
         return (answered if response else hops[-1]), True
@@ -208,7 +211,8 @@ class SelfCompletion(dspy.Module):
         references, so that references found again leave room for new ones. More queries than passages are not asked.
 
         Departure: an unparseable reply and one without a new query, for which no queries are returned, end the
-        completion, and so do queries that find nothing new.
+        completion, and so do queries that find nothing new. A reply of which some queries are used stays whole in the
+        trace, with those that were repeated or for which there was no room.
         """
         reply = try_predict(self.searching, question=question, passages=references)
         most = min(self.k, self.cap - len(references))
@@ -221,11 +225,11 @@ class SelfCompletion(dspy.Module):
 
 
 def _new_queries(queries: Iterable[str], asked: Iterable[str]) -> list[str]:
-    """Return the queries that are not empty and were not asked before, compared by their words."""
-    known, new = {"", *map(same_words, asked)}, []
+    """Return the queries that name something to search for and were not asked before, compared by their words."""
+    known, new = set(map(same_words, asked)), []
     for query in queries:
         words = same_words(query)
-        if words not in known:
+        if not is_no_item(query) and words not in known:
             known.add(words)
             new.append(query.strip())
     return new

@@ -26,7 +26,7 @@ class CompareCitations(dspy.Signature):
     passages: list[Passage] = dspy.InputField()
     question: str = dspy.InputField()
     answers: list[str] = dspy.InputField(desc="each with its name in front")
-    citation_accuracy: list[str] = dspy.OutputField(desc=CITATION_ACCURACY)
+    citation_accuracy: list[str] = dspy.OutputField(desc=CITATION_ACCURACY.format(text="answer"))
     reason: str = dspy.OutputField(desc=_REASON, default="")
 
 
@@ -41,9 +41,9 @@ class CompareAnswers(dspy.Signature):
     right_answers: list[str] = dspy.InputField(desc="any of them is right")
     answers: list[str] = dspy.InputField(desc="each with its name in front")
     correctness: list[str] = dspy.OutputField(desc=CORRECTNESS)
-    truthfulness: list[str] = dspy.OutputField(desc=TRUTHFULNESS)
-    bias: list[str] = dspy.OutputField(desc=BIAS)
-    conciseness: list[str] = dspy.OutputField(desc=CONCISENESS)
+    truthfulness: list[str] = dspy.OutputField(desc=TRUTHFULNESS.format(text="answer"))
+    bias: list[str] = dspy.OutputField(desc=BIAS.format(text="answer"))
+    conciseness: list[str] = dspy.OutputField(desc=CONCISENESS.format(text="answer"))
     reason: str = dspy.OutputField(desc=_REASON, default="")
 
 

@@ -9,7 +9,8 @@ class DeduceAnswer(dspy.Signature):
     """Take the next step toward answering the question: pose one simpler question about a single fact, and answer it.
 
     A step is exactly one hop, never one already settled. Always answer it from memory, even when unsure. When the
-    settled hops already decide the question, set finished, repeat the question as sub_question, and answer that.
+    settled hops already decide the question, set finished, repeat the question as sub_question, and answer that from
+    the hops.
     """
 
     hops: list[Hop] = dspy.InputField(desc="settled so far, oldest first")

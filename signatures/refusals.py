@@ -5,8 +5,8 @@
 
 Measured: `refuses` is true of 0 of 400 responses of LMs (217 of ExpertQA, 183 of FActScore), of 0 of 19,904 gold
 answers (TriviaQA, Natural Questions, WebQuestions, HotpotQA), of 1 of 1,713 wrong answers of HalluQA (which says so at
-its end) and of 3 of 19,786 sentences of web pages (all "I don't know what ..."). Of the 146 gold answers of HalluQA
-that begin with "this question cannot be answered", it misses the one that then answers after "but".
+its end) and of 1 of 12,332 sentences of web pages and of Wikipedia ("I don't know how they know her."). Of the 146 gold
+answers of HalluQA that begin with "this question cannot be answered", it misses the one that then answers after "but".
 """
 
 import re
@@ -29,8 +29,9 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 _PARTS = {
     # What may come before the clause itself.
-    "lead": r"(?:(?:<sorry>|so|and|or|but|however|therefore|thus|hence|because|since|as|that|then|consequently|overall|"
-    r"nevertheless|although|though|while|as a result|in (?:short|summary|conclusion)),? )*",
+    "lead": r"(?:<opener>,? )*",
+    "opener": r"(?:<sorry>|so|and|or|but|however|therefore|thus|hence|because|since|as|that|then|consequently|overall|"
+    r"nevertheless|although|though|while|as a result|in (?:short|summary|conclusion))",
     "sorry": r"(?:(?:i'?m |i am )?(?:very |so )?(?:sorry|afraid)|unfortunately|regrettably|i apologi[sz]e)",
     "ly": r"(?:(?:\w+ly|also|still|therefore|thus|yet) )*",
     "cannot": r"(?:can ?not|can'?t|could ?n[o']t|could not|(?:am|are|'m|'re|was|were) (?:unable|not able) to)",
@@ -41,6 +42,8 @@ _PARTS = {
     "texts": r"(?:texts?|documents?|articles?|materials?|evidence|data|results?|content)",
     "given": r"(?:provided|given|supplied|available|retrieved|cited|listed|search|current|above|present|relevant)",
     "question": r"(?:the|this|that|your)(?: \w+)? (?:question|query)",
+    "nothing": r"(?:no|insufficient|not enough) (?:(?:relevant|further|specific|direct|explicit|such) )?"
+    r"(?:information|mention|details?|answer|data|evidence|indication|clues?)",
     "tells": r"(?:provide|contain|mention|include|specify|state|say|answer|address|give|tell|indicate|offer|supply|"
     r"discuss|cover|reveal|identify|name|list|explain|describe|clarify|allow|suffice)s?",
     "learn": r"(?:determine|say|tell|identify|confirm|find|establish|infer|know|provide)",
@@ -57,7 +60,7 @@ _PARTS = {
     r"|[,，、：\s])*",
     "不能": r"(?:无法|不能|没办法|没有办法|没法|难以)够?[准正明确切直接完整笼统全面地]*",
     "资料": r"(?:(?:所|已|以上|上述|现有|当前|目前|这些|您|你|给出|给定|提供|检索到|参考|引用|相关|的)*"
-    r"(?:资料|文献|段落|文段|文本|材料|信息|内容|上下文|文章|片段|参考)[里中内上]?)",
+    r"(?:(?:资料|文献|段落|文段|文本|材料|信息|内容|上下文|文章|片段|参考)[里中内上]?|[原本]?文[里中内]))",
     "根据": r"(?:(?:根据|基于|从|仅凭)<资料><开头>)?",
     "问题": r"(?:对于?)?(?:这个|该|此|本|您的|你的)(?:问题|提问)",
 }
@@ -75,8 +78,14 @@ _LACKS = _pattern(r"""
     <lead>(?:
     (?:<reading>|they|it) <ly>(?:(?:(?:do|does|did) not|don't|doesn't|didn't|fails? to) <ly><tells>\b
     |lacks?\b|(?:is|are)(?: not|n't)? (?:insufficient|sufficient|inadequate|enough)\b)
+    |<reading> <ly>(?:<tells>|ha(?:s|ve)|makes?) <ly><nothing>\b
     |(?:none|neither|nothing) (?:of|in) (?:them|<reading>) <ly><tells>\b
-    |no (?:passage|reference|source) <ly><tells>\b
+    |(?:no|neither) (?:passage|reference|source) <ly><tells>\b
+    |(?:(?:there is|there's|there was) <ly>)?no mention (?:of (?:it|this|that|these|them|him|her)$|.*<from> <reading>)
+    |(?:(?:the|an?|any) )?(?:answer|information)\b.* (?:is not|isn't|is (?:missing|absent)) <from> <reading>
+    |(?:(?:the answer is )?(?:unclear|not (?:known|clear|mentioned|specified|stated|provided))|the answer is unknown)$
+    |(?:(?:it|this|that|the answer) )?<cannot> <ly>be <ly><learnt>$
+    |<impossible> (?:for (?:me|us) )?to <ly>(?:determine|say|tell|identify|confirm|establish|infer|know)\b
     |(?:(?:there is|there's|there was|i have|we have) <ly>)?(?:no|not enough|insufficient)
      (?:relevant |further )?(?:information|context|details?)\b
     |(?:i|we)(?:'m|'re)? <ly>(?:<cannot>|unable to|don't|do not) <ly><learn>\b
@@ -85,27 +94,30 @@ _LACKS = _pattern(r"""
     )""")
 # Neither an answer nor a refusal: apologies, requests, what the passages are about instead, a clause that concedes.
 _ASIDE = _pattern(r"""
-    <lead>(?:$|please\b|(?:more|further|additional) (?:information|context|details?|references?|passages?)\b
+    <lead>(?:<opener>?$|please\b|(?:more|further|additional) (?:information|context|details?|references?|passages?)\b
     |(?:i|we) (?:would )?(?:need|require)\b|(?:if|once) you\b|let me know\b
     |(?:based on|according to|given|from|in|with|without) <reading>$
     |(?:<reading>|they|it) (?:only|mainly|mostly|primarily|merely|just)\b
     )|(?:although|though|while|whilst)\b""")
 _CONTRAST = re.compile(r"(?:but|however|nevertheless|nonetheless|still|yet|that said)\b")
+_OPENER = _pattern("<lead><opener>$")
 # A conjunction or a subject after a comma begins a clause.
 _CLAUSE = _pattern(r"""
     ; |,? [-\u2013\u2014] |[,:] (?=(?:but|however|so|yet|and|or|therefore|although|though|while|nevertheless|hence|
-    thus|which|because|since|as|they|it|i|we|the|there|this|these|none|no)\b)| (?=(?:but|because) )""")
+    thus|which|because|since|as|they|it|i|we|the|there|this|these|none|neither|nothing|no)\b)| (?=(?:but|because) )""")
 
 _DECLINES_ZH = _pattern(
     r"<开头><根据>(?:<问题><开头>)?<不能>(?:根据<资料>)?(?:给出|做出|作出)?[准确切完整的地]*(?:回答|作答|解答|答复|答案)"
 )
 _LACKS_ZH = _pattern(
     r"<开头>(?:<资料>[并都均也]*(?:没有|未|不)[能曾足以明确直接具体够充分地]*"
-    r"(?:提供|包含|提及|提到|说明|包括|涉及|给出|指出|记载|回答|足|充分|够|$)"
+    r"(?:提供|包含|提及|提到|说明|包括|涉及|给出|指出|记载|回答|足|充分|够|$|"
+    r"(?:任何|相关|有关|具体|这方面|的)*(?:资料|信息|内容|答案|线索|依据)$)"
     r"|(?:缺乏|缺少|没有)(?:足够|充分|相关)的?(?:资料|信息|内容|依据)"
     r"|<根据><不能>(?:确定|判断|得知|得出|推断|确认)|不(?:知道|清楚)(?:答案|$))"
 )
 _ASIDE_ZH = _pattern(r"<开头>(?:$|请|如果[您你]|虽然|尽管|因为|由于|需要更多|(?:根据|基于|从)<资料>$)")
+_OPENER_ZH = _pattern("<开头>$")
 _CONTRAST_ZH = re.compile(r"但是?|不过|然而|可是")
 _CONCEDES_ZH = re.compile(r"虽然|尽管")  # the contrast that follows is with this clause
 _CLAUSE_ZH = re.compile(r"[，；;]|, ")
@@ -150,6 +162,16 @@ def _clauses(text: str, chinese: bool) -> list[str]:
     plain = re.sub(r"[\u2018\u2019\u02bc\uff07]", "'", strip_citations(text))
     plain = re.sub(r"[*_`#]+", "", plain).strip().casefold()
     plain = plain[1:-1] if re.fullmatch(r"[\"\u201c'][^\"\u201c\u201d]*[\"\u201d']", plain) else plain
-    separator = _CLAUSE_ZH if chinese else _CLAUSE
-    found = [clause for sentence in split_sentences(plain) for clause in separator.split(sentence)]
+    found = [clause for sentence in split_sentences(plain) for clause in _parts(sentence, chinese)]
     return [" ".join(clause[:_LONGEST].split()).strip(" .,!:;。！、") for clause in found]
+
+
+def _parts(sentence: str, chinese: bool) -> list[str]:
+    """Return the clauses of a sentence; what only opens the next one ("Unfortunately," or "However,") stays with it."""
+    separator, opener, comma = (_CLAUSE_ZH, _OPENER_ZH, "，") if chinese else (_CLAUSE, _OPENER, ", ")
+    parts: list[str] = []
+    for part in separator.split(sentence):
+        if parts and len(parts[-1]) <= _LONGEST and opener.match(parts[-1]):
+            part = f"{parts.pop()}{comma}{part}"
+        parts.append(part)
+    return parts

@@ -59,7 +59,10 @@ class JudgeAgreement(dspy.Signature):
 
 
 class JudgeAnswer(dspy.Signature):
-    """Decide whether the reply answers the question, rightly or wrongly, or says that it cannot be answered."""
+    """Decide whether the reply commits itself to an answer, right or wrong.
+
+    One that says it cannot be answered does not.
+    """
 
     question: str = dspy.InputField()
     reply: str = dspy.InputField()

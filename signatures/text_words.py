@@ -13,6 +13,9 @@ from signatures.text import CJK, normalize_answer
 
 _WORD = re.compile(rf"[{CJK}]|[^\s{CJK}]+")
 _APOSTROPHES = "'\u2018\u2019\uff07"
+_IN_WORDS = re.compile(r"(?<=\w)[+#]+")  # C++ is not C
+_KEPT = str.maketrans("+#", "\ue000\ue001")  # for characters that normalisation leaves alone
+_BACK = str.maketrans("\ue000\ue001", "+#")
 _POSSESSIVE = re.compile(rf"(?<=\w)[{_APOSTROPHES}]s\b", re.IGNORECASE)
 
 
@@ -20,11 +23,21 @@ _POSSESSIVE = re.compile(rf"(?<=\w)[{_APOSTROPHES}]s\b", re.IGNORECASE)
 def text_words(text: str) -> tuple[str, ...]:
     """Return the words of `text` in order: lower case, full-width forms as ASCII, no punctuation, no English articles.
 
-    ASCII punctuation and apostrophes are deleted, as in `normalize_answer`, and so is a possessive "'s"; all other
-    punctuation separates words.
+    ASCII punctuation and apostrophes are deleted, as in `normalize_answer`, and so is a possessive "'s"; "+" and "#"
+    behind a letter or digit stay ("C++", "C#"); all other punctuation separates words.
     """
+    kept = _IN_WORDS.sub(lambda signs: signs[0].translate(_KEPT), _plain(text))
+    return tuple(_WORD.findall(normalize_answer(kept).translate(_BACK)))
+
+
+def count_words(text: str) -> int:
+    """Return the number of words of `text`, English articles included."""
+    return sum(any(map(str.isalnum, word)) for word in _WORD.findall(_plain(text)))
+
+
+def _plain(text: str) -> str:
     separated = "".join(map(_separated, _POSSESSIVE.sub("", text)))
-    return tuple(_WORD.findall(normalize_answer(unicodedata.normalize("NFKC", separated))))
+    return unicodedata.normalize("NFKC", separated)
 
 
 def _separated(character: str) -> str:

@@ -24,6 +24,8 @@ _QUOTED = 200  # characters of a value in an error message
 
 _DIGIT = re.compile(r"\W*([01])(?![\d%]|[.,:/]\d)")  # 1 and 0 alone; 0.9 is neither yes nor no
 _NUMBER = re.compile(r"[-+]?(?:\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d*)?|\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+# A number, and behind it "%" or "/10", which make it a share.
+_SHARE = re.compile(rf"({_NUMBER.pattern})(?:\s*(?:([%％]|percent\b)|(?:/|out of)\s*({_NUMBER.pattern})))?")
 _BRACKET = re.compile(r"[\[\]{}]")
 _BULLET = re.compile(rf"^\s*(?:(?:[-*•]|\d+[.)])\s+|(?:\d+[、．）]|（\d+）|\d+[.)](?=[{CJK}]))\s*)")
 
@@ -135,10 +137,18 @@ def _to_number(value: Any, kind: type[int] | type[float]) -> int | float:
         match = _NUMBER.search(str(value))
         if match is None:
             raise ValueError(f"no number in {_short(value)}")
-        number = float(match[0].replace(",", ""))
+        number = _share(str(value)) if kind is float else float(match[0].replace(",", ""))
     if not math.isfinite(number):
         raise ValueError(f"no finite number: {_short(value)}")
     return kind(number)
+
+
+def _share(text: str) -> float:
+    """Return the first number of a text that has one; "85%" is 0.85, and "9/10" is 0.9."""
+    found = _SHARE.search(text)
+    number, percent, whole = found.groups() if found else ("nan", None, None)
+    divisor = 100.0 if percent else float(whole.replace(",", "")) if whole else 1.0
+    return float(number.replace(",", "")) / (divisor or 1.0)
 
 
 def _to_option(value: Any, annotation: Any) -> Any:
@@ -153,6 +163,7 @@ def _to_option(value: Any, annotation: Any) -> Any:
 
 
 def _to_list(value: str) -> list[str]:
+    value = _without_fence(value)
     if value.lstrip().startswith("["):
         return _parsed(value, list[str])
     lines = [_BULLET.sub("", line).strip() for line in value.splitlines()]
@@ -161,10 +172,20 @@ def _to_list(value: str) -> list[str]:
 
 def _to_numbers(value: str) -> list[float]:
     """Return one number for each line, or each part between commas: the last number in it, after any label."""
+    value = _without_fence(value)
     if value.lstrip().startswith("["):
         return [_to_number(item, float) for item in _parsed(value, list[Any])]
     parts = [part for part in re.split(r"[\n;]|,(?=\s)", value) if part.strip()]
-    return [_to_number(_NUMBER.findall(part)[-1:] or part, float) for part in parts]
+    return [_to_number(([share[0] for share in _SHARE.finditer(part)] or [part])[-1], float) for part in parts]
+
+
+def _without_fence(value: str) -> str:
+    """Return what stands in a code fence (```json ... ```) that is all of a text; any other text as it is."""
+    text = value.strip()
+    if not (text.startswith("```") and text.endswith("```") and len(text) >= 6):
+        return value
+    first, line_end, rest = text[3:-3].partition("\n")
+    return rest if line_end and (not first.strip() or first.strip().isalnum()) else text[3:-3]
 
 
 def _to_text(value: Any) -> str:

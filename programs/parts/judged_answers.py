@@ -31,8 +31,8 @@ class Answer(NamedTuple):
 
 
 def refusal(answer: Answer) -> str | None:
-    """Return the verdict on a reply that cannot be judged (unparseable, empty or "unknown"); None if it can."""
-    if is_answer(answer.text):
+    """Return the verdict on a reply that need not be judged (unparseable, empty, "unknown" or a refusal), or None."""
+    if _answers(answer):
         return None
     return NO_ANSWER if answer.replies[0] else UNPARSEABLE
 
@@ -50,19 +50,26 @@ def verdict(answered: float | None, agreement: float | None, threshold: float) -
 
 
 def final_answer(answers: list[Answer]) -> Answer | None:
-    """Return the last answer; if it is empty or "unknown", the latest that was judged to be one, or not judged.
+    """Return the last answer that is one; None if no reply answers, in whichever words it declines.
 
-    If there is none, return the latest that was refused but does not decline in words: a judgement may be wrong,
-    and the paper's loop never abstains. None if there is none of these either.
+    The last round's prompt does not offer "unknown". If its reply is unparseable, or declines nonetheless, the latest
+    earlier answer is returned, and so it is if the assessor alone rejects the reply. Answers that were judged to be
+    none, or whose judgement was lost, come after those that were not: a judgement may be wrong, and the paper's loop
+    never abstains.
 
-    The last round's prompt does not offer "unknown", so that an earlier answer is only returned if that prompt's reply
-    is unparseable, empty or "unknown" nonetheless. Departure: the paper does not say what its loop returns then, nor
-    that it returns the last answer if none was accepted, which follows from its ablation without answer evaluation.
+    Departure: the paper does not say what its loop returns if no answer was accepted; that it is the last one follows
+    from its ablation without answer evaluation.
     """
-    doubtful = {NO_ANSWER, UNPARSEABLE}
-    usable = [answer for answer in answers[:-1] if answer.verdict not in doubtful] + answers[-1:]
-    refused = [answer for answer in answers[:-1] if answer.verdict in doubtful and not refuses(answer.text)]
-    return next((answer for answer in reversed([*refused, *usable]) if is_answer(answer.text)), None)
+    given = [answer for answer in answers if _answers(answer)]
+    last = answers[-1] if answers else None
+    trusted = [answer for answer in given if answer.verdict not in {NO_ANSWER, UNPARSEABLE}]
+    if last is not None and _answers(last) and (last.verdict != NO_ANSWER or not trusted):
+        return last
+    return next(reversed(trusted or given), None)
+
+
+def _answers(answer: Answer) -> bool:
+    return is_answer(answer.text) and not refuses(answer.text)
 
 
 def drop_unused_replies(answers: list[Answer], final: Answer | None) -> None:
@@ -72,7 +79,7 @@ def drop_unused_replies(answers: list[Answer], final: Answer | None) -> None:
         drop_from_trace(*answer.replies[used:])
 
 
-def answer_hop(search: str, added: list[str], answer: Answer, records: list[Candidate], *, last: bool) -> Hop:
+def answer_hop(search: str, added: list[str], answer: Answer, records: list[Candidate], *, final: bool) -> Hop:
     """Return the hop of a round.
 
     Args:
@@ -80,8 +87,8 @@ def answer_hop(search: str, added: list[str], answer: Answer, records: list[Cand
         added: Ids of the passages that the search added.
         answer: The answers of the round.
         records: All evidence scored.
-        last: No round follows, even if the answer was not accepted.
+        final: The answer is the output of the program, even if it was not accepted.
     """
-    final = last and not answer.accepted and is_answer(answer.text)
-    result = {"answer": answer.text, "draft": answer.direct, "verdict": FINAL if final else answer.verdict}
+    verdict = FINAL if final and not answer.accepted else answer.verdict
+    result = {"answer": answer.text, "draft": answer.direct, "verdict": verdict}
     return Hop(question=search, passage_ids=added, candidates=records, **result)

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import dspy
 
 from programs.parts.predict import try_predict
-from signatures.citation_marks import citation_numbers, strip_citations
+from programs.parts.prediction import is_answer
+from signatures.citation_marks import citation_numbers, renumber_citations, strip_citations
 from signatures.refusals import refuses
 from signatures.types import Passage
 
@@ -20,8 +21,26 @@ def cited_passages(response: str, passages: Sequence[Passage]) -> list[str]:
 
 
 def gives_answer(response: str) -> bool:
-    """Return whether a response has words besides its marks and does not decline to answer."""
-    return bool(strip_citations(response)) and not refuses(response)
+    """Return whether a response has words besides its marks, is not "unknown", and does not decline to answer."""
+    return is_answer(strip_citations(response)) and not refuses(response)
+
+
+def renumbered(response: str, shown: Sequence[Passage], passages: Sequence[Passage]) -> str:
+    """Return a response with marks that are positions in `passages`; a mark out of range stays out of range.
+
+    Args:
+        response: The text, whose marks are positions in `shown`.
+        shown: The passages that the LM saw when it wrote the response.
+        passages: All passages of the prediction, which contain those shown.
+    """
+    positions = {passage.id: position for position, passage in enumerate(passages, start=1)}
+
+    def position_of(mark: int) -> int:
+        if 1 <= mark <= len(shown):
+            return positions[shown[mark - 1].id]
+        return mark + len(passages) if 1 <= mark <= len(passages) else mark
+
+    return renumber_citations(response, position_of)
 
 
 def short_answer(reading: dspy.Module | None, question: str, response: str) -> str:

@@ -37,9 +37,10 @@ _HAN = re.compile(f"[{CJK}]")
 def quoted_passage(quote: str, passages: Sequence[Passage], *, above: float = 0.5) -> Passage | None:
     """Return the passage whose text contains `quote`, verbatim or nearly; None if there is none.
 
-    A verbatim quote may have any length, one word or a title included, if it is not made of function words alone and
-    does not say that there is nothing to quote. Case, punctuation, quotation marks, passage numbers and a title in
-    front do not count, and words may be omitted where the quote has an ellipsis.
+    A verbatim quote may have any length, one word or a name included, if it is not made of function words alone and
+    does not say that there is nothing to quote. A title, which an LM sees in front of the text, states nothing by
+    itself: alone it is a quote only of a text that contains it. Case, punctuation, quotation marks, passage numbers and
+    a title in front do not count, and words may be omitted where the quote has an ellipsis.
 
     LMs also copy with changes. A quote of four words or more that no passage contains verbatim is matched to the
     passage with the largest share of its distinct terms, if that share is above `above` in [0, 1]. Terms are the stems

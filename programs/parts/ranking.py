@@ -1,11 +1,31 @@
-"""Select evidence: claims that are new, scores that pass a gate, and the best scores."""
+"""Select evidence: claims that are new, scores that pass a gate, and the best scores.
 
+LMs write "None", "No further query is needed" or "Here are the queries:" where a list should be empty or begin; such an
+item (`is_no_item`) is neither a claim nor a query.
+"""
+
+import re
 from collections.abc import Hashable, Iterable, Mapping
 from typing import TypeVar
 
 from signatures.text_words import same_words, text_words
 
 Key = TypeVar("Key", bound=Hashable)
+
+# On the words of an item: lower case, no punctuation, no articles, a blank between Chinese characters.
+_NO_ITEM = re.compile(
+    r"(?:none|nothing|nil|null|na|empty|unknown|not applicable|not needed|not required|not necessary"
+    r"|no (?:(?:further|more|other|additional|new|relevant) )*"
+    r"(?:quer(?:y|ies)|search(?:es)?|inferences?|information|facts?|claims?|questions?)"
+    r")?(?: (?:else|more|further|new))?(?: (?:is|are|can be))?"
+    r"(?: (?:needed|required|necessary|missing|follows?|applicable|found|drawn|inferred|stated))?"
+    r"|[无無]|没 有|沒 有|空|未 知|不 需 要|[无無] 需|不 适 用|没 有 了"
+)
+
+
+def is_no_item(text: str) -> bool:
+    """Return whether an item of a list, or a query, is empty, says that there is none, or announces a list (":")."""
+    return text.rstrip(" *_`").endswith((":", "：")) or bool(_NO_ITEM.fullmatch(same_words(text)))
 
 
 def passes(score: float | None, threshold: float) -> bool:
@@ -33,15 +53,15 @@ def top(scores: Mapping[Key, float | None], size: int) -> list[Key]:
 
 
 def new_claims(claims: Iterable[str], known: Iterable[str], *, max_words: int) -> list[str]:
-    """Return the claims of at most `max_words` words that are neither empty nor `known`, each once.
+    """Return the claims of at most `max_words` words that say something (`is_no_item`) and are not `known`, each once.
 
     Claims are compared by their words; in Chinese, each character is one.
     """
-    seen = {"", *map(same_words, known)}
+    seen = set(map(same_words, known))
     new = []
     for claim in claims:
         text = same_words(claim)
-        if text not in seen and len(text_words(claim)) <= max_words:
+        if not is_no_item(claim) and text not in seen and len(text_words(claim)) <= max_words:
             seen.add(text)
             new.append(claim.strip())
     return new

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signatures.text import normalize_answer
-from signatures.text_words import contains_words, same_words, text_words
+from signatures.text_words import contains_words, count_words, same_words, text_words
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,21 @@ def test_contained_words_stand_next_to_each_other(text, part, contained):
     assert contains_words(text, part) is contained
 
 
-@given(st.text(alphabet=st.characters(codec="ascii", exclude_characters="'")))
+@pytest.mark.parametrize(("text", "words"), [("C++?", "c++"), ("F# or C", "f# or c"), ("# 1 + #2", "1 2")])
+def test_plus_and_hash_in_a_word_belong_to_it(text, words):
+    assert same_words(text) == words
+
+
+def test_articles_are_counted_and_punctuation_is_not():
+    assert [count_words(text) for text in ("The Godfather director?", "- ?", "Merrow's birthplace", "谁是a")] == [
+        3,
+        0,
+        2,
+        3,
+    ]
+
+
+@given(st.text(alphabet=st.characters(codec="ascii", exclude_characters="'+#")))
 def test_ascii_text_has_the_words_of_the_official_normalisation(text):
     assert same_words(text) == normalize_answer(text)
 

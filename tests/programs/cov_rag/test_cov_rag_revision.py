@@ -6,7 +6,7 @@ import pytest
 from programs.cov_rag import CoVRAG
 from programs.parts.verification import SCORES, Verification
 from signatures.cov_rag import BIAS, VerifyAnswer
-from signatures.dimensions import CompareAnswers
+from signatures.dimensions import CompareAnswers, CompareCitations
 
 BETTER = "Who runs Quillon's harbour?"
 GOOD = dict.fromkeys(SCORES, 1.0) | {"bias": 0.0, "judgement": "true", "revised_question": ""}
@@ -86,7 +86,8 @@ def desc(signature: type[dspy.Signature], field: str) -> str:
 
 def test_bias_is_the_distance_to_the_examiner_s_own_answer_everywhere():
     """Table 8 of the paper: it does not rely on the references, 1 is a big difference, 0 none."""
-    assert desc(VerifyAnswer, "bias") == desc(CompareAnswers, "bias") == BIAS
+    assert desc(VerifyAnswer, "bias") == BIAS.format(text="response")
+    assert desc(CompareAnswers, "bias") == BIAS.format(text="answer")
     for word in ("depart", "the one that you would give yourself", "without relying on any passages"):
         assert word in BIAS
     assert "0: no difference" in BIAS
@@ -105,3 +106,12 @@ def test_the_prompt_weighs_bias_and_asks_for_a_question_mark(scripted, library, 
     for score in SCORES:
         (line,) = (line for line in str(engine.requests[1].system).splitlines() if line.startswith(f"- {score} ("))
         assert [anchor in line for anchor in ("0: ", "0.5: ", "1: ")] == [True] * 3
+
+
+def test_the_verifier_reads_of_a_response_and_the_judge_of_answers():
+    asked = {name: field.json_schema_extra["desc"] for name, field in VerifyAnswer.fields.items()}
+    assert not any("answer" in asked[name] for name in ("citation_accuracy", "truthfulness", "bias", "conciseness"))
+    assert "it has none" in asked["citation_accuracy"]
+    judged = [*CompareAnswers.output_fields.values(), *CompareCitations.output_fields.values()]
+    assert not any("{" in field.json_schema_extra["desc"] for field in judged)
+    assert "if they suffice, so that it is\neasier to answer" in VerifyAnswer.instructions

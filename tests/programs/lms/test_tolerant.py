@@ -34,6 +34,36 @@ def test_thousands_may_be_set_apart(written: str, kind: type, value: float) -> N
     assert coerce(written, kind) == value
 
 
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("85%", 0.85),
+        ("9/10", 0.9),
+        ("20 % sure", 0.2),
+        ("4 out of 5", 0.8),
+        ("85", 85.0),
+        ("1/0", 1.0),
+    ],
+)
+def test_percentages_and_fractions_are_shares(written: str, value: float) -> None:
+    assert coerce(written, float) == pytest.approx(value)
+    assert coerce(f"A: {written}", list[float]) == pytest.approx([value])
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '```json\n["where is Quillon"]\n```',
+        "```\nwhere is Quillon\n```",
+        '```["where is Quillon"]```',
+        "- where is Quillon",
+    ],
+)
+def test_a_code_fence_is_no_item_of_a_list(written: str) -> None:
+    assert coerce(written, list[str]) == ["where is Quillon"]
+    assert coerce("```json\n[0.9, 1]\n```", list[float]) == [0.9, 1.0]
+
+
 @pytest.mark.parametrize("written", ["1e999", float("inf"), float("nan"), "many"])
 def test_what_is_no_number_is_refused(written: object) -> None:
     with pytest.raises(ValueError, match="number"):

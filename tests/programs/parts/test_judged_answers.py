@@ -43,9 +43,28 @@ def test_a_refused_answer_is_returned_rather_than_none():
     assert final_answer([answer("unknown", "no answer"), nothing]) is None
 
 
+@pytest.mark.parametrize("text", ["Cannot be determined from the passages.", "The answer is unknown", "Lies in a sea"])
+def test_a_last_answer_that_is_judged_to_be_none_gives_way_to_an_earlier_one(text):
+    earlier, rejected = answer("a"), answer(text, "no answer")
+    assert final_answer([earlier, rejected]) is earlier
+    doubted = answer("b", "no answer")
+    assert final_answer([doubted, rejected]) is (rejected if text == "Lies in a sea" else doubted)
+
+
+def test_a_refusal_is_no_answer_although_nothing_judged_it():
+    earlier = answer("a", None)
+    assert final_answer([earlier, answer("It cannot be determined.", None)]) is earlier
+
+
 @pytest.mark.parametrize(
     ("text", "parsed", "expected"),
-    [("Quillon", True, None), ("Unknown.", True, "no answer"), ("", True, "no answer"), ("", False, "unparseable")],
+    [
+        ("Quillon", True, None),
+        ("Unknown.", True, "no answer"),
+        ("", True, "no answer"),
+        ("", False, "unparseable"),
+        ("Cannot be determined from the passages.", True, "no answer"),
+    ],
 )
 def test_a_reply_without_an_answer_is_refused_unjudged(text, parsed, expected):
     reply = dspy.Prediction(answer=text) if parsed else None
@@ -53,17 +72,17 @@ def test_a_reply_without_an_answer_is_refused_unjudged(text, parsed, expected):
 
 
 @pytest.mark.parametrize(
-    ("text", "reached", "last", "expected"),
+    ("text", "reached", "final", "expected"),
     [
         ("Quillon", "disagreed", True, "final"),
         ("Quillon", "disagreed", False, "disagreed"),
         ("Quillon", "accepted", True, "accepted"),
         ("Quillon", None, True, "final"),
-        ("unknown", "no answer", True, "no answer"),
+        ("unknown", "no answer", False, "no answer"),
     ],
 )
-def test_a_hop_has_the_verdict_final_if_its_answer_is_the_last_but_not_accepted(text, reached, last, expected):
-    hop = answer_hop("sea of Quillon", ["p1"], answer(text, reached), [], last=last)
+def test_a_hop_has_the_verdict_final_if_its_answer_is_the_output_but_not_accepted(text, reached, final, expected):
+    hop = answer_hop("sea of Quillon", ["p1"], answer(text, reached), [], final=final)
     assert (hop.question, hop.answer, hop.draft, hop.passage_ids, hop.verdict) == (
         "sea of Quillon",
         text,

@@ -28,6 +28,10 @@ The response fully answers what was asked. | No revision is needed. The question
 Is a revision needed? No. | No revision is needed? | None - the answer is true | This question requires no revision.
 无 | 无。 | 無 | 不需要 | 不需要。 | 无需修改 | 無需修改 | 不需要修改问题。 | 没有必要修改 | 问题无需修改。
 保持原问题不变
+Does not apply. | Does not apply | Has been answered. | Is accurate and complete. | Was answered fully.
+Please keep it. | Please keep it | What is asked is clear. | That is how it stands | It is clear who is meant
+When it is right, stop.
+回答是对的，为什么要改
 答案正确，无需修改。 | 无需任何修改 | 不用 | 不必 | 原问题即可 | 空 | 不要 | 没有 | 没有修改 | 本题无需修订
 """
 
@@ -37,6 +41,7 @@ Who else? | What is it
 who runs the harbour of Quillon | Is the harbour master of Quillon Ansa Merrow | In which sea does Quillon lie
 The passages do not say. Where was she born? | Master of the harbour of Quillon? | What change was needed?
 No Country for Old Men was directed by whom? | Not counting Ann, who runs it? | If it has a pet, does one need a car?
+Which sea surrounds Quillon. | In which sea does it lie. | Name the sea. | How many ships sank. | Please name the sea
 Which teams have the most titles? | "Who runs it?" | ¿Quién es? | Wer ist das? | None of the sisters married whom?
 奎龙港的港务长是谁 | 奎龙港的港务长是谁？ | 不丹的首都是哪里 | 无人机是谁发明的？ | 不锈钢是什么做的 | 奎龙在海边吗
 """
@@ -76,6 +81,9 @@ def test_a_refusal_in_any_words_is_no_question(start, noun, verb, end, mark):
         ("Revision: Who runs it?", "Who runs it?"),
         ("Who asked the question: To be or not to be?", "Who asked the question: To be or not to be?"),
         ("修改后的问题：谁是港务长？", "谁是港务长？"),
+        ("Which sea surrounds Quillon? (revised)", "Which sea surrounds Quillon?"),
+        ("No. Which sea surrounds Quillon?", "Which sea surrounds Quillon?"),
+        ("No. Which revision is needed?", ""),
         ("The references lack her name.\nWho runs it?\nThis is easier to find.", "Who runs it?"),
         ("No revision is needed.\n\nOriginal question: Who runs it?", ""),
         ("", ""),

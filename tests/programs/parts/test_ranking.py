@@ -1,6 +1,6 @@
 import pytest
 
-from programs.parts.ranking import new_claims, passes, passing, top
+from programs.parts.ranking import is_no_item, new_claims, passes, passing, top
 
 
 def test_the_best_come_first_ties_in_order_and_the_unparseable_last():
@@ -28,3 +28,30 @@ def test_claims_that_say_nothing_new_are_left_out():
 
 def test_a_claim_of_too_many_words_is_dropped():
     assert new_claims(["one two three", "one two three four"], known=[], max_words=3) == ["one two three"]
+
+
+NO_ITEMS = """
+None | none. | (none) | N/A | n/a | "" | - | Nothing | Nothing follows. | None needed | None is needed. | No inferences
+No further queries are needed. | no query | Nothing else | Not applicable
+Here are the queries: | **Inferences:** | null
+无 | 没有 | 不需要 | 查询：
+"""
+ITEMS = """
+sea of Quillon | Nothing Compares 2 U singer | None but the Brave director | No Country for Old Men | Merrow: born where
+No query language is older than SQL. | unknown soldier tomb city | NASA | 无极的导演
+The None Such mine | emptying of the sea
+"""
+
+
+@pytest.mark.parametrize(
+    ("item", "empty"),
+    [
+        (item.strip(), items is NO_ITEMS)
+        for items in (NO_ITEMS, ITEMS)
+        for line in items.strip().splitlines()
+        for item in line.split(" | ")
+    ],
+)
+def test_items_that_say_there_is_none_are_no_items(item, empty):
+    assert is_no_item(item) is empty
+    assert new_claims([item], known=[], max_words=100) == ([] if empty else [item])

@@ -14,7 +14,7 @@ KINDS = {
     "Answer the question with the passages and the inferences": "answering",
     "Answer the question from what you know": "recalling",
     "Decide whether both answers": "agreement",
-    "Decide whether the reply answers": "assessing",
+    "Decide whether the reply commits": "assessing",
     "State what follows from the passages": "inferring",
     "Decide whether the claim, on top of": "relevance",
     "Decide whether the passages state the claim": "attribution",

@@ -46,7 +46,7 @@ def test_the_second_answer_is_drawn_at_temperature_one_and_anew_each_round(scrip
 
 
 def test_the_assessor_rejects_a_reply_that_is_no_answer(tell, retriever):
-    tell(agreement=1.0, assessing=[0.2, 0.9], answering=["the passages do not say", "Ansa Merrow"])
+    tell(agreement=1.0, assessing=[0.2, 0.9], answering=["somewhere out at sea", "Ansa Merrow"])
     result = RetroRAG(retriever)("Question?")
     assert [hop.verdict for hop in result.hops] == ["no answer", "accepted"]
     assert result.answer == "Ansa Merrow"
@@ -82,10 +82,23 @@ def test_the_last_answer_stands_when_the_rounds_run_out(tell, retriever):
     assert [hop.answer for hop in result.hops] == ["one", "two", "three"]
 
 
-def test_the_last_answer_stands_even_where_the_assessor_refused_it(tell, retriever):
+def test_a_last_answer_that_the_assessor_rejects_gives_way_to_an_earlier_one_or_stands_alone(tell, retriever):
     tell(answering=["one", "two"], assessing=[1.0, 0.1])
     result = RetroRAG(retriever, max_rounds=2)("Question?")
-    assert (result.answer, [hop.verdict for hop in result.hops]) == ("two", ["disagreed", "final"])
+    assert (result.answer, [hop.verdict for hop in result.hops]) == ("one", ["disagreed", "no answer"])
+    tell(answering=["one", "two"], assessing=0.1)
+    result = RetroRAG(retriever, max_rounds=2)("Question?")
+    assert (result.answer, [hop.verdict for hop in result.hops]) == ("two", ["no answer", "final"])
+
+
+@pytest.mark.parametrize("reply", ["Cannot be determined from the passages.", "The answer is unknown"])
+def test_a_last_answer_that_declines_in_other_words_is_no_output(tell, retriever, reply):
+    tell(answering=["one", reply], assessing=1.0)
+    result = RetroRAG(retriever, max_rounds=2)("Question?")
+    assert (result.answer, [hop.verdict for hop in result.hops]) == ("one", ["disagreed", "no answer"])
+    tell(answering=reply, assessing=1.0)
+    result = RetroRAG(retriever, max_rounds=1)("Question?")
+    assert (result.answer, result.abstained, result.hops[0].verdict) == ("", True, "no answer")
 
 
 def test_where_the_last_is_none_the_latest_that_was_not_refused_stands(tell, retriever):

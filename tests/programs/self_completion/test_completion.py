@@ -87,7 +87,23 @@ def test_the_last_response_given_is_kept_although_a_later_turn_declines(scripted
     assert (result.response, result.hops[-1].verdict) == (later["response"], "kept")
 
 
-@pytest.mark.parametrize("declined", ["抱歉，根据提供的资料无法回答这个问题。", "There is not enough information [1]."])
+def test_a_kept_response_cites_no_reference_that_came_after_it(scripted):
+    early = reflection(False, "She leads the harbour [1] of Quillon [6][9].")
+    scripted(replies([early, GAP], ["sea"]))
+    result = SelfCompletion(Shelves(ids(5), sea=["b"]), turns=1)("Question?")
+    assert read(result) == [*ids(5), "b"]
+    assert result.citations == ["a0"]
+    assert result.response == "She leads the harbour [1] of Quillon [12][9]."
+    assert result.hops[0].draft == early["response"]
+
+
+@pytest.mark.parametrize(
+    "declined",
+    [
+        *("抱歉，根据提供的资料无法回答这个问题。", "There is not enough information [1].", "Unknown [1]."),
+        *("Sorry, the references do not contain the answer.", "Unfortunately, the passages do not mention the sea."),
+    ],
+)
 def test_a_refusal_in_other_words_is_no_response_to_keep(scripted, declined):
     scripted(replies([reflection(False, declined)], [""]))
     result = SelfCompletion(Shelves(ids(5)))("Question?")
