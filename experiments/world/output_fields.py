@@ -49,7 +49,8 @@ class Task:
 
 def read_task(prompt: Prompt) -> Task:
     """Return what a prompt asks for."""
-    named = [field for field in prompt.requested if field.name != "reasoning"]
+    # Reasoning goes with any task, under whatever name, so that it does not make another field one of several.
+    named = [field for field in prompt.requested if output_role(field, "", alone=False) != "reasoning"]
     alone = len(named) == 1
     if alone and named[0].kind == "bool":  # asked for in one word by the project's forms, as a field by DSPy's own
         role_of = {named[0].name: "verdict"}
@@ -161,7 +162,7 @@ def _chosen(task: Task, state: PromptState, values: dict[str, Value]) -> dict[st
         if values.get("judgement") in field.options:
             chosen[f"option {field.name}"] = values["judgement"]
         else:
-            option = choosing.choose_option(state, inputs, field.options, finished=finished)
+            option = choosing.choose_option(state, inputs, field, finished=finished)
             chosen[f"option {field.name}"] = option
             actions += [action for action in [choosing.action_of(option)] if action]
     action = actions[0] if actions else choosing.FINISH if finished else choosing.SEARCH
@@ -199,10 +200,10 @@ def _as_type(
     """Return the value of a field in its type; a neutral one if the field has no known role."""
     if field.kind == "bool":
         known = role in {"finished", "unfinished", "sufficient"}
-        return bool(values[role]) if known else judging.p_yes(state, inputs) > 0.5
+        return bool(values[role]) if known else judging.p_yes(state, inputs, field) > 0.5
     if field.kind == "number":
         score = values.get(f"score {verification.score_name(field.name, field.note.description)}")
-        return round(judging.p_yes(state, inputs), 2) if score is None else score
+        return round(judging.p_yes(state, inputs, field), 2) if score is None else score
     if field.kind == "option":
         return values[f"option {field.name}"]
     if field.kind == "list":
