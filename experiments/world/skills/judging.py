@@ -10,7 +10,7 @@ from experiments.world.roles.polarity import asks_for_the_contrary
 from experiments.world.skills import evidence
 from experiments.world.skills.decomposition import answer_from_hops
 from experiments.world.skills.prompt_state import UNKNOWN, PromptState
-from experiments.world.skills.reading import read_answer
+from experiments.world.skills.reading import Reader, read_answer
 from experiments.world.skills.statements import best_supported, parse_sources
 from experiments.world.skills.verification import final_answer
 
@@ -85,14 +85,14 @@ def _verdict_on_facts(state: PromptState, inputs: PromptInputs, own: str | None)
     if of_answer and own not in {"search", "suffices", "memory", "contributes"}:
         if own == "stated" and inputs.shows_passages and not inputs.passages:
             return Verdict("stated", False)
-        told = _own_answer(state, plan, inputs.passages)
+        told = _own_answer(state, plan, inputs.passages, recalls=own != "stated")
         given = inputs.draft or final_answer(plan, inputs.texts.get("response", "")) or ""
         return Verdict("stated" if own == "stated" else "correct", key(told) == key(given))
     if asked == "search" and (own == "search" or not inputs.passages):
         return Verdict("search", _search_is_needed(state, inputs, plan))
     if state.hop_answers and not inputs.passages and own != "memory":
         return Verdict("hops", _verdict_on_hops(state, inputs, plan))
-    if asked == "memory" or not (inputs.passages or asked == "suffices"):
+    if asked == "memory" or not (inputs.passages or asked == "suffices" or own == "contributes"):
         return Verdict("memory", state.solve(plan, state.recall)[0] != UNKNOWN)
     if asked == "suffices":
         return Verdict("suffices", all(_facts_stated(plan, inputs.passages, state)))
@@ -119,8 +119,13 @@ def passages_suffice(state: PromptState, plan: Plan | None, passages: list[str])
     return noisy_probability(state, truth, "suffices") > 0.5
 
 
-def _own_answer(state: PromptState, plan: Plan, passages: list[str]) -> str:
-    return read_answer(state, plan, passages)[0] if passages else state.solve(plan, state.recall)[0]
+def _own_answer(state: PromptState, plan: Plan, passages: list[str], *, recalls: bool) -> str:
+    """Return the answer from passages, if there are any; memory supplies what they do not state, if it may."""
+    if not passages:
+        return state.solve(plan, state.recall)[0]
+    if not recalls:
+        return state.solve(plan, Reader(state, passages, recalls=False).find)[0]
+    return read_answer(state, plan, passages)[0]
 
 
 def _facts_stated(plan: Plan, passages: list[str], state: PromptState) -> list[bool]:
