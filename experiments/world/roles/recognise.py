@@ -102,7 +102,7 @@ def _best(roles: Iterable[Role], form: str, name: str, description: str, instruc
     most = max(held, default=0)
     clear = held.count(most) == 1
     for role, length in zip(possible, held, strict=True):
-        note = _CLEAR_NOTE if clear and length == most else _NOTE
+        note = (_CLEAR_NOTE if length == most else 0) if clear else _NOTE
         told = bool(role.names.search(name)) * _NAME + bool(length) * note
         told = told or bool(role.nouns.search(instruction)) * _NOUN
         if told > points:

@@ -59,7 +59,7 @@ def choose_option(state: PromptState, inputs: PromptInputs, field: RequestedFiel
         return next(option for option, action in actions.items() if action == wanted)
     levels = [_level(option, options) for option in options]
     if sum(level is not None for level in levels) >= 2:
-        return _misjudged(state, options[_nearest(levels, _difficulty(state, inputs))], options)
+        return _misjudged(state, options[_nearest(levels, _difficulty(state, inputs))], options, "difficulty")
     middle = [option for option in options if _MIDDLE.search(option)]
     negative = [option for option in options if _NEGATIVE.search(option) and option not in middle]
     positive = [option for option in options if option not in middle and option not in negative]
@@ -67,7 +67,7 @@ def choose_option(state: PromptState, inputs: PromptInputs, field: RequestedFiel
         return state.draws.choose(options, "option", *options)
     share = _supported_share(inputs)
     if middle and share is not None:
-        return _misjudged(state, (positive if share == 1 else middle if share else negative)[0], options)
+        return _misjudged(state, (positive if share == 1 else middle if share else negative)[0], options, "support")
     # Options such as "supported" name the verdict themselves; yes and no take it from what is asked.
     asked = field if _YES_OR_NO.issuperset(option.lower() for option in options) else _nameless(field)
     return (positive if judging.p_yes(state, inputs, asked) > 0.5 else negative)[0]
@@ -79,10 +79,10 @@ def _nameless(field: RequestedField) -> RequestedField:
     return RequestedField("verdict", FieldNote("option", " ".join(good), field.options))
 
 
-def _misjudged(state: PromptState, right: str, options: Sequence[str]) -> str:
+def _misjudged(state: PromptState, right: str, options: Sequence[str], kind: str) -> str:
     """Return the right option, or another one with the probability `judging.error`."""
     others = [option for option in options if option != right]
-    if others and state.draws.happens(state.dials.judging_error, "judgement"):
+    if others and state.draws.happens(state.dials.judging_error, "judgement", kind):
         return state.draws.choose(others, "other option")
     return right
 

@@ -113,13 +113,7 @@ def test_judgements_of_different_kinds_on_the_same_inputs_err_independently(runn
 
     def verdicts(error: float) -> list[list[bool]]:
         with running(faultless(judging_error=error)):
-            return [
-                [
-                    judge(question=item["question"], passages=[texts[i] for i in item["gold_ids"]]).verdict
-                    for item in questions
-                ]
-                for judge in judges
-            ]
+            return [[judge(question=question, passages=gold).verdict for question, gold in asked] for judge in judges]
 
     wrong = [
         [one != other for one, other in zip(right, noisy, strict=True)]
