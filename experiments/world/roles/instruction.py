@@ -20,7 +20,8 @@ _CONDITION = re.compile(r"^\s*(?:if|when|where|unless|whenever)\b", re.IGNORECAS
 
 _QUOTED_UNKNOWN = r"[\"'“‘]unknown[.]?[\"'”’]"
 _OFFER = re.compile(
-    rf"(?<!\bthe )(?<!\ban )(?<!\byour )\b(?:answer|say|reply|write|give|return|respond|output|state|use|put|print)\w*\s+"
+    rf"(?<!\bthe )(?<!\ban )(?<!\byour )"
+    rf"\b(?:answer|say|reply|write|give|return|respond|output|state|use|put|print)\w*\s+"
     rf"(?:(?:with|by|only|just|simply|exactly|the|word|answer|it|is|that|as|saying|short|a|phrase|or)\s+){{0,5}}"
     rf"{_QUOTED_UNKNOWN}|\bor\s+(?:else\s+|with\s+)?{_QUOTED_UNKNOWN}|{_QUOTED_UNKNOWN}\s+(?=(?:if|when|where|unless)\b)",
     re.IGNORECASE,
