@@ -7,6 +7,8 @@ import pytest
 
 from experiments.world.generate import records
 from experiments.world.roles.polarity import asks_for_the_contrary
+from programs.lms.adapter import ChatForm
+from programs.parts.predict import try_predict
 from signatures.types import Passage
 
 
@@ -152,3 +154,19 @@ def test_a_reply_with_query_and_answer_leaves_empty_what_its_description_lets_it
         thoughts = f"{film} was directed by {director}. {director} was born in the town of {town}."
         last = step(question=f"Where was the director of {film} born?", reasoning_so_far=thoughts)
         assert (last.search_query, last.final_answer) == ("", town)
+
+
+@pytest.mark.parametrize("name", ["rationale", "thoughts"])
+def test_reasoning_under_another_name_leaves_the_other_field_alone(running, name):
+    passages, questions = records(40, seed=0)
+    found = [Passage(id=item["id"], title=item["title"], text=item["text"]) for item in passages[:6]]
+
+    def told(reasoning: str) -> list[Any]:
+        outputs = {reasoning: (str, ""), "x": (str, "")}
+        ask = made({"question": str, "passages": list[Passage]}, outputs, "Ask the next sub-question.")
+        with running(adapter=ChatForm()):
+            replies = [try_predict(ask, question=item["question"], passages=found) for item in questions]
+        return [reply and reply.x for reply in replies]
+
+    assert told(name) == told("reasoning")
+    assert any(str(question).endswith("?") for question in told(name))
