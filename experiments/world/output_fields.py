@@ -3,6 +3,7 @@
 A field's role follows from its name, its type, its description and the instruction; which program asks is unknown here.
 """
 
+import re
 from dataclasses import dataclass
 
 from experiments.world.dials import Dials
@@ -13,11 +14,21 @@ from experiments.world.prompt_inputs import PromptInputs, parse_inputs
 from experiments.world.reply import Value
 from experiments.world.roles.history import answered_pairs, told_facts
 from experiments.world.roles.recognise import output_role
-from experiments.world.skills import choosing, continuation, decomposition, evidence, judging, longform, verification
+from experiments.world.skills import (
+    choosing,
+    continuation,
+    decomposition,
+    evidence,
+    judging,
+    longform,
+    numbers,
+    verification,
+)
 from experiments.world.skills.memory import Memory
 from experiments.world.skills.prompt_state import UNKNOWN, PromptState, SolvedHop
 from experiments.world.skills.reading import ground, read_answer
 
+_EMPTY_IF = re.compile(r"\bempty (?:if|when|where|while|until|unless|as long as)\b", re.IGNORECASE)
 # Of these an error in what was thought before is an error to find, not a premise.
 _JUDGING = {"verdict", "score", "judgement", "revision"}
 
@@ -49,7 +60,8 @@ class Task:
 
 def read_task(prompt: Prompt) -> Task:
     """Return what a prompt asks for."""
-    named = [field for field in prompt.requested if field.name != "reasoning"]
+    # Reasoning goes with any task, under whatever name, so that it does not make another field one of several.
+    named = [field for field in prompt.requested if output_role(field, "", alone=False) != "reasoning"]
     alone = len(named) == 1
     if alone and named[0].kind == "bool":  # asked for in one word by the project's forms, as a field by DSPy's own
         role_of = {named[0].name: "verdict"}
@@ -68,7 +80,7 @@ def compute_values(task: Task, memory: Memory, dials: Dials, draws: Draws) -> di
         return {"yes": judging.p_yes(state, inputs)}
     values = _values(task, state)
     return {
-        field.name: _as_type(field, task.role_of[field.name], inputs, state, values) for field in task.prompt.requested
+        field.name: _as_type(field, task.role_of[field.name], task, state, values) for field in task.prompt.requested
     }
 
 
@@ -117,8 +129,25 @@ def _values(task: Task, state: PromptState) -> dict[str, Value]:
     if roles & {"score", "judgement", "revision", "option"}:
         values |= verification.verify(state, inputs, scored="score" in roles)
     values |= _chosen(task, state, values)
+    values |= _left_empty(task, values)
     values["reasoning"] = values["next_sentence"] = _reasoning(inputs, roles, state, hops, values)
     return values
+
+
+def _left_empty(task: Task, values: dict[str, Value]) -> dict[str, Value]:
+    """Return an empty answer or query, where a reply has both and the description of one says that it may be empty.
+
+    While something is missing the query is given, and then the answer.
+    """
+    if not {"answer", "query"} <= task.roles:
+        return {}
+    unneeded = "query" if values["finished"] else "answer"
+    may_be = any(
+        _EMPTY_IF.search(field.note.description)
+        for field in task.prompt.requested
+        if task.role_of[field.name] == unneeded
+    )
+    return {unneeded: ""} if may_be else {}
 
 
 def _answer(
@@ -161,7 +190,7 @@ def _chosen(task: Task, state: PromptState, values: dict[str, Value]) -> dict[st
         if values.get("judgement") in field.options:
             chosen[f"option {field.name}"] = values["judgement"]
         else:
-            option = choosing.choose_option(state, inputs, field.options, finished=finished)
+            option = choosing.choose_option(state, inputs, field, finished=finished)
             chosen[f"option {field.name}"] = option
             actions += [action for action in [choosing.action_of(option)] if action]
     action = actions[0] if actions else choosing.FINISH if finished else choosing.SEARCH
@@ -186,23 +215,22 @@ def _reasoning(
     sentences = " ".join(hop.as_sentence() for hop in hops)
     if roles & {"argument", "action", "option"} and not values["finished"]:
         return f"What is still missing: {_first(values.get('query', ''))}"
-    if "answer" in roles:
+    if "answer" in roles and values["answer"]:
         return f"{sentences} So the answer is {values['answer']}.".strip()
     if "query" in roles:
         return f"What is still missing: {_first(values['query'])}"
     return sentences or "There is not much to go by."
 
 
-def _as_type(
-    field: RequestedField, role: str, inputs: PromptInputs, state: PromptState, values: dict[str, Value]
-) -> Value:
+def _as_type(field: RequestedField, role: str, task: Task, state: PromptState, values: dict[str, Value]) -> Value:
     """Return the value of a field in its type; a neutral one if the field has no known role."""
+    inputs = task.inputs
     if field.kind == "bool":
         known = role in {"finished", "unfinished", "sufficient"}
-        return bool(values[role]) if known else judging.p_yes(state, inputs) > 0.5
+        return bool(values[role]) if known else judging.p_yes(state, inputs, field) > 0.5
     if field.kind == "number":
-        score = values.get(f"score {verification.score_name(field.name, field.note.description)}")
-        return round(judging.p_yes(state, inputs), 2) if score is None else score
+        alone = len([name for name in task.role_of if task.role_of[name] != "reasoning"]) == 1
+        return numbers.number_asked_for(state, inputs, field, values, alone=alone)
     if field.kind == "option":
         return values[f"option {field.name}"]
     if field.kind == "list":

@@ -38,12 +38,14 @@ class FieldNote:
         description: Its description; empty if there is none.
         options: The options of a choice.
         json_list: Whether a list is written as JSON, as DSPy's own layouts expect it.
+        whole: Whether a number is a whole one.
     """
 
     kind: Kind = "text"
     description: str = ""
     options: tuple[str, ...] = ()
     json_list: bool = False
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,6 @@ def _note(kind: str, description: str) -> FieldNote:
     if kind.lower() in {"true or false", "bool"}:
         return FieldNote("bool", description)
     if kind.lower() in {"whole number", "number", "int", "float"}:
-        return FieldNote("number", description)
+        return FieldNote("number", description, whole=kind.lower() in {"whole number", "int"})
     kind = kind.lower()
     return FieldNote("list" if "list" in kind else "text", description, json_list=kind.startswith("list["))

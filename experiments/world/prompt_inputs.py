@@ -1,17 +1,15 @@
 """The inputs of a prompt by role: what is asked, the passages, what was found before, and the texts to judge."""
 
 import json
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from experiments.world.grammar import Plan, facts_of, parse_question
 from experiments.world.passage_text import split_passages
 from experiments.world.prompt import FieldNote, Prompt
+from experiments.world.roles.instruction import offers_unknown, quoted_refusal
 from experiments.world.roles.recognise import input_role, items_of, read_json_list
 
-_OFFERS_UNKNOWN = re.compile(r"[\"'“]unknown[\"'”]", re.IGNORECASE)
-_REFUSAL = re.compile(r"[\"“]((?:I'm sorry|I am sorry|Sorry|I cannot|I can't)[^\"”]*)[\"”]", re.IGNORECASE)
 _NOTHING = {"", "(none)", "[]"}
 # Roles whose texts tell what was found before: pairs of questions and answers, thoughts, observations.
 _FOUND_BEFORE = ("history", "reasoning")
@@ -34,6 +32,7 @@ class PromptInputs:
         accepted_answers: Answers in a list, each of which would be right.
         limit: The most items that a list may have; None without a limit.
         found_before: Pairs of questions and answers, thoughts and observations, as text; None without such a block.
+        shows_passages: Whether the prompt has a block for passages, if only an empty one.
         texts: The other blocks by role: "query", "reasoning", "claim", "reply", "response", and so on.
     """
 
@@ -49,6 +48,7 @@ class PromptInputs:
     accepted_answers: list[str]
     limit: int | None
     found_before: str | None
+    shows_passages: bool
     texts: dict[str, str]
 
     @property
@@ -59,7 +59,7 @@ class PromptInputs:
             self.passages,
             self.listed_facts,
             self.entities,
-            self.answers,
+            sorted(self.answers),  # the order of the fields is no content
             self.accepted_answers,
             self.limit,
             self.found_before,
@@ -93,8 +93,8 @@ def parse_inputs(prompt: Prompt) -> PromptInputs:
     answers = [text for text in by_role.get("answer", []) if not items_of(text)]
     return PromptInputs(
         instruction=prompt.instruction,
-        offers_unknown=bool(_OFFERS_UNKNOWN.search(prompt.system)),
-        refusal=next(iter(_REFUSAL.findall(prompt.system)), ""),
+        offers_unknown=offers_unknown(prompt.system),
+        refusal=quoted_refusal(prompt.system),
         question=question,
         plan=parse_question(question),
         passages=passages,
@@ -104,6 +104,7 @@ def parse_inputs(prompt: Prompt) -> PromptInputs:
         accepted_answers=_items(by_role, "answer"),
         limit=next((int(text) for text in by_role.get("limit", []) if text.isdecimal()), None),
         found_before=_found_before(by_role),
+        shows_passages="passages" in by_role,
         texts={
             role: "\n".join(texts)
             for role, texts in by_role.items()
@@ -147,9 +148,16 @@ def _passages(by_role: dict[str, list[str]]) -> list[str]:
 def _passage_texts(text: str) -> list[str]:
     """Return the passages of one block, those that have a number with it."""
     items: list[Any] = read_json_list(text)
-    if items and isinstance(items[0], dict):
-        return [f"{item.get('title')}: {item['text']}" if item.get("title") else str(item["text"]) for item in items]
+    if any(isinstance(item, dict) for item in items):
+        return [_passage_text(item) for item in items]
     return split_passages(text) or items_of(text) or [part for part in text.split("\n\n") if part.strip()]
+
+
+def _passage_text(item: Any) -> str:
+    """Return one item of a JSON list as a passage, whatever it is."""
+    if not isinstance(item, dict) or item.get("text") is None:
+        return str(item)
+    return f"{item['title']}: {item['text']}" if item.get("title") else str(item["text"])
 
 
 def _numbered(texts: list[str], before: list[str]) -> list[str]:
@@ -168,10 +176,11 @@ def _items(by_role: dict[str, list[str]], role: str) -> list[str]:
 def _as_text(text: str) -> str:
     """Return pairs and lists as lines; hops in DSPy's own layout as the project shows them."""
     items: list[Any] = read_json_list(text)
-    if items and isinstance(items[0], dict) and "question" in items[0]:
-        lines = []
-        for number, item in enumerate(items, 1):
-            evidence = f' (evidence: "{item["evidence"]}")' if item.get("evidence") else ""
-            lines.append(f"{number}. {item['question']}{evidence} -> {item.get('answer', '')}")
-        return "\n".join(lines)
-    return "\n".join(map(str, items)) or "\n".join(items_of(text)) or text
+    lines = []
+    for number, item in enumerate(items, 1):
+        if not isinstance(item, dict) or "question" not in item:
+            lines.append(str(item))
+            continue
+        evidence = f' (evidence: "{item["evidence"]}")' if item.get("evidence") else ""
+        lines.append(f"{number}. {item['question']}{evidence} -> {item.get('answer', '')}")
+    return "\n".join(lines) or "\n".join(items_of(text)) or text

@@ -21,6 +21,13 @@ from experiments.world.reply import count_tokens, render, render_malformed, text
 from experiments.world.skills.memory import Memory
 from signatures.common.files import sha256_text
 
+# Code of other packages that decides replies, relative to the folder of the packages.
+CODE_OF_OTHERS = (
+    "signatures/citation_marks.py",
+    "signatures/text.py",
+    "programs/lms/requests.py",
+)
+
 
 @functools.cache
 def code_hash() -> str:
@@ -31,6 +38,7 @@ def code_hash() -> str:
     """
     folder = Path(__file__).parent
     files = [file for file in sorted(folder.rglob("*.py")) if file != folder / "connect.py"]
+    files += [folder.parents[1] / name for name in CODE_OF_OTHERS]
     return sha256_text("\n".join(file.read_text(encoding="utf-8") for file in files))[:8]
 
 

@@ -1,7 +1,7 @@
 """The words by which roles are recognised: of a field's name, of its description, and of the instruction.
 
-The words are those in which multi-hop strategies are usually written; no strategy has words of its own. Of two roles
-that match equally well the first in the table is taken.
+The words are those in which multi-hop strategies are usually written, ours among them. A description speaks for the
+role whose longest expression it holds. Of two roles that match equally well the first in the table is taken.
 """
 
 import re
@@ -37,12 +37,12 @@ def _role(role: str, forms: str, names: str, notes: str = "", nouns: str = "") -
 
 
 INPUT_ROLES: tuple[Role, ...] = (
-    _role("limit", "number", r"limit|max|at_most|count|number", r"at most|so many|no more than|limit"),
+    _role("limit", "number", r"limit|max|at_most|count|number", r"at most|up to|no more than|maximum|limit"),
     _role(
         "history",
         "list text short empty",
         r"hops?$|histor|trajector|scratchpad|transcript|chain|pairs|steps|solved|settled|resolved|so_far|previous|trace",
-        r"so far|settled|solved|earlier (?:steps|questions)|oldest first",
+        r"so far|settled|solved|earlier (?:steps|questions)|in order|oldest|chronolog",
     ),
     _role(
         "reasoning",
@@ -61,7 +61,7 @@ INPUT_ROLES: tuple[Role, ...] = (
         "sub_question",
         "question empty",
         r"sub_?(?:question|problem|task|goal)|follow_?up|next_step|current|step",
-        r"asked now|sub-?question|current",
+        r"\b(?:asked|answered) (?:now|next)|to answer (?:now|next)|sub-?question|current",
     ),
     _role(
         "entities",
@@ -101,7 +101,7 @@ INPUT_ROLES: tuple[Role, ...] = (
         "response",
         "text short empty",
         r"response|report|essay|write_?up|long_|paragraph",
-        r"to examine|square brackets|passage numbers",
+        r"(?:response|report) to (?:be )?(?:examine|check|verif|assess|judge|review|evaluat)\w*|brackets",
         r"\bresponse\b",
     ),
     _role(
@@ -115,7 +115,7 @@ INPUT_ROLES: tuple[Role, ...] = (
         "answer",
         "list text short number empty",
         r"answer|draft|candidate|prediction|guess|solution|result|conclusion|output|tentative",
-        r"\banswer|\bdraft\b|known to be right|of them is right",
+        r"\banswer|\bdraft\b|\b(?:is|are|be) (?:right|correct)|(?:right|correct) ones?\b",
         r"\banswers?\b|\bdraft\b",
     ),
     _role(
@@ -138,7 +138,8 @@ OUTPUT_ROLES: tuple[Role, ...] = (
         "revision",
         "text",
         r"revis|rewrit|reword|rephras|reformul|(?:new|better|improved)_(?:question|query)",
-        r"better question|easy to search|question that ends|rewritten|reworded|revised",
+        r"(?:better|new|improved) question|eas(?:y|ier) to (?:search|find)|question mark|\bends? (?:with|in) \?"
+        r"|rewritten|reworded|revised",
         r"\brewrite\b|\brevise\b|\breword\b|\brephrase\b|\breformulate\b",
     ),
     _role("judgement", "text", r"judge?ment|verdict|ruling"),
@@ -146,7 +147,7 @@ OUTPUT_ROLES: tuple[Role, ...] = (
         "entities",
         "list text",
         r"entit|names|subjects|topics|mentions|people",
-        r"names as written|\bentities\b",
+        r"\bnames (?:in|of|from|as)\b|\bentities\b",
         r"\bentities\b",
     ),
     _role(
@@ -166,20 +167,20 @@ OUTPUT_ROLES: tuple[Role, ...] = (
         "inferences",
         "list text",
         r"inference|deduction|finding|notes|claims|facts|insight|takeaway|statements",
-        r"one sentence each|follows",
+        r"sentences? each|each one sentence|follows",
         r"\binfer|what follows",
     ),
     _role(
         "missing",
         "text list",
         r"missing|lack|\bgaps?\b",
-        r"(?:passages|they) lack|(?:what is|is still) missing|needs? but|no passage (?:states|says|contains)",
+        r"(?:passages|they) lack|(?:what is|is still) missing|\bno (?:passage|document|source|reference)s? \w+",
     ),
     _role(
         "argument",
         "text",
         r"argument|args|input|param|operand|target",
-        r"\bargument\b|to search for or",
+        r"\bargument\b|\bto (?:search|look)\b.*\bor\b",
     ),
     _role(
         "query",
@@ -192,7 +193,7 @@ OUTPUT_ROLES: tuple[Role, ...] = (
         "sub_question",
         "text list",
         r"question|follow_?up|next_step|sub_?(?:problem|task|goal)|steps?$|plan",
-        r"no pronouns|sub-?question|follow-?up|asks for one fact|simpler question|single fact",
+        r"pronouns?\b|sub-?question|follow-?up|\b(?:one|a single) fact\b|simpler question|single fact",
         r"sub-?question|follow-?up|simpler question|decompose|break .* down",
     ),
     _role("chain", "list text", r"chain|hops|pairs", r"each .* with its answer|question and answer pairs"),
@@ -200,7 +201,7 @@ OUTPUT_ROLES: tuple[Role, ...] = (
         "response",
         "text",
         r"response|report|essay|write_?up|long_|full_|paragraph",
-        r"full sentences|square brackets|one to four",
+        r"(?:full|complete|whole) sentences|brackets|paragraphs?\b",
         r"full sentences",
     ),
     _role(
@@ -215,20 +216,25 @@ OUTPUT_ROLES: tuple[Role, ...] = (
         "answer",
         "text list",
         r"answer|conclusion|result|draft|guess|solution|final|outcome|output",
-        r"short phrase|name, date, number|\banswer\b",
+        r"\bphrase\b|\ba (?:name|date|number)\b|\banswer\b",
         r"\banswer\b|\bconclude\b",
     ),
     _role(
         "sufficient",
         "bool",
         r"suffic|enough|adequate|answerable|covered",
-        r"everything (?:that is )?needed|suffic|enough",
+        r"\b(?:everything|all)(?: that)?(?: is)? (?:need|requir)\w*|suffic|enough",
     ),
-    _role("unfinished", "bool", r"need|more|continue|further|remain|unresolved", r"still needed|more .*needed|remain"),
+    _role(
+        "unfinished",
+        "bool",
+        r"more|continue|further|remain|unresolved|(?:steps?|questions?|hops?)_needed|needs?_(?:another|step|question|hop)",
+        r"still needed|more .*needed|remain",
+    ),
     _role(
         "finished",
         "bool",
-        r"finish|done|complete|settled|stop|ready|final|resolved",
-        r"decide the question|finished|settled|nothing .* left",
+        r"finish|done|(?<!in)complete|settled|stop|ready|final|resolved",
+        r"\bdecides? (?:the|it)\b|finished|settled|nothing .* left|all .* answered",
     ),
 )

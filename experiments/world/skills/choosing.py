@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from experiments.world.grammar import Fact, Name, facts_of, key
 from experiments.world.passage_text import parse_sentences
+from experiments.world.prompt import FieldNote, RequestedField
 from experiments.world.prompt_inputs import PromptInputs
 from experiments.world.skills import continuation, judging
 from experiments.world.skills.prompt_state import PromptState
@@ -23,6 +24,7 @@ _LEVELS: tuple[re.Pattern[str], ...] = (
     re.compile(r"^(?:moderate|medium|single|one)", re.I),
     re.compile(r"^(?:complex|hard|multi|iterat|difficult)", re.I),
 )
+_YES_OR_NO = {"yes", "no", "true", "false", "unclear", "unsure", "maybe"}
 _LETTERS = {"a": 0, "b": 1, "c": 2}
 _MIDDLE = re.compile(r"partial|partly|some|unclear|unsure|mixed|neutral|cannot|maybe|ambiguous", re.I)
 _NEGATIVE = re.compile(
@@ -35,7 +37,7 @@ def action_of(option: str) -> str | None:
     return next((action for action, expression in _ACTIONS if expression.search(option)), None)
 
 
-def choose_option(state: PromptState, inputs: PromptInputs, options: Sequence[str], *, finished: bool) -> str:
+def choose_option(state: PromptState, inputs: PromptInputs, field: RequestedField, *, finished: bool) -> str:
     """Return one of the options.
 
     Actions are told by what is missing, levels of difficulty by the number of facts and whether they are remembered,
@@ -45,9 +47,10 @@ def choose_option(state: PromptState, inputs: PromptInputs, options: Sequence[st
     Args:
         state: The LM's state.
         inputs: The inputs of the prompt.
-        options: The options, at least one.
+        field: The field, with at least one option.
         finished: Whether no fact is missing.
     """
+    options = field.options
     actions = {option: action_of(option) for option in options}
     if {FINISH, SEARCH} <= set(actions.values()):
         wanted = FINISH if finished else SEARCH
@@ -56,7 +59,7 @@ def choose_option(state: PromptState, inputs: PromptInputs, options: Sequence[st
         return next(option for option, action in actions.items() if action == wanted)
     levels = [_level(option, options) for option in options]
     if sum(level is not None for level in levels) >= 2:
-        return _misjudged(state, options[_nearest(levels, _difficulty(state, inputs))], options)
+        return _misjudged(state, options[_nearest(levels, _difficulty(state, inputs))], options, "difficulty")
     middle = [option for option in options if _MIDDLE.search(option)]
     negative = [option for option in options if _NEGATIVE.search(option) and option not in middle]
     positive = [option for option in options if option not in middle and option not in negative]
@@ -64,14 +67,22 @@ def choose_option(state: PromptState, inputs: PromptInputs, options: Sequence[st
         return state.draws.choose(options, "option", *options)
     share = _supported_share(inputs)
     if middle and share is not None:
-        return _misjudged(state, (positive if share == 1 else middle if share else negative)[0], options)
-    return (positive if judging.p_yes(state, inputs) > 0.5 else negative)[0]
+        return _misjudged(state, (positive if share == 1 else middle if share else negative)[0], options, "support")
+    # Options such as "supported" name the verdict themselves; yes and no take it from what is asked.
+    asked = field if _YES_OR_NO.issuperset(option.lower() for option in options) else _nameless(field)
+    return (positive if judging.p_yes(state, inputs, asked) > 0.5 else negative)[0]
 
 
-def _misjudged(state: PromptState, right: str, options: Sequence[str]) -> str:
+def _nameless(field: RequestedField) -> RequestedField:
+    """Return a field for the good side of its options, which say what is judged."""
+    good = [option for option in field.options if not _NEGATIVE.search(option) and not _MIDDLE.search(option)]
+    return RequestedField("verdict", FieldNote("option", " ".join(good), field.options))
+
+
+def _misjudged(state: PromptState, right: str, options: Sequence[str], kind: str) -> str:
     """Return the right option, or another one with the probability `judging.error`."""
     others = [option for option in options if option != right]
-    if others and state.draws.happens(state.dials.judging_error, "judgement"):
+    if others and state.draws.happens(state.dials.judging_error, "judgement", kind):
         return state.draws.choose(others, "other option")
     return right
 

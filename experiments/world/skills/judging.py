@@ -1,72 +1,114 @@
 """Yes/no judgements with a probability: mostly right, and overconfident."""
 
-import re
+from dataclasses import dataclass
 
 from experiments.world.grammar import Comparison, Plan, facts_of, key, next_missing_fact, value_of
+from experiments.world.prompt import RequestedField
 from experiments.world.prompt_inputs import PromptInputs
+from experiments.world.roles.instruction import asked_kind, own_kind
+from experiments.world.roles.polarity import asks_for_the_contrary
 from experiments.world.skills import evidence
 from experiments.world.skills.decomposition import answer_from_hops
 from experiments.world.skills.prompt_state import UNKNOWN, PromptState
-from experiments.world.skills.reading import read_answer
+from experiments.world.skills.reading import Reader, read_answer
 from experiments.world.skills.statements import best_supported, parse_sources
 from experiments.world.skills.verification import final_answer
 
-# The words of an instruction that tell what is judged; README.md lists them.
-_MEMORY = re.compile(r"\b(you know|from memory|own knowledge|without (?:searching|passages|references))\b", re.I)
-_ENOUGH = re.compile(r"\b(enough|suffic\w+|suffice)\b", re.I)
-_NEEDS_SEARCH = re.compile(
-    r"\b(?:retriev|search|look)\w*\b[^.]*\b(?:need|necess|requir)|\b(?:need|necess|requir)\w*[^.]*\b(?:retriev|search)",
-    re.I,
-)
-_COMMITS = re.compile(r"\bcannot be answered|\bcommits?\b|\brefus|\babstain|\bdeclin", re.I)
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is judged, and the verdict without errors of judgement.
+
+    Args:
+        kind: The kind of judgement: contributes, suffices, memory, search, agreement, stated, relevant, answered,
+            correct or hops. Judgements of different kinds err independently.
+        truth: The verdict that the prompt supports; None if it is not about the world.
+    """
+
+    kind: str
+    truth: bool | None
 
 
-def p_yes(state: PromptState, inputs: PromptInputs) -> float:
-    """Return P(yes) in (0, 1) for the judgement that a prompt asks for."""
-    return noisy_probability(state, error_free_verdict(state, inputs))
+def p_yes(state: PromptState, inputs: PromptInputs, field: RequestedField | None = None, number: int = 0) -> float:
+    """Return P(yes) in (0, 1) for a judgement that a prompt asks for.
+
+    Args:
+        state: The LM's state.
+        inputs: The inputs of the prompt.
+        field: The field that asks for it; None in the one-word form, in which the instruction alone does.
+        number: How many judgements of the prompt precede it.
+    """
+    verdict = judge(state, inputs, field)
+    return noisy_probability(state, verdict.truth, verdict.kind, number)
 
 
-def error_free_verdict(state: PromptState, inputs: PromptInputs) -> bool | None:
-    """Return the verdict that the prompt supports, before errors of judgement; None if it is not about the world."""
-    told = _verdict_on_a_text(inputs)
-    if told is not None:
-        return told
-    plan, instruction = inputs.plan, inputs.instruction
-    if "claim" in inputs.texts:
-        by_question = inputs.question and not inputs.passages
-        return evidence.claim_is_relevant(inputs) if by_question else evidence.claim_is_stated(inputs)
-    if plan is None:
-        return evidence.passages_contribute(state, inputs)
-    if inputs.draft or inputs.texts.get("response"):
-        own = _own_answer(state, plan, inputs.passages)
-        return key(own) == key(inputs.draft or final_answer(plan, inputs.texts["response"]) or "")
-    if _NEEDS_SEARCH.search(instruction) and not inputs.passages:
-        return state.solve(plan, state.recall)[0] == UNKNOWN
-    if state.hop_answers and not inputs.passages:
-        return _verdict_on_hops(state, inputs, plan)
-    if _MEMORY.search(instruction) or not (inputs.passages or _ENOUGH.search(instruction)):
-        return state.solve(plan, state.recall)[0] != UNKNOWN
-    if _ENOUGH.search(instruction):
-        return all(_facts_stated(plan, inputs.passages, state))
-    return evidence.passages_contribute(state, inputs)
+def judge(state: PromptState, inputs: PromptInputs, field: RequestedField | None = None) -> Verdict:
+    """Return the verdict that the prompt supports for a field, in the polarity in which the field asks."""
+    name, description = (field.name, field.note.description) if field else ("", "")
+    own = own_kind(description) or own_kind(name.replace("_", " "))
+    verdict = _verdict_on_a_text(inputs, own) or _verdict_on_facts(state, inputs, own)
+    if verdict.truth is not None and asks_for_the_contrary(verdict.kind, name, description, inputs.instruction):
+        return Verdict(verdict.kind, not verdict.truth)
+    return verdict
 
 
-def _verdict_on_a_text(inputs: PromptInputs) -> bool | None:
-    """Return whether a reply commits itself to an answer, or two answers agree; None if the prompt has neither."""
+def _verdict_on_a_text(inputs: PromptInputs, own: str | None) -> Verdict | None:
+    """Return whether a reply commits itself, or answers agree; None if something else is judged."""
     if "reply" in inputs.texts:
-        return evidence.is_definite(inputs.texts["reply"])
-    if len(inputs.answers) == 1 and not inputs.accepted_answers and _COMMITS.search(inputs.instruction):
-        return evidence.is_definite(inputs.answers[0])
+        return Verdict("answered", evidence.is_definite(inputs.texts["reply"]))
+    if own in {"search", "suffices", "memory", "contributes"}:
+        return None
+    asked = own or asked_kind(inputs.instruction)
+    if len(inputs.answers) == 1 and not inputs.accepted_answers and asked == "answered":
+        return Verdict("answered", evidence.is_definite(inputs.answers[0]))
     if len(inputs.answers) >= 2:
-        return all(inputs.answers) and key(inputs.answers[0]) == key(inputs.answers[1])
+        return Verdict("agreement", all(inputs.answers) and key(inputs.answers[0]) == key(inputs.answers[1]))
     if inputs.answers and inputs.accepted_answers:
-        return key(inputs.answers[0]) in set(map(key, inputs.accepted_answers))
+        return Verdict("correct", key(inputs.answers[0]) in set(map(key, inputs.accepted_answers)))
     return None
+
+
+def _verdict_on_facts(state: PromptState, inputs: PromptInputs, own: str | None) -> Verdict:
+    """Return the verdict on the prompt's claim, answer, hops or passages, or on what memory knows.
+
+    What the field itself asks for counts first, then which inputs there are, then what the instruction affirms.
+    """
+    plan = inputs.plan
+    if "claim" in inputs.texts and own not in {"search", "suffices", "memory"}:
+        if inputs.question and (own == "contributes" or not inputs.passages):
+            return Verdict("relevant", evidence.claim_is_relevant(inputs))
+        return Verdict("stated", evidence.claim_is_stated(inputs))
+    if plan is None:
+        return Verdict("contributes", evidence.passages_contribute(state, inputs))
+    asked = own or asked_kind(inputs.instruction)
+    of_answer = bool(inputs.draft or inputs.texts.get("response"))
+    if of_answer and own not in {"search", "suffices", "memory", "contributes"}:
+        if own == "stated" and inputs.shows_passages and not inputs.passages:
+            return Verdict("stated", False)
+        told = _own_answer(state, plan, inputs.passages, recalls=own != "stated")
+        given = inputs.draft or final_answer(plan, inputs.texts.get("response", "")) or ""
+        return Verdict("stated" if own == "stated" else "correct", key(told) == key(given))
+    if asked == "search" and (own == "search" or not inputs.passages):
+        return Verdict("search", _search_is_needed(state, inputs, plan))
+    if state.hop_answers and not inputs.passages and own != "memory":
+        return Verdict("hops", _verdict_on_hops(state, inputs, plan))
+    if asked == "memory" or not (inputs.passages or asked == "suffices" or own == "contributes"):
+        return Verdict("memory", state.solve(plan, state.recall)[0] != UNKNOWN)
+    if asked == "suffices":
+        return Verdict("suffices", all(_facts_stated(plan, inputs.passages, state)))
+    return Verdict("contributes", evidence.passages_contribute(state, inputs))
+
+
+def _search_is_needed(state: PromptState, inputs: PromptInputs, plan: Plan) -> bool:
+    """Return whether passages do not state every fact; without passages whether memory does not know the answer."""
+    if inputs.passages:
+        return not all(_facts_stated(plan, inputs.passages, state))
+    return state.solve(plan, state.recall)[0] == UNKNOWN
 
 
 def _verdict_on_hops(state: PromptState, inputs: PromptInputs, plan: Plan) -> bool:
     """Return whether the answer is yes, for a yes/no question; for any other question whether no hop is missing."""
-    if isinstance(plan, Comparison) and plan.kind == "same" and not _ENOUGH.search(inputs.instruction):
+    if isinstance(plan, Comparison) and plan.kind == "same" and asked_kind(inputs.instruction) != "suffices":
         return answer_from_hops(state, plan) == "yes"
     return next_missing_fact(plan, lambda entity, relation: state.hop_answers.get((key(entity), relation))) is None
 
@@ -74,11 +116,16 @@ def _verdict_on_hops(state: PromptState, inputs: PromptInputs, plan: Plan) -> bo
 def passages_suffice(state: PromptState, plan: Plan | None, passages: list[str]) -> bool:
     """Return the judgement whether passages state every fact of a plan, inner hops included."""
     truth = None if plan is None else all(_facts_stated(plan, passages, state))
-    return noisy_probability(state, truth) > 0.5
+    return noisy_probability(state, truth, "suffices") > 0.5
 
 
-def _own_answer(state: PromptState, plan: Plan, passages: list[str]) -> str:
-    return read_answer(state, plan, passages)[0] if passages else state.solve(plan, state.recall)[0]
+def _own_answer(state: PromptState, plan: Plan, passages: list[str], *, recalls: bool) -> str:
+    """Return the answer from passages, if there are any; memory supplies what they do not state, if it may."""
+    if not passages:
+        return state.solve(plan, state.recall)[0]
+    if not recalls:
+        return state.solve(plan, Reader(state, passages, recalls=False).find)[0]
+    return read_answer(state, plan, passages)[0]
 
 
 def _facts_stated(plan: Plan, passages: list[str], state: PromptState) -> list[bool]:
@@ -96,16 +143,22 @@ def _facts_stated(plan: Plan, passages: list[str], state: PromptState) -> list[b
     ]
 
 
-def noisy_probability(state: PromptState, truth: bool | None) -> float:
+def noisy_probability(state: PromptState, truth: bool | None, kind: str, number: int = 0) -> float:
     """Return P(yes) in (0, 1): the judgement may be wrong, and confidence is pushed toward certainty.
 
     The confidence of a wrong judgement starts lower (0.5 to 0.8) than that of a right one (0.6 to 0.95), so that
     thresholds have an effect. Without a truth the probability is between 0.4 and 0.6.
+
+    Args:
+        state: The LM's state.
+        truth: The right verdict.
+        kind: The kind of judgement, which the draws depend on.
+        number: How many judgements of the prompt precede it.
     """
     if truth is None:
-        return 0.4 + 0.2 * state.draws.uniform("no idea")
-    wrong = state.draws.happens(state.dials.judging_error, "judgement")
+        return 0.4 + 0.2 * state.draws.uniform("no idea", kind, number)
+    wrong = state.draws.happens(state.dials.judging_error, "judgement", kind)
     low, high = (0.5, 0.8) if wrong else (0.6, 0.95)
-    calibrated = low + (high - low) * state.draws.uniform("confidence")
+    calibrated = low + (high - low) * state.draws.uniform("confidence", kind)
     confidence = calibrated + state.dials.judging_overconfidence * (1 - calibrated)
     return confidence if truth is not wrong else 1 - confidence

@@ -109,7 +109,7 @@ def judgement_without_scores(state: PromptState, exact: dict[str, float]) -> str
     error = state.dials.judging_error
     if not state.in_writing:
         error = 1 - (1 - error) * (1 - state.dials.judging_unwritten)
-    if not state.draws.happens(error, "judgement"):
+    if not state.draws.happens(error, "judgement", "response"):
         return truth
     return FALSE if truth == TRUE else TRUE
 

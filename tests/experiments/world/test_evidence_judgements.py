@@ -5,7 +5,6 @@ import itertools
 import dspy
 import pytest
 
-from experiments.world.dials import read_dials
 from experiments.world.relations import BY_NAME
 from programs.lms.adapter import ChatForm
 from programs.parts.probability import probability
@@ -101,7 +100,10 @@ def test_judgements_on_evidence_come_as_probabilities_in_all_modes(running, faul
     assert right.value > 0.5 > wrong.value
 
 
-def test_with_the_committed_dials_gates_err_as_often_as_the_dial_says(running, world, films, about):
+@pytest.mark.parametrize("error", [0.05, 0.3])
+def test_calibration_of_judgements(running, faultless, world, films, about, error):
+    """Calibration: the rate of errors that is measured is the one that is set."""
+
     def wrong() -> list[bool]:
         flags = []
         for film, other in itertools.pairwise(films):
@@ -110,7 +112,6 @@ def test_with_the_committed_dials_gates_err_as_often_as_the_dial_says(running, w
             flags.append(yes(prompts.JudgeAttribution, passages=[about(other, "director")], claim=claim))
         return flags
 
-    dials = read_dials().with_values(form_malformed=0.0)
-    with running(dials):
+    with running(faultless(judging_error=error)):
         flags = wrong()
-    assert sum(flags) / len(flags) == pytest.approx(dials.judging_error, abs=0.07)
+    assert sum(flags) / len(flags) == pytest.approx(error, abs=0.07)

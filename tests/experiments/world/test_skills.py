@@ -42,15 +42,21 @@ def test_questions_are_parsed_and_rendered():
     assert parse_question("Is there a house in New Orleans?") is None
 
 
-def test_memory_is_right_wrong_and_empty_as_often_as_the_dials_say_and_always_the_same(world):
-    dials = read_dials()
-    memory = Memory(world, dials)
+def test_memory_is_always_the_same(world):
+    memory = Memory(world, read_dials())
     stored = {fact: memory.remembered(*fact) for fact in world.facts}
-    assert stored == {fact: Memory(world, dials).remembered(*fact) for fact in reversed(list(world.facts))}
-    unknown = share(remembered is None for remembered in stored.values())
-    wrong = share(remembered not in {None, world.facts[fact]} for fact, remembered in stored.items())
-    assert unknown == pytest.approx(dials.memory_unknown, abs=0.03)
-    assert wrong == pytest.approx(dials.memory_wrong, abs=0.03)
+    assert stored == {fact: Memory(world, read_dials()).remembered(*fact) for fact in reversed(list(world.facts))}
+
+
+@pytest.mark.parametrize(("wrong", "unknown"), [(0.1, 0.5), (0.4, 0.05)])
+def test_calibration_of_memory(world, wrong, unknown):
+    """Calibration: the rates that are measured are those that are set."""
+    memory = Memory(world, read_dials().with_values(memory_wrong=wrong, memory_unknown=unknown))
+    stored = {fact: memory.remembered(*fact) for fact in world.facts}
+    assert share(value is None for value in stored.values()) == pytest.approx(unknown, abs=0.03)
+    assert share(value not in {None, world.facts[fact]} for fact, value in stored.items()) == pytest.approx(
+        wrong, abs=0.03
+    )
 
 
 def test_recall_needs_no_passages(running, faultless, world, films):

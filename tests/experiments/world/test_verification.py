@@ -7,7 +7,6 @@ import pytest
 
 from corpora.index.build import build_index
 from corpora.index.open import open_index
-from experiments.world.dials import read_dials
 from experiments.world.generate import generate, records
 from experiments.world.grammar import parse_question
 from programs.lms.adapter import JsonForm
@@ -143,13 +142,22 @@ def test_scores_in_writing_make_the_judgement_better(running, faultless, asked):
     assert judged_right(running, dials, VerifyAnswer, asked) > direct + 0.1
 
 
-def test_with_the_committed_dials_judgements_are_good_but_not_perfect(running, asked):
-    """An examiner whose memory is wrong finds a right response biased: that costs about every fifth judgement."""
-    dials = read_dials().with_values(form_malformed=0.0)
-    assert 0.6 < judged_right(running, dials, VerifyAnswer, asked) < 0.8
-    assert 0.55 < judged_right(running, dials, ReviseQuestion, asked) < 0.8
-    sure = dials.with_values(memory_wrong=0.0)
-    assert 0.8 < judged_right(running, sure, VerifyAnswer, asked) < 1
+def test_an_examiner_with_a_wrong_memory_judges_worse(running, faultless, asked):
+    for signature in (VerifyAnswer, ReviseQuestion):
+        rights = [judged_right(running, faultless(memory_wrong=wrong), signature, asked) for wrong in (0.0, 0.3, 0.6)]
+        assert rights[0] == 1 > rights[1] > rights[2]
+
+
+def test_an_examiner_with_a_wrong_memory_rarely_finds_a_right_response_true(running, faultless, asked):
+    def found_true(**dials: float) -> float:
+        with running(faultless(memory_wrong=1.0, memory_lookalike=0.0, **dials)):
+            verdicts = [
+                dspy.Predict(VerifyAnswer)(question=question, passages=gold, response=marked(facts, 1, 2)).judgement
+                for question, facts, gold in asked
+            ]
+        return sum(verdict == "true" for verdict in verdicts) / len(verdicts)
+
+    assert found_true() < found_true(judging_error=0.3) < 0.5  # a score of bias that is random may be low
 
 
 def test_scores_are_random_as_often_as_the_dial_says(running, faultless, asked):

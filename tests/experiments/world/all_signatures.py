@@ -1,0 +1,83 @@
+"""Every signature of the programs with inputs for it, under any names of its fields."""
+
+import inspect
+from types import ModuleType
+
+import dspy
+from dspy.utils.exceptions import AdapterParseError
+
+from experiments.world.generate import records
+from signatures import cov_rag, genground, multihop, reading, retro_rag, self_completion
+from signatures.types import Hop, Passage
+
+MODULES: tuple[ModuleType, ...] = (reading, genground, multihop, cov_rag, self_completion, retro_rag)
+
+
+def _signatures() -> list[type[dspy.Signature]]:
+    found = [
+        item
+        for module in MODULES
+        for item in vars(module).values()
+        if inspect.isclass(item) and issubclass(item, dspy.Signature) and item.__module__ == module.__name__
+    ]
+    return sorted(found, key=lambda item: item.__name__)
+
+
+SIGNATURES = _signatures()
+
+
+def renamed(signature: type[dspy.Signature], names: dict[str, str]) -> type[dspy.Signature]:
+    """Return a signature with other names for its fields; types, descriptions, order and instruction stay."""
+    made = {}
+    for name, field in signature.fields.items():
+        kind = dspy.InputField if name in signature.input_fields else dspy.OutputField
+        desc = (field.json_schema_extra or {}).get("desc", "")
+        given = {} if desc in {"", f"${{{name}}}"} else {"desc": desc}
+        made[names[name]] = (field.annotation, kind(**given))
+    return dspy.Signature(made, signature.instructions)
+
+
+def cases() -> list[dict]:
+    """Inputs for every signature, by the project's names, for questions of every kind."""
+    passages, questions = records(60, seed=0)
+    texts = [Passage(id=item["id"], title=item["title"], text=item["text"]) for item in passages]
+    by_id = {item.id: item for item in texts}
+    made = []
+    for number, item in enumerate(questions):
+        gold = [by_id[name] for name in item["gold_ids"]]
+        first, fact = item["sub_questions"][0], item["key_facts"][0]
+        made.append(
+            {
+                "question": item["question"],
+                "sub_question": item["sub_questions"][0]["question"],
+                "passages": [*gold[: 1 + number % 2], *texts[5 * number : 5 * number + 4]],
+                "hops": [Hop(question=first["question"], answer=first["answer"], evidence=fact)],
+                "draft": "Nobody Atall" if number % 2 else first["answer"],
+                "evidence": f"{gold[0].title}: {gold[0].text}",
+                "inferences": [fact],
+                "claim": item["key_facts"][-1],
+                "entities": [gold[0].title],
+                "query": item["sub_questions"][-1]["question"],
+                "answer": item["answers"][0],
+                "other_answer": item["answers"][0] if number % 2 else "Nobody Atall",
+                "reply": item["answers"][0] if number % 2 else "It is unclear.",
+                "reasoning": f"{fact} So the answer is {item['answers'][0]}.",
+                "response": f"{fact.removesuffix('.')} [1]. {item['key_facts'][-1].removesuffix('.')} [2].",
+                "limit": 5,
+            }
+        )
+    return made
+
+
+def values(signature: type[dspy.Signature], names: dict[str, str], asked: list[dict]) -> list[dict]:
+    """Return the values of all replies by the project's names."""
+    predictor = dspy.Predict(renamed(signature, names))
+    found: list[dict] = []
+    for case in asked:
+        inputs = {names[name]: case[name] for name in signature.input_fields}
+        try:
+            reply = predictor(**inputs)
+            found.append({name: reply[names[name]] for name in signature.output_fields})
+        except AdapterParseError:
+            found.append({})
+    return found
