@@ -130,7 +130,7 @@ def _starts(plain: str) -> Iterator[int]:
         found = _CHINESE_SENTENCE.findall(plain)
     else:
         plain = _SINGLE_QUOTES.sub("'", plain)
-        # Not `segment`: it stores the text on the object that all threads share, and is quadratic in repeated sentences.
+        # Not `segment`: it stores the text on the object that threads share, and is quadratic in repeated sentences.
         found = _segmenter().processor(plain).process()
     position = 0
     for sentence in found:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from experiments.pipeline.scoring.rebuild import Rebuilt
 from experiments.pipeline.scoring.score_config import ScoreConfig
-from experiments.runs.files import Row
 from optimizers.metrics.metric import Metric
 from optimizers.metrics.needs import OF_CORPUS, OF_QUESTION, Need
 
@@ -36,9 +35,9 @@ class Coverage:
 _SCORED, _UNDEFINED = "scored", "undefined"
 
 
-def outcome_of(metric: Metric, item: Rebuilt, found: Row) -> str:
-    """Return what became of a metric on a row: its score, undefined, or what is missing."""
-    if found["scores"].get(metric.name) is not None:
+def outcome_of(metric: Metric, item: Rebuilt, scores: Mapping[str, float | None]) -> str:
+    """Return what became of a metric on a row with these scores: its score, undefined, or what is missing."""
+    if scores.get(metric.name) is not None:
         return _SCORED
     return next((need.value for need in metric.needs if need in item.lacks), _UNDEFINED)
 

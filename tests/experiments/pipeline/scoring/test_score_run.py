@@ -240,3 +240,21 @@ def test_an_own_metric_named_in_a_run_is_never_imported(toy, questions, tmp_path
     with pytest.raises(UserError, match="contains another run"):
         evaluate(toy, questions, runs[1], ["em"], resume=True)
     assert "evil_metric" not in sys.modules
+
+
+def test_answers_given_after_a_metric_was_added_are_scored_when_it_is_named_again(toy, questions, tmp_path):
+    folder = evaluate(toy, questions, tmp_path / "run", ["em"])
+    score_run(folder, config(["hit@2", "mrr@3"]))
+    before = scores(folder)
+    evaluate(toy, questions, folder, ["em"], resume=True)  # asks the failed question again
+    assert "Answers not scored yet by hit@2 (1), mrr@3 (1): score the run again." in (summarise(folder).notice or "")
+    report = score_run(folder, config(["hit@2", "em"]))
+    assert report.kept == ["em"]
+    assert str(report.coverage["hit@2"]) == "5 of 5 answers scored"
+    assert report.summary.metrics["hit@2"].n == 5
+    after = scores(folder)
+    assert "hit@2" in after["id3"]
+    assert all(after[id] == before[id] for id in after if id != "id3")
+    (_, record) = read_json(folder / "run.json")["scored"]
+    assert (record["added"], record["replaced"], record["completed"]) == ([], {}, ["hit@2"])
+    assert score_run(folder, config(["hit@2"])).kept == ["hit@2"]
