@@ -9,7 +9,7 @@ Json = dict[str, Any]
 
 # May differ between the sessions of one run: these describe the session, not the experiment.
 _SESSION = frozenset(
-    {"git_revision", "versions", "started", "threads", "resumed", "paths", "notes", "server", "scored"}
+    {"git_revision", "versions", "started", "threads", "resumed", "paths", "notes", "server", "scored", "sentences"}
 )
 
 

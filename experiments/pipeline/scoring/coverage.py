@@ -59,7 +59,9 @@ def why_nothing(coverage: Coverage, name: str, config: ScoreConfig) -> str:
 def _cure(need: Need, config: ScoreConfig) -> str:
     if need in OF_QUESTION and config.questions is None:
         return ": name the file of the questions (questions)"
-    if need in {*OF_CORPUS, Need.FACTS} and not config.corpus.named:
+    if need is Need.FACTS:
+        return ": no answer quotes evidence, so omit the metric"
+    if need in OF_CORPUS and not config.corpus.named:
         return ": name the index or the passages of the corpus (index, passages)"
     if need in OF_CORPUS:
         return ": the corpus named has not all of these passages"

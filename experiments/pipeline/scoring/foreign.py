@@ -10,6 +10,7 @@ from experiments.pipeline.scoring.predictions import read_predictions
 from experiments.pipeline.scoring.rebuild import UNKNOWN
 from experiments.pipeline.scoring.score import ScoreReport, judge_notes, score_rows
 from experiments.pipeline.scoring.score_config import ScoreConfig
+from experiments.pipeline.scoring.sentence_source import FACT_METRICS, sentence_source
 from experiments.runs.config import describe_lm, describe_questions, describe_session
 from experiments.runs.files import SCHEMA, Json, Row, open_run, run_lock
 from experiments.runs.rewrite import write_rows
@@ -50,10 +51,12 @@ def score_predictions(path: Path, config: ScoreConfig, out: Path) -> ScoreReport
             for each in config.metrics
             if each not in added
         ]
+        of_facts = [metric.name for metric in added if metric.name in FACT_METRICS]
         description = {
             "metrics": {metric.name: metric.definition for metric in added},
             "questions": describe_questions(questions),
             **_described(path, config, matched),
+            **({"sentences": dict.fromkeys(of_facts, sentence_source(rows, config.corpus))} if of_facts else {}),
         }
         open_run(out, description, resume=False)
         kept = {metric.name for metric in added}

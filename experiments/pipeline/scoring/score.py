@@ -14,6 +14,7 @@ from experiments.pipeline.scoring.coverage import Coverage, coverage_of, hints, 
 from experiments.pipeline.scoring.gold import gold_of
 from experiments.pipeline.scoring.rebuild import Rebuilt, ids_needed, rebuild
 from experiments.pipeline.scoring.score_config import ScoreConfig
+from experiments.pipeline.scoring.sentence_source import FACT_METRICS, sentence_source
 from experiments.pipeline.thread_pool import ThreadPool
 from experiments.runs.config import describe_lm, describe_session
 from experiments.runs.files import (
@@ -102,6 +103,11 @@ def score_run(folder: Path, config: ScoreConfig) -> ScoreReport:
             # As in the file, not as checked: keys of later versions stay.
             described = _described(read_json(folder / RUN) | {"metrics": had}, added, config)
             described["scored"][-1] |= {"completed": sorted(partly)} if partly else {}
+            if of_facts := [name for name in names if name in FACT_METRICS]:
+                described["sentences"] = {
+                    **(description.get("sentences") or {}),
+                    **dict.fromkeys(of_facts, sentence_source(rows, config.corpus)),
+                }
             write_json(folder / RUN, described)
         summary = write_summary(folder, stopped=_stopped(folder))
     return ScoreReport(summary, coverage, kept, notices)

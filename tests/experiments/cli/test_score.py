@@ -44,6 +44,30 @@ def test_what_cannot_be_computed_is_said_per_metric_with_the_cure(verihop, run):
     assert "name the index or the passages of the corpus" in err
 
 
+def test_metrics_of_quotes_are_refused_for_a_program_that_quotes_nothing(verihop, world, tmp_path):
+    words = ("eval", world / "questions.jsonl", "--index", world / "index", "--lm", "simulated", "--limit", "2", "-q")
+    for name, code in (("rag", 2), ("genground", 0)):
+        out = tmp_path / name
+        got, _, err = verihop(*words, "--program", name, "--metrics", "em,sp_f1,joint_f1", "--out", out)
+        assert got == code, err
+        assert ("sp_f1, joint_f1 needs predicted supporting facts or quoted evidence, and rag quotes" in err) == bool(
+            code
+        )
+        assert out.exists() != bool(code)
+
+
+def test_the_scoring_that_the_documentation_shows_adds_every_metric(verihop, run, world):
+    for readme in ("README.md", "experiments/cli/README.md"):
+        text = (Path(__file__).parents[3] / readme).read_text()
+        (line,) = [line for line in text.splitlines() if "verihop score" in line and "passage_recall@7" in line]
+        words = line.split("#")[0].split()[2:]
+        words[words.index("runs/genground")] = run
+        words = [world / "index" if word == "index" else word for word in words]
+        code, _, err = verihop(*words, "-q")
+        assert (code, "Not added" in err) == (0, False), err
+        assert set(words[words.index("--metrics") + 1].split(",")) <= set(read_rows(run)[0]["scores"])
+
+
 def test_another_index_than_that_of_the_run_is_said(verihop, run, tmp_path):
     (tmp_path / "other.jsonl").write_text(json.dumps({"id": "a", "title": "A", "text": "Other."}) + "\n")
     index = ("index", tmp_path / "other.jsonl", "--out", tmp_path / "index", "--retriever", "bm25", "-q")

@@ -19,6 +19,7 @@ from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.runs.files import read_rows
 from optimizers.metrics.cost import COSTS
 from optimizers.metrics.typed.opened import open_typed
+from signatures.common.errors import UserError
 
 LONG = "The very long title of a list of lighthouses in"
 NORTH, SOUTH = (
@@ -56,6 +57,17 @@ def test_a_prediction_without_facts_in_a_file_with_facts_has_none(questions, tmp
     report = score(path, questions, "em,sp_f1,joint_f1")
     assert means(report) == {"em": 1.0, "sp_f1": 0.5, "joint_f1": 0.5}
     assert report.summary.metrics["sp_f1"].n == 2
+
+
+def test_where_nothing_is_quoted_the_cure_is_not_an_index(questions, tmp_path):
+    given = lines(tmp_path / "theirs.jsonl", {"id": "id0", "answer": "Ada", "passages": [NORTH.id], "hops": []})
+    with pytest.raises(UserError, match="which 2 answers lack: no answer quotes evidence, so omit the metric"):
+        score(given, questions, "sp_f1")
+    hop = {"question": "who?", "answer": "Ada", "evidence": "A.", "passage_ids": [NORTH.id]}
+    given = ({"id": f"id{n}", "answer": "Ada", "passages": [NORTH.id], "hops": [hop]} for n in range(2))
+    quoting = lines(tmp_path / "q.jsonl", *given)
+    with pytest.raises(UserError, match="needs texts of the passages quoted from, .* name the index or the passages"):
+        score(quoting, questions, "sp_f1")
 
 
 def test_a_prediction_without_supports_in_musiques_file_has_none(questions, tmp_path):

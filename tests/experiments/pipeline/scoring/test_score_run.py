@@ -113,7 +113,12 @@ def test_every_metric_added_later_is_what_the_evaluation_computes(toy, questions
     means = {name: mean.as_dict() for name, mean in summarise(later).metrics.items()}
     assert means == {name: mean.as_dict() for name, mean in summarise(whole).metrics.items()}
     assert read_json(later / "summary.json")["metrics"]["ndcg@10"]["n"] == 5
-    assert compare_runs([whole, later]).metrics["sp_f1"][1].against_first.identical
+    comparison = compare_runs([whole, later])
+    assert comparison.metrics["sp_f1"][1].against_first.identical
+    (notice,) = [text for text in comparison.notices if "Different sentences" in text]
+    assert "sp_f1" in notice
+    assert "Different sentences: split by rule (whole); of the passages file (later)." in notice
+    evaluate(toy, questions, later, ["em"], resume=True)  # what was added is no other experiment
 
 
 def test_the_lm_is_not_asked_and_the_rest_of_each_row_is_unchanged(toy, questions, tmp_path):
