@@ -32,8 +32,8 @@ class Scoring:
     oracle: Annotated[
         str | None,
         typer.Option(
-            help="Entailment oracle of keyfacts_*, sc[*] and *\\[alce]: lexical (default), semantic, calibrated, "
-            "likelihood, lm, lm:LM, seq2seq:MODEL or cross-encoder:MODEL.",
+            help="Entailment oracle of the metrics that need one (`verihop metrics` lists them): lexical (default), "
+            "semantic, calibrated, likelihood, lm, lm:LM, seq2seq:MODEL or cross-encoder:MODEL.",
             show_default=False,
         ),
     ] = None

@@ -52,6 +52,17 @@ def differing_field(old: Json, new: Json) -> str | None:
     return next((name for name in [*second, *first] if first.get(name) != second.get(name)), None)
 
 
+def cure_of(field: str) -> str:
+    """Return what to do if a run cannot be resumed because of a dotted field."""
+    kind, _, name = field.partition(".")
+    if kind == "metrics" and ":" in name:
+        return (
+            "The code of an own metric changed: restore it to resume, or choose another folder, omit the metric there "
+            "and add it with `verihop score` once all is answered."
+        )
+    return "Resume it with the settings it was started with, or choose another folder."
+
+
 def value_of(description: Json, field: str) -> str:
     """Return the value of a dotted field as text, cut to 80 characters."""
     text = repr(dict(_flat(description)).get(field))

@@ -220,4 +220,23 @@ def test_one_metric_is_described_and_as_json(verihop):
     assert record["needs"] == ["key facts", "texts of the passages read", "entailment oracle"]
     assert record["source"].startswith("https://")
     assert verihop("metrics", "nope")[0] == 2
-    assert verihop("metrics", "some_module:score")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("ece[em]", "Expected calibration error"),
+        ("selective[em]@50", "highest confidence"),
+        ("pass@2[em]", "Probability that one of k answers"),
+        ("majority[acc[judge]]", "most repeats"),
+        ("confidence[known]", "Share of the answers with a confidence"),
+        ("trajectory_rouge_l", "Similarity of the trajectories"),
+        ("some_module:score", "The module is not imported here"),
+    ],
+)
+def test_names_that_summaries_print_are_described(verihop, name, shown):
+    code, out, err = verihop("metrics", name)
+    assert code == 0, err
+    assert shown in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 80
+    assert "some_module" not in sys.modules

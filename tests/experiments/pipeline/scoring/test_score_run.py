@@ -216,6 +216,20 @@ def test_a_scored_run_is_resumed_by_the_command_that_started_it(toy, questions, 
         evaluate(toy, questions, folder, ["em", "hit@2"], resume=True)
 
 
+def test_a_run_with_an_own_metric_whose_code_changed_names_the_way_out(toy, questions, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for code in ("return 1", "return 0"):
+        (tmp_path / "changed_metric.py").write_text(f"def f(example, prediction):\n    {code}\n")
+        sys.modules.pop("changed_metric", None)
+        metrics = open_typed(["em", "changed_metric:f"])
+        run = {"connection": toy.link(toy.Engine()), "folder": tmp_path / "run", "resume": True, "metrics": metrics}
+        if code == "return 1":
+            toy.run(Reader(), read_questions(questions), **run)
+    with pytest.raises(UserError, match="restore it to resume, or choose another folder, omit the metric there and"):
+        toy.run(Reader(), read_questions(questions), **run)
+    sys.modules.pop("changed_metric")
+
+
 def test_what_earlier_answers_cost_stays(toy, questions, tmp_path):
     folder = evaluate(toy, questions, tmp_path / "run", ["em"])
     evaluate(toy, questions, folder, ["em"], resume=True)
