@@ -1,9 +1,10 @@
 """Citation marks: which passages a text cites by number.
 
 A mark is a bracket with numbers of one to three digits: `[1]`, `[1, 2]`, `[1; 2]`, `[1 and 2]`, `[1-3]`, `[ 1 ]`,
-`[^1]`, `[[1]]`, and the same with full-width digits or brackets (`［１］`, `【1】`, `〔1〕`). A number of four digits is a year,
-as in `[1990]`, and no mark. A range counts if it ascends and spans at most `WIDEST_RANGE` numbers. Brackets that look
-like marks but cannot be read (`[3-1]`, `[Passage 2]`, `【6†source】`) stay in the text; `unread_marks` lists them.
+`[^1]`, `[[1]]`, and the same with full-width digits or brackets (`［１］`, `【1】`, `〔1〕`). A number of four digits
+is a year, as in `[1990]`, and no mark. A range counts if it ascends and spans at most `WIDEST_RANGE` numbers. Brackets
+that look like marks but cannot be read (`[3-1]`, `[Passage 2]`, `【6†source】`) stay in the text; `unread_marks` lists
+them.
 """
 
 import re
@@ -105,7 +106,7 @@ def _replaced(text: str, replacement: Callable[[Mark], str]) -> str:
 
 
 def strip_citations(text: str) -> str:
-    """Return `text` without its marks, what joins them ("[1],[2]", "[1]-[3]"), and the spaces left before punctuation."""
+    """Return `text` without its marks, what joins them ("[1],[2]"), and the spaces left before punctuation."""
     parts: list[str] = []
     end = 0
     for mark in find_marks(text):

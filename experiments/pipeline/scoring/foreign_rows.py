@@ -184,7 +184,7 @@ def _facts(example: Any, facts: Sequence[tuple[str, int]], title_of: Mapping[str
     Full titles are compared where they are known. The ids of converted passages contain at most 40 characters of it.
     """
     own = _own(example)
-    titled = {_letters(title): id for id, title in reversed(title_of.items())}
+    titled = {_letters(title): id for id, title in reversed(list(title_of.items()))}
     of_article = {key: id for id in reversed(own) if (key := converted_article(id)) and id not in title_of}
     gold = {id for id, _ in getattr(example, "gold_sentences", None) or []}
     named = {title for title, _ in facts}
