@@ -250,3 +250,12 @@ def test_names_that_summaries_print_are_described(verihop, name, shown):
     assert shown in " ".join(out.split())
     assert max(map(len, out.splitlines())) <= 80
     assert "some_module" not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["eval", "score"])
+def test_help_names_the_default_oracle_and_where_its_metrics_are_listed(verihop, name):
+    code, out, _ = verihop(name, "--help")
+    text = " ".join(out.replace("│", " ").split())
+    assert code == 0
+    assert "the metrics that need one (`verihop metrics` lists them)" in text
+    assert "lexical (default)" in text
