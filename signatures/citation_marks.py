@@ -1,9 +1,10 @@
 """Citation marks: which passages a text cites by number.
 
 A mark is a bracket with numbers of one to three digits: `[1]`, `[1, 2]`, `[1; 2]`, `[1 and 2]`, `[1-3]`, `[ 1 ]`,
-`[^1]`, `[[1]]`, and the same with full-width digits or brackets (`［１］`, `【1】`). A number of four digits is a year,
-as in `[1990]`, and no mark. A range counts if it ascends and spans at most `WIDEST_RANGE` numbers. Brackets that look
-like marks but cannot be read (`[3-1]`, `[Passage 2]`, `【6†source】`) stay in the text; `unread_marks` lists them.
+`[^1]`, `[[1]]`, and the same with full-width digits or brackets (`［１］`, `【1】`, `〔1〕`). A number of four digits
+is a year, as in `[1990]`, and no mark. A range counts if it ascends and spans at most `WIDEST_RANGE` numbers. Brackets
+that look like marks but cannot be read (`[3-1]`, `[Passage 2]`, `【6†source】`) stay in the text; `unread_marks` lists
+them.
 """
 
 import re
@@ -13,18 +14,20 @@ from dataclasses import dataclass
 WIDEST_RANGE = 20  # numbers; a wider one is rather a count of pages or of years
 
 _NUMBER = r"\^?(?<!\d)\d{1,3}(?!\d)"
-_RANGE = r"[-–—~～至]|to\b"
+_RANGE = r"[-–—~～至]|to\b|through\b"
 _COMMA = r"[,，;；、](?:\s{0,3}(?:and\b|和))?|and\b|&|和|与"
 # White space is bounded and repeats never give back, so that the time to search stays linear in the length of the text.
 _NUMBERS = rf"\s{{0,3}}{_NUMBER}(?:\s{{0,3}}(?:{_RANGE}|{_COMMA})\s{{0,3}}{_NUMBER})*+\s{{0,3}}"
-_MARK = re.compile(rf"\[\[{_NUMBERS}\]\]|\[{_NUMBERS}\]|［{_NUMBERS}］|【{_NUMBERS}】", re.IGNORECASE)
+_MARK = re.compile(rf"\[\[{_NUMBERS}\]\]|\[{_NUMBERS}\]|［{_NUMBERS}］|【{_NUMBERS}】|〔{_NUMBERS}〕", re.IGNORECASE)
 _ITEM = re.compile(rf"(\d+)(?:\s*(?:{_RANGE})\s*\^?(\d+))?", re.IGNORECASE)
 
 _RANGE_SIGN = re.compile(_RANGE, re.IGNORECASE)
 
-_BRACKET = re.compile(r"[\[［【]([^\[\]［］【】\n]{1,40}|\d{41,})[\]］】]")
+_BRACKET = re.compile(r"[\[［【〔]([^\[\]［］【】〔〕\n]{1,40}|\d{41,})[\]］】〕]")
+_NO_PASSAGE = re.compile(r"\d[.:]\d")  # a decimal number, a version, or a time
+_BETWEEN_MARKS = re.compile(r"\s*[-–—~～,，;；、]?\s*")
 _WORDS_OF_MARKS = re.compile(
-    r"passages?|documents?|docs?|sources?|references?|refs?|citations?|cite|notes?|pages?|pp?|and|to|no|id|"
+    r"passages?|documents?|docs?|sources?|references?|refs?|citations?|cite|notes?|pages?|pp?|and|to|through|no|id|"
     r"段落|来源|文献|参考|和|与|至|(?<=\d)[a-z](?![a-z])",
     re.IGNORECASE,
 )
@@ -89,6 +92,7 @@ def unread_marks(text: str) -> list[str]:
         if match.start() not in read
         and match.start() - 1 not in read  # the inner bracket of [[1]]
         and _NUMBER_OF_A_MARK.search(match[1])
+        and not _NO_PASSAGE.search(match[1])
         and not _LETTER.search(_WORDS_OF_MARKS.sub("", match[1]))
     ]
 
@@ -102,8 +106,15 @@ def _replaced(text: str, replacement: Callable[[Mark], str]) -> str:
 
 
 def strip_citations(text: str) -> str:
-    """Return `text` without its marks and the spaces that they leave before punctuation."""
-    plain = _replaced(text, lambda mark: "")
+    """Return `text` without its marks, what joins them ("[1],[2]"), and the spaces left before punctuation."""
+    parts: list[str] = []
+    end = 0
+    for mark in find_marks(text):
+        between = text[end : mark.start]
+        joined = end > 0 and _BETWEEN_MARKS.fullmatch(between) is not None
+        parts.append(" " * (between[:1].isspace()) if joined else between)
+        end = mark.end
+    plain = "".join([*parts, text[end:]])
     return _SPACE_BEFORE_PUNCTUATION.sub(r"\1", re.sub(r"\s{2,}", " ", plain)).strip()
 
 

@@ -130,7 +130,8 @@ def _starts(plain: str) -> Iterator[int]:
         found = _CHINESE_SENTENCE.findall(plain)
     else:
         plain = _SINGLE_QUOTES.sub("'", plain)
-        found = _segmenter().segment(plain)
+        # Not `segment`: it stores the text on the object that threads share, and is quadratic in repeated sentences.
+        found = _segmenter().processor(plain).process()
     position = 0
     for sentence in found:
         words = sentence.strip()

@@ -1,6 +1,7 @@
 """The one reader of yes and no, in English and Chinese: an exact word, the word that a text begins with, or the first.
 
 A word is a run of letters and digits; what stands around it ("**Yes**", "(No)", "- Yes", "是的。") is no part of it.
+Full-width letters are read as ASCII.
 Words joined by a hyphen, a slash, a bar or an underscore are one word, so "no-one" and "yes/no" are neither yes nor no.
 Chinese is written without spaces: there a word is what stands between two marks, so "是的，他来了" begins with 是的,
 and "不是北京" begins with no verdict.
@@ -20,7 +21,7 @@ _WORD = re.compile(r"[^\W_]+(?:[-\u2010\u2011/|_]+[^\W_]+)*")
 
 
 def _words(text: str) -> list[str]:
-    plain = text if text.isascii() else unicodedata.normalize("NFC", text).replace(_SPACE_OF_TOKENIZERS, " ")
+    plain = text if text.isascii() else unicodedata.normalize("NFKC", text).replace(_SPACE_OF_TOKENIZERS, " ")
     return _WORD.findall(plain.casefold())
 
 

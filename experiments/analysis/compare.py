@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis.differences import Difference, differences, metric_notices
+from experiments.analysis.differences import Difference, differences, metric_notices, sentence_notices
 from experiments.analysis.paired_runs import Run, load_runs
 from experiments.analysis.repeats import question_values
 from experiments.analysis.statistics import Mean, Paired, holm, mean_of, paired
@@ -210,6 +210,7 @@ def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]]) -> list[str]:
         of_means = derived({name: lines[place].mean for name, lines in metrics.items()})
         notices += [f"{name}, {run.label}: {percent(value)}." for name, value in of_means.items()]
     notices += metric_notices([run.description["metrics"] for run in runs], list(metrics))
+    notices += sentence_notices({run.label: run.description for run in runs}, list(metrics))
     if len({run.description["questions"]["sha256"] for run in runs}) > 1:
         notices.append("The question files differ; questions of the same id and wording are paired.")
     caveats = [

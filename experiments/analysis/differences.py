@@ -8,6 +8,8 @@ from typing import Any
 from experiments.runs.files import Json
 
 _ABSENT = "default"
+SPLIT = "split by rule"
+"""How sentences are counted in the passages of a run that says nothing else (`sentences` in its `run.json`)."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,22 @@ def _text(value: Any) -> str:
     if value is None:
         return _ABSENT
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def sentence_notices(descriptions: Mapping[str, Json], compared: Sequence[str]) -> list[str]:
+    """Return which compared metrics number sentences differently in the runs.
+
+    Args:
+        descriptions: Label of a run -> the content of its `run.json`.
+        compared: Names of metrics.
+    """
+    notices: dict[str, list[str]] = {}
+    for name in compared:
+        named = [(label, description.get("sentences")) for label, description in descriptions.items()]
+        values = {label: str(own.get(name, SPLIT)) if isinstance(own, dict) else SPLIT for label, own in named}
+        if not _one(values.values()):
+            notices.setdefault(str(Difference("sentences", values)), []).append(name)
+    return [f"{', '.join(names)}: {text} Their numbers may differ." for text, names in notices.items()]
 
 
 def metric_notices(definitions: Sequence[Mapping[str, str]], compared: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from experiments.analysis.statistics import Mean, f1_of_means, mean_of, too_smal
 from experiments.analysis.unreadable import Unreadable, mostly_unreadable
 from experiments.runs.costs import judging_spent, spent
 from experiments.runs.files import SUMMARY, Json, Row, read_rows, read_run, write_json
-from optimizers.metrics.cost import COSTS
+from optimizers.metrics.cost import COSTS, costs_known
 from optimizers.metrics.groundedness import oracles_of
 
 if TYPE_CHECKING:
@@ -228,6 +228,7 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
                 None,
                 [
                     f"{left} of {asked * repeats} {what}." if left else "",
+                    *_unscored(rows, metrics),
                     *description.get("notes", []),
                     *cache_note(rows),
                     too_small(len(questions)),
@@ -239,12 +240,21 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
         spreads={name: _spread(rows, name, repeats) for name in description["metrics"]} if several else {},
         stability=stability(questions) if several else {},
         judging=judging_spent(folder),
-        spent=spent(folder),
+        spent=spent(folder) if any(map(costs_known, rows)) or not rows else {},
         repeated=repeated(questions, graded, repeats) if several else {},
         derived={**derived(metrics), **calibration(rows, graded[:1])},
         oracles=oracles_of(description["metrics"]),
         unreadable=mostly_unreadable(rows),
     )
+
+
+def _unscored(rows: Sequence[Row], metrics: Iterable[str]) -> list[str]:
+    """Return a note if answers were given after a metric was added to the run, and so were not scored by it."""
+    lacking = {name: count for name in metrics if (count := sum(name not in row["scores"] for row in rows))}
+    if not lacking:
+        return []
+    which = ", ".join(f"{name} ({count})" for name, count in lacking.items())
+    return [f"Answers not scored yet by {which}: score the run again."]
 
 
 def _spread(rows: Sequence[Row], metric: str, repeats: int) -> Spread:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.paired_runs import labels_of
 from experiments.runs.files import Json, Row, read_rows, read_run, repeat_of
+from optimizers.metrics.cost import costs_known
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _cells(row: Row | None) -> dict[str, str]:
         **{f"hop {number}": _hop(hop) for number, hop in enumerate(row["hops"], start=1)},
         "cited": "\n".join(f"[{passage['id']}] {passage['title']}" for passage in row["cited_passages"]),
         "details": "\n".join(f"{name}: {_text(value)}" for name, value in (row.get("details") or {}).items()),
-        "cost": f"{row['calls']} LM calls, {tokens} tokens, {row['rounds']} rounds",
+        "cost": f"{row['calls']} LM calls, {tokens} tokens, {row['rounds']} rounds" if costs_known(row) else "unknown",
         "error": row["error"] or "",
     }
 

@@ -118,6 +118,7 @@ def eval_(
     from experiments.pipeline import setup
     from experiments.pipeline.corpus_notes import run_notes
     from experiments.pipeline.evaluate import evaluate
+    from experiments.pipeline.scoring.metric_checks import check_evidence
     from experiments.runs.config import RunConfig
 
     metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=not lm.no_cache)
@@ -137,6 +138,7 @@ def eval_(
         questions_path=questions,
     )
     opened = setup.open_program(program_config, retrieve, connection, contexts=fixed is not None)
+    check_evidence(opened, metrics)
     notes = run_notes(opened, retrieve, asked, config, lm_id=connection.id)
     for text in notes:
         note(f"Note: {text}")

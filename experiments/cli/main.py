@@ -77,8 +77,12 @@ def main() -> None:
         _run()
 
 
+_notices_shown: set[str] = set()
+
+
 def _run() -> None:
     shown = warnings.showwarning
+    _notices_shown.clear()
     warnings.showwarning = _show_warning
     interrupts, restore = _watch_interrupts()
     try:
@@ -142,6 +146,9 @@ def _show_warning(
     """Show a `UserNotice` as one line without its place in the code, and other warnings as Python does."""
     if issubclass(category, UserNotice):
         text = f"verihop: note: {message}"
+        if text in _notices_shown:  # a command may read the same run several times
+            return
+        _notices_shown.add(text)
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line).rstrip("\n")
     typer.echo(printable(text), file=file or sys.stderr)

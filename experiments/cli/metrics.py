@@ -95,14 +95,24 @@ def _all() -> dict[str, dict[str, dict[str, Any]]]:
     }
 
 
+def _own() -> dict[str, Any]:
+    text = (
+        "Metric of a module of yours, a function (example, prediction) that returns a number from 0 to 1. The module "
+        "is not imported here; run.json of a run that it scored has its definition and a hash of its code."
+    )
+    return _record(text, "", [], higher_is_better=True)
+
+
 def _one(name: str) -> dict[str, dict[str, dict[str, Any]]]:
     """Return the record of one metric; an own one is not imported only to be described.
 
     Raises:
         UserError: There is no such metric.
     """
+    from experiments.analysis.run_scores import family_of
     from optimizers.metrics.catalog import find_metric
     from optimizers.metrics.names import current_name, note_renamed
+    from optimizers.metrics.typed.own import is_own
     from signatures.common.errors import unknown
 
     groups = _all()
@@ -111,6 +121,11 @@ def _one(name: str) -> dict[str, dict[str, dict[str, Any]]]:
     for title, records in groups.items():
         if name in records:
             return {title: {name: records[name]}}
+    if (family := family_of(name)) is not None:
+        title = next(title for title, records in groups.items() if family in records)
+        return {title: {family: groups[title][family]}}
+    if is_own(name):
+        return {"Own metrics": {name: _own()}}
     found = find_metric(name)
     if found is None:
         raise unknown("metric", name, [each for records in groups.values() for each in records])

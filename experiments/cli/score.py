@@ -28,7 +28,11 @@ class Scoring:
     ]
     oracle: Annotated[
         str | None,
-        typer.Option(help="Entailment oracle of the metrics that need one, as in `verihop eval`.", show_default=False),
+        typer.Option(
+            help="Entailment oracle of the metrics that need one (`verihop metrics` lists them), as in `verihop eval`: "
+            "lexical (default), semantic and others.",
+            show_default=False,
+        ),
     ] = None
     judge_lm: Annotated[
         str | None, typer.Option(help="LM that decides acc\\[judge] and hallucination\\[halluqa].", show_default=False)

@@ -9,7 +9,7 @@ Json = dict[str, Any]
 
 # May differ between the sessions of one run: these describe the session, not the experiment.
 _SESSION = frozenset(
-    {"git_revision", "versions", "started", "threads", "resumed", "paths", "notes", "server", "scored"}
+    {"git_revision", "versions", "started", "threads", "resumed", "paths", "notes", "server", "scored", "sentences"}
 )
 
 
@@ -50,6 +50,17 @@ def differing_field(old: Json, new: Json) -> str | None:
     first = dict(_flat({key: value for key, value in old.items() if key not in _SESSION}))
     second = dict(_flat({key: value for key, value in new.items() if key not in _SESSION}))
     return next((name for name in [*second, *first] if first.get(name) != second.get(name)), None)
+
+
+def cure_of(field: str) -> str:
+    """Return what to do if a run cannot be resumed because of a dotted field."""
+    kind, _, name = field.partition(".")
+    if kind == "metrics" and ":" in name:
+        return (
+            "The code of an own metric changed: restore it to resume, or choose another folder, omit the metric there "
+            "and add it with `verihop score` once all is answered."
+        )
+    return "Resume it with the settings it was started with, or choose another folder."
 
 
 def value_of(description: Json, field: str) -> str:

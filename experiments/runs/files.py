@@ -30,7 +30,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from experiments.runs.experiment import as_asked, differing_field, value_of
+from experiments.runs.experiment import as_asked, cure_of, differing_field, value_of
 from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, check_description, parse_row
 from optimizers.metrics.names import note_renamed, with_current_names
 from signatures.common.errors import UserError
@@ -266,7 +266,7 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
         raise UserError(
             f"{folder} contains another run: {field} was {value_of(asked, field)} and is now "
             f"{value_of(description, field)}. "
-            "Resume it with the settings it was started with, or choose another folder."
+            f"{cure_of(field)}"
         )
     if not isinstance(old.get("resumed", []), list):
         raise UserError(f"{folder / RUN} is damaged ('resumed' is no list). Delete the folder and run again.")

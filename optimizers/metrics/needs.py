@@ -30,7 +30,8 @@ class Need(StrEnum):
     CITATIONS = "citations"
     CITED_TEXTS = "texts of the passages cited"
     HOPS = "hops"
-    FACTS = "predicted supporting facts"
+    FACTS = "predicted supporting facts or quoted evidence"
+    QUOTED_TEXTS = "texts of the passages quoted from"
     VERIFICATIONS = "verifications (cov_rag)"
     ORACLE = "entailment oracle"
     JUDGE = "judge LM"
@@ -49,7 +50,7 @@ OF_QUESTION = frozenset(
 )
 """Needs that the question fills."""
 
-OF_CORPUS = frozenset({Need.TEXTS, Need.TITLES, Need.CITED_TEXTS})
+OF_CORPUS = frozenset({Need.TEXTS, Need.TITLES, Need.CITED_TEXTS, Need.QUOTED_TEXTS})
 """Needs that the passages of the corpus fill."""
 
 
@@ -86,7 +87,9 @@ def _of_prediction(prediction: Any) -> dict[Need, bool]:
         Need.CITATIONS: "citations" in known and ("passages" in known or not marks),
         Need.CITED_TEXTS: "passages" in known and _cited_texts(prediction),
         Need.HOPS: "hops" in known,
-        Need.FACTS: facts or ("hops" in known and "passages" in known and all(each.text.strip() for each in passages)),
+        Need.FACTS: facts or "hops" in known,
+        # Of all passages, although only some are quoted from: else answers that quote nothing were the ones scored.
+        Need.QUOTED_TEXTS: facts or ("passages" in known and all(each.text.strip() for each in passages)),
         Need.VERIFICATIONS: "verifications" in details,
     }
 

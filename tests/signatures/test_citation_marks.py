@@ -168,3 +168,26 @@ def test_marks_change_no_sentence(words: list[str], data: st.DataObject) -> None
 def test_degenerate_brackets_are_read_in_linear_time(text: str) -> None:
     assert citation_numbers(text) == []  # a search that grows with the square, or worse, would not end
     assert strip_citations(text)
+
+
+def test_through_and_tortoise_shell_brackets_are_read():
+    assert citation_numbers("A [1 through 3]. B 〔5〕.") == [1, 2, 3, 5]
+    assert unread_marks("A 〔Passage 2〕.") == ["〔Passage 2〕"]
+
+
+def test_decimals_and_times_are_no_unread_marks():
+    assert unread_marks("Version [1.2] at [12:30] with [0.5], but [3-1].") == ["[3-1]"]
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("It was so [1]-[3].", "It was so."),
+        ("It was so [1],[2].", "It was so."),
+        ("It was so [1], [2] and grew.", "It was so and grew."),
+        ("Here [1] - it seems - there [2].", "Here - it seems - there."),
+        ("[1], then [2]", ", then"),
+    ],
+)
+def test_what_joins_marks_is_stripped_with_them(text, plain):
+    assert strip_citations(text) == plain

@@ -1,7 +1,12 @@
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signatures import text as text_module
 from signatures.text import is_chinese, normalize_answer, split_sentences
 
 
@@ -52,3 +57,41 @@ def test_an_english_text_with_a_chinese_name_is_split_as_english():
 
 def test_no_text_has_no_sentences():
     assert split_sentences("") == []
+
+
+def test_threads_split_as_one_thread_does():
+    texts = [f"Dr. No{number} came. He saw {number}.5 ships! Was it {number * 7}? Yes{number}." for number in range(99)]
+    alone = [split_sentences(text) for text in texts]
+    text_module._sentences.cache_clear()
+    start = threading.Barrier(8)
+
+    def split_all(offset: int) -> list[list[str]]:
+        start.wait(30)
+        own = texts[offset:] + texts[:offset]  # at any time the threads have different texts
+        found = [list(text_module._sentences.__wrapped__(text)) for text in own]
+        return found[-offset:] + found[:-offset] if offset else found
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            results = list(pool.map(split_all, range(0, 96, 12)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert all(found == alone for found in results)
+
+
+def test_work_grows_linearly_with_repeated_sentences():
+    def calls(count: int) -> int:
+        events = []
+        text = "Hi! " * count
+        sys.setprofile(lambda frame, event, argument: events.append(event))
+        try:
+            found = text_module._sentences.__wrapped__(text)
+        finally:
+            sys.setprofile(None)
+        assert len(found) == count
+        return len(events)
+
+    calls(2)  # imports
+    assert calls(400) < 2.5 * calls(200)

@@ -66,3 +66,8 @@ def test_metrics_tolerant_types_and_probabilities_read_the_same(text: str, value
 def test_a_word_that_only_contains_yes_or_no_is_no_bool(text: str) -> None:
     with pytest.raises(ValueError, match="neither yes nor no"):
         coerce(text, bool)
+
+
+def test_full_width_letters_are_read():
+    assert parse_yes_no("Ｙｅｓ") is True
+    assert first_verdict("Ｎｏ．") is False

@@ -35,12 +35,18 @@ def read_musique(record: Mapping[str, Any], split: str | None) -> Item:
         answers=unique([answer, *(record.get("answer_aliases") or [])]) if answer else [],
         gold_ids=unique(by_index[entry["idx"]] for entry in paragraphs if entry.get("is_supporting")),
         context_ids=unique(passage.id for passage in passages),
+        **_paragraph_ids([passage.id for passage in passages]),
         sub_questions=hops,
         type=record["id"].split("__")[0],
         split=split,
         **extras(record, "answerable"),
     )
     return Item(question, passages, notes)
+
+
+def _paragraph_ids(ids: list[str]) -> dict[str, list[str]]:
+    """Return the ids of all paragraphs if one occurs twice, because predictions number the paragraphs."""
+    return {"paragraph_ids": ids} if len(set(ids)) < len(ids) else {}
 
 
 def _sub_questions(

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from experiments.pipeline.scoring.rebuild import Rebuilt
 from experiments.pipeline.scoring.score_config import ScoreConfig
-from experiments.runs.files import Row
 from optimizers.metrics.metric import Metric
 from optimizers.metrics.needs import OF_CORPUS, OF_QUESTION, Need
 
@@ -36,9 +35,9 @@ class Coverage:
 _SCORED, _UNDEFINED = "scored", "undefined"
 
 
-def outcome_of(metric: Metric, item: Rebuilt, found: Row) -> str:
-    """Return what became of a metric on a row: its score, undefined, or what is missing."""
-    if found["scores"].get(metric.name) is not None:
+def outcome_of(metric: Metric, item: Rebuilt, scores: Mapping[str, float | None]) -> str:
+    """Return what became of a metric on a row with these scores: its score, undefined, or what is missing."""
+    if scores.get(metric.name) is not None:
         return _SCORED
     return next((need.value for need in metric.needs if need in item.lacks), _UNDEFINED)
 
@@ -60,7 +59,9 @@ def why_nothing(coverage: Coverage, name: str, config: ScoreConfig) -> str:
 def _cure(need: Need, config: ScoreConfig) -> str:
     if need in OF_QUESTION and config.questions is None:
         return ": name the file of the questions (questions)"
-    if need in {*OF_CORPUS, Need.FACTS} and not config.corpus.named:
+    if need is Need.FACTS:
+        return ": no answer quotes evidence, so omit the metric"
+    if need in OF_CORPUS and not config.corpus.named:
         return ": name the index or the passages of the corpus (index, passages)"
     if need in OF_CORPUS:
         return ": the corpus named has not all of these passages"

@@ -1,14 +1,16 @@
 """Score the predictions of another system; the result is a run, so that it can be compared with other runs."""
 
 from pathlib import Path
+from typing import Any
 
 from experiments.analysis.summary import write_summary
 from experiments.pipeline.scoring.coverage import hints, why_nothing
 from experiments.pipeline.scoring.foreign_rows import IDS, Matched, match, plain, rows_of, with_ids
 from experiments.pipeline.scoring.predictions import read_predictions
 from experiments.pipeline.scoring.rebuild import UNKNOWN
-from experiments.pipeline.scoring.score import ScoreReport, score_rows
+from experiments.pipeline.scoring.score import ScoreReport, judge_notes, score_rows
 from experiments.pipeline.scoring.score_config import ScoreConfig
+from experiments.pipeline.scoring.sentence_source import FACT_METRICS, sentence_source
 from experiments.runs.config import describe_lm, describe_questions, describe_session
 from experiments.runs.files import SCHEMA, Json, Row, open_run, run_lock
 from experiments.runs.rewrite import write_rows
@@ -36,7 +38,7 @@ def score_predictions(path: Path, config: ScoreConfig, out: Path) -> ScoreReport
     questions = read_questions(config.questions)
     examples = to_examples(questions)
     matched = match(path, read_predictions(path), examples)
-    rows = rows_of(matched)
+    rows = rows_of(matched, _titles(examples, config))
     _recognise(rows, config)
     with run_lock(out):
         results, coverage = score_rows(rows, {example.id: example for example in examples}, config, config.metrics)
@@ -49,10 +51,12 @@ def score_predictions(path: Path, config: ScoreConfig, out: Path) -> ScoreReport
             for each in config.metrics
             if each not in added
         ]
+        of_facts = [metric.name for metric in added if metric.name in FACT_METRICS]
         description = {
             "metrics": {metric.name: metric.definition for metric in added},
             "questions": describe_questions(questions),
             **_described(path, config, matched),
+            **({"sentences": dict.fromkeys(of_facts, sentence_source(rows, config.corpus))} if of_facts else {}),
         }
         open_run(out, description, resume=False)
         kept = {metric.name for metric in added}
@@ -63,7 +67,13 @@ def score_predictions(path: Path, config: ScoreConfig, out: Path) -> ScoreReport
             row |= {"scores": scores, "unparsed": unparsed, "judging": found["judging"]}
         write_rows(out, rows)
         summary = write_summary(out)
-    return ScoreReport(summary, coverage, [], [*notices, *hints(coverage, config)])
+    return ScoreReport(summary, coverage, [], [*notices, *hints(coverage, config), *judge_notes(added, config)])
+
+
+def _titles(examples: list[Any], config: ScoreConfig) -> dict[str, str]:
+    """Return the titles of the questions' own passages, as far as the corpus has them."""
+    own = {id for each in examples for name in ("gold_ids", "context_ids") for id in getattr(each, name, None) or []}
+    return {id: passage.title for id, passage in config.corpus.find(own).items() if passage.title}
 
 
 def _recognise(rows: list[Row], config: ScoreConfig) -> None:
@@ -85,6 +95,7 @@ def _described(path: Path, config: ScoreConfig, matched: Matched) -> Json:
         notes.append(f"{missing} of {len(matched.pairs)} questions have no prediction; they score 0.")
     if matched.others:
         notes.append(f"{matched.others} predictions are for none of the questions and are left out.")
+    notes += judge_notes(config.metrics, config)
     return {
         "schema": SCHEMA,
         "program": {"name": path.name.partition(".")[0], "knobs": {}, "state_sha256": None, "artifact_sha256": None},

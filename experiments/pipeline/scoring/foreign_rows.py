@@ -1,5 +1,6 @@
 """Rows of a run from the predictions of another system, so that they are scored, compared and shown like any run."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +10,16 @@ from experiments.pipeline.run_question import other_fields
 from experiments.pipeline.scoring.predictions import Given
 from experiments.pipeline.scoring.rebuild import IDS, UNKNOWN
 from experiments.runs.files import Row
+from optimizers.metrics.cost import UNKNOWN_COSTS
 from optimizers.metrics.retrieval import article, converted_article
 from signatures.citation_marks import citation_numbers
 from signatures.common.errors import UserError
 
-_NOTHING_SPENT = {
+_NOTHING_COUNTED = {  # rows need the numbers; `UNKNOWN_COSTS` says that nobody knows them
     "calls": 0, "cached_calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0, "rounds": 0,
     "parse_failures": 0, "truncated": 0, "seconds": 0.0,
 }  # fmt: skip
+_OF_EVERY_QUESTION = ("supporting_facts", "support_numbers")
 _FIELDS = ("passages", "citations", "hops")
 MISSING = "no prediction for this question"
 _UNTITLED = "untitled-"  # `corpora.paragraphs.passage_id` of a text without a title
@@ -65,43 +68,64 @@ def _words(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def rows_of(matched: Matched) -> list[Row]:
+def rows_of(matched: Matched, title_of: Mapping[str, str] | None = None) -> list[Row]:
     """Return the rows of predictions, without scores.
 
     A question without a prediction has an error and scores 0, as in the official evaluators, by the metrics of what the
-    other predictions state.
+    other predictions state. The official scripts also divide the scores of supporting facts, and of MuSiQue's
+    supports, by all questions: if one prediction states them, one that does not has none.
+
+    Args:
+        matched: Questions and predictions.
+        title_of: Passage id -> full title, of the passages whose titles are known.
     """
-    rows = [_row(example, given) for example, given in matched.pairs]
+    given = [one for _, one in matched.pairs if one is not None]
+    absent: dict[str, Any] = {
+        name: [] for name in _OF_EVERY_QUESTION if any(getattr(one, name) is not None for one in given)
+    }
+    rows = [_row(example, _completed(given, absent), title_of or {}) for example, given in matched.pairs]
     told = [row for row in rows if row["error"] is None]
     never = [name for name in _FIELDS if all(name in row[UNKNOWN] for row in told)]
     facts = any("supporting_facts" in row for row in told)
     for row in rows:
         if row["error"] is not None:
-            row |= {UNKNOWN: never, **({"supporting_facts": []} if facts else {})}
+            row |= {UNKNOWN: [*never, UNKNOWN_COSTS], **({"supporting_facts": []} if facts else {})}
     return rows
 
 
-def _row(example: Any, given: Given | None) -> Row:
+def _completed(given: Given | None, absent: Mapping[str, Any]) -> Given | None:
+    if given is None:
+        return None
+    return given.model_copy(update={name: value for name, value in absent.items() if getattr(given, name) is None})
+
+
+def _row(example: Any, given: Given | None, title_of: Mapping[str, str]) -> Row:
     return {
         "id": example.id,
         "question": example.question,
         "answers": list(getattr(example, "answers", None) or []),
         "type": getattr(example, "type", None),
         "about": other_fields(example),
-        **(_prediction_fields(example, given) if given else {"answer": "", "response": "", "abstained": False}),
+        **(
+            _prediction_fields(example, given, title_of)
+            if given
+            else {"answer": "", "response": "", "abstained": False}
+        ),
         "scores": {},
         "unparsed": {},
         "judging": {},
-        **_NOTHING_SPENT,
+        **_NOTHING_COUNTED,
         "error": None if given else MISSING,
     }
 
 
-def _prediction_fields(example: Any, given: Given) -> Row:
+def _prediction_fields(example: Any, given: Given, title_of: Mapping[str, str]) -> Row:
     passages = None if given.passages is None else [_passage(each) for each in given.passages]
     answer = given.answer or ""
     citations = _citations(example, given, passages)
-    facts = None if given.supporting_facts is None else _facts(example, given.supporting_facts, passages or [])
+    read = {each["id"]: each["title"] for each in passages or [] if each["title"]}
+    titles = {**{id: title_of[id] for id in _own(example) if id in title_of}, **read}
+    facts = None if given.supporting_facts is None else _facts(example, given.supporting_facts, titles)
     abstained = given.abstained if given.abstained is not None else given.answerable is False
     stated = zip(_FIELDS, (passages, citations, given.hops), strict=True)
     unknown = [name for name, value in stated if value is None]
@@ -117,7 +141,7 @@ def _prediction_fields(example: Any, given: Given) -> Row:
         "cited_passages": [passage for passage in passages or [] if passage["id"] in (citations or [])],
         "read_passages": [passage for passage in passages or [] if passage["text"].strip()],
         **({} if facts is None else {"supporting_facts": facts}),
-        UNKNOWN: [*unknown, *([IDS] if unnamed else [])],
+        UNKNOWN: [*unknown, *([IDS] if unnamed else []), UNKNOWN_COSTS],
     }
 
 
@@ -138,12 +162,13 @@ def _citations(example: Any, given: Given, passages: Sequence[Row] | None) -> li
     if given.citations is not None:
         return list(dict.fromkeys(_cited(each, passages or []) for each in given.citations))
     if given.support_numbers is not None:
-        own = getattr(example, "context_ids", None) or []
+        # A paragraph that the question has twice is once in `context_ids`, but counts twice.
+        own = getattr(example, "paragraph_ids", None) or getattr(example, "context_ids", None) or []
         numbers = dict.fromkeys(given.support_numbers)
         return [own[number] if 0 <= number < len(own) else f"[{number}]" for number in numbers]
-    if passages is None:
+    if passages is None or given.response is None:  # a short answer alone has no marks to read
         return None
-    marks = citation_numbers(given.response or "")
+    marks = citation_numbers(given.response)
     return list(dict.fromkeys(_cited(mark, passages) for mark in marks))
 
 
@@ -153,16 +178,32 @@ def _cited(citation: int | str, passages: Sequence[Row]) -> str:
     return passages[citation - 1]["id"] if 1 <= citation <= len(passages) else f"[{citation}]"
 
 
-def _facts(example: Any, facts: Sequence[tuple[str, int]], passages: Sequence[Row]) -> list[tuple[str, int]] | None:
-    """Return facts with passage ids in the place of titles; None if the ids of the gold sentences have no titles."""
-    own = [*(getattr(example, "gold_ids", None) or []), *(getattr(example, "context_ids", None) or [])]
-    titled = {article(each["id"], each["title"]): each["id"] for each in passages if each["title"]}
-    of_article = {key: id for id in reversed(own) if (key := converted_article(id))} | titled
+def _facts(example: Any, facts: Sequence[tuple[str, int]], title_of: Mapping[str, str]) -> list[tuple[str, int]] | None:
+    """Return facts with passage ids in the place of titles; None if the ids of the gold sentences have no titles.
+
+    Full titles are compared where they are known. The ids of converted passages contain at most 40 characters of it.
+    """
+    own = _own(example)
+    titled = {_letters(title): id for id, title in reversed(list(title_of.items()))}
+    of_article = {key: id for id in reversed(own) if (key := converted_article(id)) and id not in title_of}
     gold = {id for id, _ in getattr(example, "gold_sentences", None) or []}
     named = {title for title, _ in facts}
-    if gold and not gold & (set(of_article.values()) | named):
+    if gold and not gold & {*of_article.values(), *titled.values(), *named}:
         return None
-    return [(title if title in own else of_article.get(article("", title), title), number) for title, number in facts]
+
+    def id_of(title: str) -> str:
+        return title if title in own else titled.get(_letters(title)) or of_article.get(article("", title), title)
+
+    return [(id_of(title), number) for title, number in facts]
+
+
+def _own(example: Any) -> list[str]:
+    return [*(getattr(example, "gold_ids", None) or []), *(getattr(example, "context_ids", None) or [])]
+
+
+def _letters(title: str) -> str:
+    """Return a title by which titles are compared: lower case, without punctuation, of any length."""
+    return " ".join(re.findall(r"[^\W_]+", title.lower())) or title
 
 
 def with_ids(rows: Sequence[Row], id_of: Mapping[str, str]) -> None:

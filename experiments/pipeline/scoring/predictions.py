@@ -6,11 +6,12 @@ MuSiQue's lines have `predicted_answer`, `predicted_support_idxs` and `predicted
 2WikiMultihopQA's file is one JSON object, `{"answer": {id: text}, "sp": {id: [[title, sentence number], ...]}}`.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from signatures.common.errors import UserError, first_problem
 from signatures.common.strict_json import read_strict_json
@@ -49,6 +50,13 @@ class Given(BaseModel):
 
     model_config = ConfigDict(extra="ignore", coerce_numbers_to_str=True)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _finite(cls, value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ValueError("must be a string, got no finite number")
+        return value
+
     id: _Id | None = None
     question: _Id | None = None
     answer: str | None = Field(validation_alias=AliasChoices("answer", "predicted_answer"))
@@ -83,6 +91,8 @@ def _official(path: Path) -> Mapping[str, Any] | None:
         raise UserError(f"No file {str(path)!r}. Check the path.") from None
     except ValueError:
         return None  # JSON lines
+    if value is None:
+        raise UserError(f"{path} contains null and no prediction. {RULE}")
     return value if isinstance(value, dict) and isinstance(value.get("answer"), dict) else None
 
 

@@ -1,18 +1,20 @@
 """Add metrics to a finished run, or score predictions of another system, without asking the LM that answered."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from experiments.analysis.summary import RunSummary, write_summary
+from experiments.pipeline.corpus_notes import judge_note
 from experiments.pipeline.map_rows import progress_bar
 from experiments.pipeline.run_question import scored
 from experiments.pipeline.scoring.coverage import Coverage, coverage_of, hints, outcome_of, why_nothing
 from experiments.pipeline.scoring.gold import gold_of
 from experiments.pipeline.scoring.rebuild import Rebuilt, ids_needed, rebuild
 from experiments.pipeline.scoring.score_config import ScoreConfig
+from experiments.pipeline.scoring.sentence_source import FACT_METRICS, sentence_source
 from experiments.pipeline.thread_pool import ThreadPool
 from experiments.runs.config import describe_lm, describe_session
 from experiments.runs.files import (
@@ -83,28 +85,50 @@ def score_run(folder: Path, config: ScoreConfig) -> ScoreReport:
         config = replace(config, questions=questions)
         notices += _other_corpus(description, config)
         had = description["metrics"]
-        metrics = [metric for metric in config.metrics if had.get(metric.name) != metric.definition]
+        same = {metric.name for metric in config.metrics if had.get(metric.name) == metric.definition}
+        partly = same & {name for row in rows for name in same - row["scores"].keys()}  # rows that were added since
+        metrics = [metric for metric in config.metrics if metric.name not in same - partly]
         kept = [metric.name for metric in config.metrics if metric not in metrics]
-        scores, coverage = score_rows(rows, examples, config, metrics)
-        empty = [name for name, found in coverage.items() if not found.scored]
+        scores, coverage = score_rows(rows, examples, config, metrics, keep=partly)
+        empty = [name for name, found in coverage.items() if not found.scored and name not in partly]
         if metrics and len(empty) == len(metrics):
             raise UserError(f"{folder}: {why_nothing(coverage[empty[0]], empty[0], config)}")
         added = [metric for metric in metrics if metric.name not in empty]
         notices += [f"Not added: {why_nothing(coverage[name], name, config)}" for name in empty]
         notices += hints(coverage, config)
+        notices += judge_notes(added, config)
         if added:
             names = [metric.name for metric in added]
             rewrite_rows(folder, lambda row: _merged(row, scores.get((row["id"], repeat_of(row))), names))
             # As in the file, not as checked: keys of later versions stay.
-            write_json(folder / RUN, _described(read_json(folder / RUN) | {"metrics": had}, added, config))
+            described = _described(read_json(folder / RUN) | {"metrics": had}, added, config)
+            described["scored"][-1] |= {"completed": sorted(partly)} if partly else {}
+            if of_facts := [name for name in names if name in FACT_METRICS]:
+                described["sentences"] = {
+                    **(description.get("sentences") or {}),
+                    **dict.fromkeys(of_facts, sentence_source(rows, config.corpus)),
+                }
+            write_json(folder / RUN, described)
         summary = write_summary(folder, stopped=_stopped(folder))
     return ScoreReport(summary, coverage, kept, notices)
 
 
 def score_rows(
-    rows: Sequence[Row], examples: Mapping[str, Any], config: ScoreConfig, metrics: Sequence[Metric]
+    rows: Sequence[Row],
+    examples: Mapping[str, Any],
+    config: ScoreConfig,
+    metrics: Sequence[Metric],
+    *,
+    keep: Collection[str] = (),
 ) -> tuple[dict[_Key, Row], dict[str, Coverage]]:
     """Return for each row what is added to it (`scores`, `unparsed`, `judging`), and how many rows each metric scored.
+
+    Args:
+        rows: Of one run.
+        examples: Question id -> example with its gold.
+        config: Texts, judge and threads.
+        metrics: To compute.
+        keep: Names of those that a row may have already; there they are not computed again.
 
     Raises:
         UserError: The judge or an oracle cannot be reached, or an own metric fails.
@@ -112,7 +136,8 @@ def score_rows(
     rebuilt = rebuild(rows, examples, config.corpus.find(ids_needed(rows)) if config.corpus.named else {})
 
     def work(item: Rebuilt) -> Row:
-        possible = [metric for metric in metrics if not item.lacks.intersection(metric.needs)]
+        wanted = [metric for metric in metrics if _wanted(metric, item.row, keep)]
+        possible = [metric for metric in wanted if not item.lacks.intersection(metric.needs)]
         failed = item.row["error"] is not None
         try:
             found, silent = scored(possible, item.example, item.prediction, failed=failed)
@@ -123,6 +148,7 @@ def score_rows(
             ) from error
         if silent is not None:
             raise silent
+        found["scores"] = {metric.name: found["scores"].get(metric.name) for metric in wanted}  # a row has every metric
         return found
 
     results: dict[_Key, Row] = {}
@@ -137,15 +163,26 @@ def score_rows(
                 if outcome.result is None:
                     raise outcome.error or RuntimeError("An answer ended with neither scores nor error.")
                 results[outcome.item.row["id"], repeat_of(outcome.item.row)] = outcome.result
+                row = outcome.item.row
+                scores = {**{name: row["scores"].get(name) for name in keep}, **outcome.result["scores"]}
                 for metric in metrics:
-                    counts[metric.name][outcome_of(metric, outcome.item, outcome.result)] += 1
+                    counts[metric.name][outcome_of(metric, outcome.item, scores)] += 1
                 advance()
         except BaseException:
             pool.stop()
             raise
-    for found in results.values():  # a row has every metric
-        found["scores"] = {metric.name: found["scores"].get(metric.name) for metric in metrics}
     return results, {name: coverage_of(counted) for name, counted in counts.items()}
+
+
+def _wanted(metric: Metric, row: Row, keep: Collection[str]) -> bool:
+    return metric.name not in keep or metric.name not in row["scores"]
+
+
+def judge_notes(added: Sequence[Metric], config: ScoreConfig) -> list[str]:
+    """Return the note on the judge of metrics that were added, if there is one."""
+    judged = config.judge is not None and any(metric.judged for metric in added)
+    note = judge_note(config.judge.id) if config.judge is not None and judged else None
+    return [note] if note else []
 
 
 def _other_corpus(description: Json, config: ScoreConfig) -> list[str]:
@@ -169,6 +206,7 @@ def _merged(row: Row, found: Row | None, names: Sequence[str]) -> Row | None:
     """Return a row with new scores of some metrics, what could not be parsed, and the cost of judging."""
     if found is None:
         return None
+    names = [name for name in names if name in found["scores"]]
     unparsed = {name: count for name, count in (row.get("unparsed") or {}).items() if name not in names}
     judging = Counter(row.get("judging") or {})
     judging.update(found["judging"])
@@ -187,7 +225,9 @@ def _described(description: Json, added: Sequence[Metric], config: ScoreConfig) 
     record = {
         "when": session["started"],
         "added": [metric.name for metric in added if metric.name not in had],
-        "replaced": {metric.name: had[metric.name] for metric in added if metric.name in had},
+        "replaced": {
+            each.name: had[each.name] for each in added if had.get(each.name, each.definition) != each.definition
+        },
         "questions": None if config.questions is None else str(config.questions),
         "questions_file_sha256": None if config.questions is None else sha256_file(config.questions),
         "corpus": str(config.corpus.index or config.corpus.passages) if config.corpus.named else None,
@@ -198,6 +238,10 @@ def _described(description: Json, added: Sequence[Metric], config: ScoreConfig) 
     if judged is not None and "judge" not in description:
         description = {**description, "judge": describe_lm(judged)}
         record["judge"] = judged.id
+    notes = description.get("notes")
+    notes = notes if isinstance(notes, list) else []
+    new = [note for note in judge_notes(added, config) if note not in notes]
+    description = {**description, "notes": [*notes, *new]} if new else description
     earlier = description.get("scored")
     return {
         **description,

@@ -7,6 +7,8 @@ from optimizers.metrics.needs import Need
 _ALCE = "https://github.com/princeton-nlp/ALCE/blob/3fdc2ed/eval.py"
 _CREDIBLE = 'https://hotpotqa.github.io (its questions; "How Credible Is an Answer From Retrieval-Augmented LLMs?")'
 
+_MARKS = "A mark is a bracket of numbers: [1], [1, 2], [1-3], [^1], [[1]], also full-width."
+
 _GOLD = (Need.GOLD_IDS, Need.CITATIONS)
 _CITED = (Need.CITED_TEXTS, Need.ORACLE)
 
@@ -14,21 +16,21 @@ CITATION_METRICS = (
     Metric(
         "citation_precision",
         "Share of the passages cited that are gold, as sets of ids; a mark beyond the references is cited and wrong; 0 "
-        "when nothing is cited; undefined without gold ids.",
+        f"when nothing is cited; undefined without gold ids. {_MARKS}",
         scoring.on_cited_ids(citations.precision),
         _CREDIBLE,
         needs=_GOLD,
     ),
     Metric(
         "citation_recall",
-        "Share of the gold passages that are cited, as sets of ids; undefined without gold ids.",
+        f"Share of the gold passages that are cited, as sets of ids; undefined without gold ids. {_MARKS}",
         scoring.on_cited_ids(citations.recall),
         _CREDIBLE,
         needs=_GOLD,
     ),
     Metric(
         "uncited",
-        "1 when the response cites nothing at all.",
+        f"1 when the response cites nothing at all. {_MARKS}",
         scoring.uncited,
         _CREDIBLE,
         higher_is_better=False,

@@ -48,7 +48,7 @@ EVIDENCE_METRICS = (
             f"{text} {_PREDICTED}; undefined without gold sentences.",
             _part(supporting_facts.support, part),
             _HOTPOT,
-            needs=(Need.GOLD_SENTENCES, Need.FACTS),
+            needs=(Need.GOLD_SENTENCES, Need.FACTS, Need.QUOTED_TEXTS),
         )
         for part, text in _OF_FACTS.items()
     ),
@@ -58,7 +58,7 @@ EVIDENCE_METRICS = (
             f"{text} {_PREDICTED}; undefined without gold sentences or gold answers.",
             _part(supporting_facts.joint, part),
             _HOTPOT,
-            needs=(Need.ANSWERS, Need.GOLD_SENTENCES, Need.FACTS),
+            needs=(Need.ANSWERS, Need.GOLD_SENTENCES, Need.FACTS, Need.QUOTED_TEXTS),
         )
         for part, text in _OF_BOTH.items()
     ),

@@ -4,6 +4,7 @@ Importing a module runs its code. A name is therefore imported only where the us
 Python (`own_metric`, `RunConfig`); names in runs, artifacts and other files are never imported.
 """
 
+import copy
 import hashlib
 import importlib
 import importlib.util
@@ -32,8 +33,8 @@ def own_metric(name: str) -> Metric:
 
     Args:
         name: A function `(example, prediction)` that returns a number in [0, 1], True, False, or None where it is
-            undefined; or a `Metric`. Several threads call it. The module is looked for among the installed ones, then
-            in the current directory.
+            undefined; or a `Metric`. Several threads call it, with copies of both. The module is
+            looked for among the installed ones, then in the current directory.
 
     Returns:
         A metric of that name. The first paragraph of the function's docstring is its definition, together with a hash
@@ -41,7 +42,7 @@ def own_metric(name: str) -> Metric:
 
     Raises:
         UserError: The module or the name does not exist, the module raises, or the value is neither function nor
-            `Metric`. Scoring raises it if the function does, or returns anything else.
+            `Metric`, or takes other arguments. Scoring raises it if the function does, or returns anything else.
     """
     if not _NAME.fullmatch(name):
         raise UserError(f"{name!r} names no own metric. {_CURE}")
@@ -52,6 +53,7 @@ def own_metric(name: str) -> Metric:
     except AttributeError:
         where = getattr(module, "__file__", None) or module_name
         raise UserError(f"Own metric {name!r}: {where} has no {attribute!r}. {_CURE}") from None
+    _check_call(value.function if isinstance(value, Metric) else value, name)
     code = f"Own metric {name}, code {_digest(module)}."
     if isinstance(value, Metric):
         definition = f"{value.definition.rstrip()} {code}"
@@ -82,6 +84,25 @@ def _import(module_name: str, name: str) -> Any:
         ) from error
 
 
+def _check_call(function: Any, name: str) -> None:
+    """Check before any LM is asked that a function takes an example and a prediction."""
+    if not callable(function) or inspect.isclass(function):
+        return  # another message says so
+    if inspect.iscoroutinefunction(function):
+        raise UserError(f"Own metric {name!r} is asynchronous: write it as a plain function.")
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some built-in functions have none
+        return
+    try:
+        signature.bind(None, None)
+    except TypeError:
+        raise UserError(
+            f"Own metric {name!r} takes {one_line(str(signature), 80)}: it must take two arguments, (example, "
+            "prediction)."
+        ) from None
+
+
 def _digest(module: Any) -> str:
     path = getattr(module, "__file__", None)
     try:
@@ -104,10 +125,11 @@ def _checked(function: Any, name: str) -> Any:
     def score(example: Any, prediction: Any) -> float | None:
         asked = getattr(example, "id", None)
         try:
-            value = function(example, prediction)
+            # Copies, because the program's prediction is still needed, and by other metrics, too.
+            value = function(copy.deepcopy(example), copy.deepcopy(prediction))
         except UserError:
             raise
-        except Exception as error:  # the user's code may raise anything
+        except (Exception, SystemExit) as error:  # the user's code may raise anything
             raise UserError(
                 f"Own metric {name!r} failed on question {asked!r}: {type(error).__name__}: {one_line(error)}."
             ) from error

@@ -65,3 +65,22 @@ def test_the_figures_of_the_note_are_the_measured_ones():
 
 def test_no_judge_and_others_need_no_note():
     assert judge_note(None) is judge_note("simulated") is judge_note("openai/embedded") is None
+
+
+@pytest.mark.parametrize(("judge", "times"), [("embedded", 1), ("openai/gpt-x", 0)])
+def test_scoring_a_finished_run_and_predictions_warns_of_the_embedded_judge(
+    judge, times, lms, verihop, world, tmp_path
+):
+    lms("[[ ## answer ## ]]\nyes")
+    asked = ("eval", world / "questions.jsonl", "--limit", 2, "--program", "standard", "--lm", "openai/gpt-y")
+    verihop(*asked, "--metrics", "em", "-q", "--out", tmp_path / "run")
+    judged = ("--metrics", "acc[judge]", "--judge-lm", judge, "-q")
+    code, _, err = verihop("score", tmp_path / "run", *judged)
+    assert (code, err.count(JUDGE_NOTE)) == (0, times), err
+    row = json.loads((tmp_path / "run" / "rows.jsonl").read_text().splitlines()[0])
+    (tmp_path / "theirs.jsonl").write_text(json.dumps({"id": row["id"], "answer": "yes"}) + "\n")
+    given = ("score", tmp_path / "theirs.jsonl", "--questions", world / "questions.jsonl")
+    code, _, err = verihop(*given, *judged, "--out", tmp_path / "theirs")
+    assert (code, err.count(JUDGE_NOTE)) == (0, times), err
+    for run in ("run", "theirs"):
+        assert json.loads((tmp_path / run / "run.json").read_text()).get("notes", []).count(JUDGE_NOTE) == times

@@ -44,6 +44,30 @@ def test_what_cannot_be_computed_is_said_per_metric_with_the_cure(verihop, run):
     assert "name the index or the passages of the corpus" in err
 
 
+def test_metrics_of_quotes_are_refused_for_a_program_that_quotes_nothing(verihop, world, tmp_path):
+    words = ("eval", world / "questions.jsonl", "--index", world / "index", "--lm", "simulated", "--limit", "2", "-q")
+    for name, code in (("rag", 2), ("genground", 0)):
+        out = tmp_path / name
+        got, _, err = verihop(*words, "--program", name, "--metrics", "em,sp_f1,joint_f1", "--out", out)
+        assert got == code, err
+        assert ("sp_f1, joint_f1 needs predicted supporting facts or quoted evidence, and rag quotes" in err) == bool(
+            code
+        )
+        assert out.exists() != bool(code)
+
+
+def test_the_scoring_that_the_documentation_shows_adds_every_metric(verihop, run, world):
+    for readme in ("README.md", "experiments/cli/README.md"):
+        text = (Path(__file__).parents[3] / readme).read_text()
+        (line,) = [line for line in text.splitlines() if "verihop score" in line and "passage_recall@7" in line]
+        words = line.split("#")[0].split()[2:]
+        words[words.index("runs/genground")] = run
+        words = [world / "index" if word == "index" else word for word in words]
+        code, _, err = verihop(*words, "-q")
+        assert (code, "Not added" in err) == (0, False), err
+        assert set(words[words.index("--metrics") + 1].split(",")) <= set(read_rows(run)[0]["scores"])
+
+
 def test_another_index_than_that_of_the_run_is_said(verihop, run, tmp_path):
     (tmp_path / "other.jsonl").write_text(json.dumps({"id": "a", "title": "A", "text": "Other."}) + "\n")
     index = ("index", tmp_path / "other.jsonl", "--out", tmp_path / "index", "--retriever", "bm25", "-q")
@@ -52,6 +76,16 @@ def test_another_index_than_that_of_the_run_is_said(verihop, run, tmp_path):
     assert code == 0
     assert "The run retrieved from another index than the one named" in err
     assert "the corpus named has not all of these passages" in err
+
+
+@pytest.mark.filterwarnings("always::signatures.common.errors.UserNotice")
+def test_the_old_names_of_a_run_are_noted_once(verihop, run):
+    for name in ("run.json", "rows.jsonl"):
+        text = (run / name).read_text()
+        (run / name).write_text(text.replace('"em"', '"recall@5"'))
+    code, _, err = verihop("score", run, "--metrics", "hit@2", "-q")
+    assert code == 0, err
+    assert err.count("recall@5 is called passage_recall@5 now") == 1
 
 
 @pytest.mark.filterwarnings("default::signatures.common.errors.UserNotice")
@@ -196,4 +230,32 @@ def test_one_metric_is_described_and_as_json(verihop):
     assert record["needs"] == ["key facts", "texts of the passages read", "entailment oracle"]
     assert record["source"].startswith("https://")
     assert verihop("metrics", "nope")[0] == 2
-    assert verihop("metrics", "some_module:score")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("ece[em]", "Expected calibration error"),
+        ("selective[em]@50", "highest confidence"),
+        ("pass@2[em]", "Probability that one of k answers"),
+        ("majority[acc[judge]]", "most repeats"),
+        ("confidence[known]", "Share of the answers with a confidence"),
+        ("trajectory_rouge_l", "Similarity of the trajectories"),
+        ("some_module:score", "The module is not imported here"),
+    ],
+)
+def test_names_that_summaries_print_are_described(verihop, name, shown):
+    code, out, err = verihop("metrics", name)
+    assert code == 0, err
+    assert shown in " ".join(out.split())
+    assert max(map(len, out.splitlines())) <= 80
+    assert "some_module" not in sys.modules
+
+
+@pytest.mark.parametrize("name", ["eval", "score"])
+def test_help_names_the_default_oracle_and_where_its_metrics_are_listed(verihop, name):
+    code, out, _ = verihop(name, "--help")
+    text = " ".join(out.replace("│", " ").split())
+    assert code == 0
+    assert "the metrics that need one (`verihop metrics` lists them)" in text
+    assert "lexical (default)" in text

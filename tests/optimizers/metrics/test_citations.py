@@ -147,3 +147,12 @@ def test_brackets_that_cannot_be_read_are_counted_and_cite_nothing() -> None:
     assert citations.uncited(prediction) == 1.0
     assert citations.unread_share(dspy.Prediction(response="It rose [1-2][3][Passage 1].", passages=[])) == 1 / 3
     assert citations.unread_share(dspy.Prediction(response="It rose in [1990].", passages=[])) == 0.0
+
+
+def test_definitions_name_the_marks_that_are_read():
+    from optimizers.metrics.catalog import METRICS
+    from signatures.citation_marks import citation_numbers
+
+    for name in ("uncited", "citation_precision", "citation_recall"):
+        marks = METRICS[name].definition.partition("A mark is a bracket of numbers: ")[2]
+        assert citation_numbers(marks) == [1, 2, 3]

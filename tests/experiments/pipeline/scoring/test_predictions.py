@@ -171,6 +171,9 @@ def test_musiques_lines_cite_paragraphs_by_number(questions, tmp_path):
         ('{"answer": {"id0": {"text": "x"}}}', "question 'id0': 'answer'"),
         ('{"answer": {}}', "contains no prediction"),
         ("\x00\x01\x02", "line 1: not JSON"),
+        ("null", "contains null and no prediction"),
+        ('{"id": "id0", "answer": NaN}', "line 1: .*finite number"),
+        ('{"id": "id0", "answer": 1e999}', "line 1: "),
     ],
 )
 def test_a_broken_file_is_one_line(questions, tmp_path, content, message):

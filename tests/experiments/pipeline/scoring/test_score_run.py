@@ -113,7 +113,12 @@ def test_every_metric_added_later_is_what_the_evaluation_computes(toy, questions
     means = {name: mean.as_dict() for name, mean in summarise(later).metrics.items()}
     assert means == {name: mean.as_dict() for name, mean in summarise(whole).metrics.items()}
     assert read_json(later / "summary.json")["metrics"]["ndcg@10"]["n"] == 5
-    assert compare_runs([whole, later]).metrics["sp_f1"][1].against_first.identical
+    comparison = compare_runs([whole, later])
+    assert comparison.metrics["sp_f1"][1].against_first.identical
+    (notice,) = [text for text in comparison.notices if "Different sentences" in text]
+    assert "sp_f1" in notice
+    assert "Different sentences: split by rule (whole); of the passages file (later)." in notice
+    evaluate(toy, questions, later, ["em"], resume=True)  # what was added is no other experiment
 
 
 def test_the_lm_is_not_asked_and_the_rest_of_each_row_is_unchanged(toy, questions, tmp_path):
@@ -211,6 +216,20 @@ def test_a_scored_run_is_resumed_by_the_command_that_started_it(toy, questions, 
         evaluate(toy, questions, folder, ["em", "hit@2"], resume=True)
 
 
+def test_a_run_with_an_own_metric_whose_code_changed_names_the_way_out(toy, questions, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for code in ("return 1", "return 0"):
+        (tmp_path / "changed_metric.py").write_text(f"def f(example, prediction):\n    {code}\n")
+        sys.modules.pop("changed_metric", None)
+        metrics = open_typed(["em", "changed_metric:f"])
+        run = {"connection": toy.link(toy.Engine()), "folder": tmp_path / "run", "resume": True, "metrics": metrics}
+        if code == "return 1":
+            toy.run(Reader(), read_questions(questions), **run)
+    with pytest.raises(UserError, match="restore it to resume, or choose another folder, omit the metric there and"):
+        toy.run(Reader(), read_questions(questions), **run)
+    sys.modules.pop("changed_metric")
+
+
 def test_what_earlier_answers_cost_stays(toy, questions, tmp_path):
     folder = evaluate(toy, questions, tmp_path / "run", ["em"])
     evaluate(toy, questions, folder, ["em"], resume=True)
@@ -240,3 +259,21 @@ def test_an_own_metric_named_in_a_run_is_never_imported(toy, questions, tmp_path
     with pytest.raises(UserError, match="contains another run"):
         evaluate(toy, questions, runs[1], ["em"], resume=True)
     assert "evil_metric" not in sys.modules
+
+
+def test_answers_given_after_a_metric_was_added_are_scored_when_it_is_named_again(toy, questions, tmp_path):
+    folder = evaluate(toy, questions, tmp_path / "run", ["em"])
+    score_run(folder, config(["hit@2", "mrr@3"]))
+    before = scores(folder)
+    evaluate(toy, questions, folder, ["em"], resume=True)  # asks the failed question again
+    assert "Answers not scored yet by hit@2 (1), mrr@3 (1): score the run again." in (summarise(folder).notice or "")
+    report = score_run(folder, config(["hit@2", "em"]))
+    assert report.kept == ["em"]
+    assert str(report.coverage["hit@2"]) == "5 of 5 answers scored"
+    assert report.summary.metrics["hit@2"].n == 5
+    after = scores(folder)
+    assert "hit@2" in after["id3"]
+    assert all(after[id] == before[id] for id in after if id != "id3")
+    (_, record) = read_json(folder / "run.json")["scored"]
+    assert (record["added"], record["replaced"], record["completed"]) == ([], {}, ["hit@2"])
+    assert score_run(folder, config(["hit@2"])).kept == ["hit@2"]

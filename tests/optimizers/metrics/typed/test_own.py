@@ -145,10 +145,10 @@ def test_a_module_that_cannot_be_imported_is_a_line(module: str, code: str) -> N
 
 
 def test_a_file_of_the_current_directory_never_replaces_an_installed_module(module: str) -> None:
-    sys.modules.pop("colorsys", None)
-    Path("colorsys.py").write_text("raise RuntimeError('imported')")
-    assert own_metric("colorsys:rgb_to_hsv").name == "colorsys:rgb_to_hsv"
-    assert Path(str(sys.modules["colorsys"].__file__)).parent != Path.cwd()
+    sys.modules.pop("pyclbr", None)
+    Path("pyclbr.py").write_text("raise RuntimeError('imported')")
+    assert own_metric("pyclbr:readmodule").name == "pyclbr:readmodule"
+    assert Path(str(sys.modules["pyclbr"].__file__)).parent != Path.cwd()
 
 
 def test_the_catalog_never_imports(module: str) -> None:
@@ -168,3 +168,31 @@ def test_a_module_is_found_again_from_another_directory(module: str, tmp_path: P
     monkeypatch.chdir(tmp_path / "sub")
     assert own_metric(f"{other}:share")(EXAMPLE, SAID) == 0.25
     sys.modules.pop(other)
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("def f(example):\n    return 1\n", "takes .example.: it must take two arguments"),
+        ("def f(example, prediction, trace):\n    return 1\n", "it must take two arguments"),
+        ("async def f(example, prediction):\n    return 1\n", "is asynchronous"),
+    ],
+)
+def test_wrong_arguments_are_found_before_anything_is_asked(code, message, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "wrong_arguments.py").write_text(code)
+    with pytest.raises(UserError, match=message):
+        own_metric("wrong_arguments:f")
+    sys.modules.pop("wrong_arguments")
+
+
+def test_an_exit_is_a_line_and_changes_to_the_arguments_stay_inside(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    code = "def f(example, prediction):\n    prediction.hops.clear()\n    example.answers.append('x')\n    return 1\n"
+    (tmp_path / "careless.py").write_text(f"{code}def g(example, prediction):\n    raise SystemExit(3)\n")
+    example, prediction = dspy.Example(id="q", answers=["a"]), dspy.Prediction(answer="a", hops=[1])
+    assert own_metric("careless:f")(example, prediction) == 1.0
+    assert (example.answers, prediction.hops) == (["a"], [1])
+    with pytest.raises(UserError, match="'careless:g' failed on question 'q': SystemExit: 3"):
+        own_metric("careless:g")(example, prediction)
+    sys.modules.pop("careless")
