@@ -6,7 +6,7 @@ from experiments.world.simulated import CODE_OF_OTHERS
 from signatures.common.files import sha256_text
 
 WORLD = Path(__file__).parents[3] / "experiments" / "world"
-PINNED = "2c116c6829060e95"
+PINNED = "46186774c6afdb7a"
 
 
 def world_hash() -> str:

@@ -50,8 +50,8 @@ SYNONYMS: dict[str, tuple[str, str, str]] = {
     "conciseness": ("brevity", "directness", "concise"),
 }
 
-# Names that were chosen by a reviewer, before `roles/words.py` was looked at. They measure how far the world depends on
-# the words it knows: nothing may be added to that file because of them.
+# Names that were not taken from `roles/words.py`. They measure how far the world depends on the words it knows: nothing
+# may be added to that file because of them.
 HELD_OUT = {
     "question": "user_need",
     "passages": "context_chunks",
