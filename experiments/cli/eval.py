@@ -26,27 +26,11 @@ class Scoring:
     """What is scored, and which models score it."""
 
     PANEL: ClassVar[str] = "Metrics"
-    metrics: Annotated[
-        str, typer.Option(help="Names, separated by commas; `verihop metrics` lists them. Own ones: module:name.")
-    ] = DEFAULT_METRICS
-    oracle: Annotated[
-        str | None,
-        typer.Option(
-            help="Entailment oracle of the metrics that need one (`verihop metrics` lists them): lexical (default), "
-            "semantic, calibrated, likelihood, lm, lm:LM, seq2seq:MODEL or cross-encoder:MODEL.",
-            show_default=False,
-        ),
-    ] = None
-    judge_lm: Annotated[
-        str | None, typer.Option(help="LM that decides acc\\[judge] and hallucination\\[halluqa].", show_default=False)
-    ] = None
-    judge_api_base: Annotated[str | None, typer.Option(help="Base URL of the judge's server.", show_default=False)] = (
-        None
-    )
-    judge_api_key_env: Annotated[
-        str | None,
-        typer.Option(help="Environment variable that contains the judge server's API key.", show_default=False),
-    ] = None
+    metrics: options.MetricNames = DEFAULT_METRICS
+    oracle: options.Oracle = None
+    judge_lm: options.JudgeLM = None
+    judge_api_base: options.JudgeApiBase = None
+    judge_api_key_env: options.JudgeApiKeyEnv = None
     repeats: Annotated[
         int, typer.Option(min=1, help="Ask each question N times with fresh samples; needs --temperature above 0.")
     ] = 1

@@ -23,27 +23,11 @@ class Scoring:
     """What is scored, and which models score it."""
 
     PANEL: ClassVar[str] = "Metrics"
-    metrics: Annotated[
-        str, typer.Option(help="Names, separated by commas; `verihop metrics` lists them. Own ones: module:name.")
-    ]
-    oracle: Annotated[
-        str | None,
-        typer.Option(
-            help="Entailment oracle of the metrics that need one (`verihop metrics` lists them), as in `verihop eval`: "
-            "lexical (default), semantic and others.",
-            show_default=False,
-        ),
-    ] = None
-    judge_lm: Annotated[
-        str | None, typer.Option(help="LM that decides acc\\[judge] and hallucination\\[halluqa].", show_default=False)
-    ] = None
-    judge_api_base: Annotated[str | None, typer.Option(help="Base URL of the judge's server.", show_default=False)] = (
-        None
-    )
-    judge_api_key_env: Annotated[
-        str | None,
-        typer.Option(help="Environment variable that contains the judge server's API key.", show_default=False),
-    ] = None
+    metrics: options.MetricNames
+    oracle: options.Oracle = None
+    judge_lm: options.JudgeLM = None
+    judge_api_base: options.JudgeApiBase = None
+    judge_api_key_env: options.JudgeApiKeyEnv = None
     no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the caches.")] = False
 
 

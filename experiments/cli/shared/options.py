@@ -27,6 +27,25 @@ Split = Annotated[str | None, typer.Option(help="Use only questions of this spli
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Questions processed in parallel.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
+MetricNames = Annotated[
+    str, typer.Option(help="Names, separated by commas; `verihop metrics` lists them. Own ones: module:name.")
+]
+Oracle = Annotated[
+    str | None,
+    typer.Option(
+        help="Entailment oracle of the metrics that need one (`verihop metrics` lists them): lexical (default), "
+        "semantic, calibrated, likelihood, lm, lm:LM, seq2seq:MODEL or cross-encoder:MODEL.",
+        show_default=False,
+    ),
+]
+JudgeLM = Annotated[
+    str | None, typer.Option(help="LM that decides acc\\[judge] and hallucination\\[halluqa].", show_default=False)
+]
+JudgeApiBase = Annotated[str | None, typer.Option(help="Base URL of the judge's server.", show_default=False)]
+JudgeApiKeyEnv = Annotated[
+    str | None,
+    typer.Option(help="Environment variable that contains the judge server's API key.", show_default=False),
+]
 
 
 @dataclass(frozen=True)
