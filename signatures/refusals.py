@@ -16,7 +16,7 @@ from signatures.text import is_chinese, normalize_answer, split_sentences
 
 REFUSAL = "I'm sorry, I cannot answer the question based on the provided references"
 _LONGEST = 400  # characters of a clause that are read, which bounds the time
-_FIXED = "i cannot answer question based on provided references"  # its core, normalised
+_FIXED = normalize_answer(REFUSAL).removeprefix("im sorry ")
 
 
 def _pattern(text: str) -> re.Pattern[str]:

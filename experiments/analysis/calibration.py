@@ -1,7 +1,7 @@
 """Whether a program knows when it is right: calibration error, and accuracy where it is most confident.
 
-The confidence of an answer is `details["confidence"]`, else RetroRAG's P(yes) that the answer agrees with the one given
-without evidence (`details["agreement"]`), of the round whose answer was returned.
+The confidence of an answer is `details["confidence"]`, else RetroRAG's P(yes) that the answer agrees with the second
+one, given without reasoning (`details["agreement"]`), of the round whose answer was returned.
 """
 
 import math

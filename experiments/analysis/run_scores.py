@@ -59,7 +59,7 @@ RUN_SCORES = {
     ),
     "keyfacts_f1[of means]": RunScore(
         "Harmonic mean of the means of keyfacts_precision and keyfacts_recall, which some tables print as F1.",
-        "https://hotpotqa.github.io",
+        'https://hotpotqa.github.io (its questions; "How Credible Is an Answer From Retrieval-Augmented LLMs?")',
         "keyfacts_precision and keyfacts_recall",
     ),
 }

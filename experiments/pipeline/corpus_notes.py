@@ -1,6 +1,5 @@
 """Notes on questions, a program and an index that do not belong together: their scores would look like results."""
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,6 @@ if TYPE_CHECKING:
     from corpora.questions import Question
     from experiments.runs.config import RunConfig
     from signatures.types import Retriever
-
-# Metrics of the passages read, which are 0 if there are none (`recall[hotpot]` is of answers).
-_OF_PASSAGES = re.compile(r"(passage_recall|all_gold|mrr|hit|ndcg|map)@.*|passage_recall\[.*")
 
 # Figures of its verdicts on statements, from the line "lm" of `experiments/results/entailment_agreement.json`.
 JUDGE_NOTE = (
@@ -118,14 +114,18 @@ def run_notes(
 def _closed_book_notes(
     program: "dspy.Module", retrieve: "Retriever | None", questions: "Sequence[Question]", config: "RunConfig"
 ) -> list[str]:
+    from optimizers.metrics.needs import Need
     from programs.artifact import program_name
 
+    read = {Need.PASSAGES, Need.TITLES, Need.TEXTS}
     name, notes = program_name(program), []
     if retrieve is not None:
         notes.append(f"{name} answers from memory: the index is not used.")
     if config.contexts is not None:
         notes.append(f"{name} answers from memory: the fixed contexts are not used.")
-    of_passages = [metric.name for metric in config.scored if _OF_PASSAGES.fullmatch(metric.name)]
+    of_passages = [
+        metric.name for metric in config.scored if read.intersection(metric.needs) and Need.ORACLE not in metric.needs
+    ]
     if of_passages and any(question.gold_ids for question in questions):
         notes.append(f"{name} reads no passages: {', '.join(of_passages)} will be 0.")
     return notes

@@ -6,8 +6,6 @@ A name carries its definition in brackets where published definitions differ, be
 to 1000.
 """
 
-from collections.abc import Iterable
-
 from optimizers.metrics.families.answer import ANSWER_METRICS
 from optimizers.metrics.families.citations import CITATION_METRICS, CITATION_ORACLE_METRICS
 from optimizers.metrics.families.evidence import EVIDENCE_METRICS, EVIDENCE_ORACLE_METRICS
@@ -65,12 +63,3 @@ def get_metric(name: str) -> Metric:
     if metric is None:
         raise unknown("metric", name, choices())
     return metric
-
-
-def get_metrics(names: Iterable[str]) -> list[Metric]:
-    """Return the metrics of those names in that order, repeated names once.
-
-    Raises:
-        UserError: See `get_metric`.
-    """
-    return [get_metric(name) for name in dict.fromkeys(names)]

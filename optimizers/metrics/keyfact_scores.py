@@ -65,8 +65,9 @@ def precision(response: str, facts: Sequence[str], entails: Entails) -> float | 
 def f1(response: str, facts: Sequence[str], entails: Entails) -> float | None:
     """Return the harmonic mean of one response's recall and precision; None without key facts."""
     r, p = recall(response, facts, entails), precision(response, facts, entails)
-    return None if r is None or p is None else _harmonic_mean(r, p)
+    return None if r is None or p is None else harmonic_mean(r, p)
 
 
-def _harmonic_mean(first: float, second: float) -> float:
+def harmonic_mean(first: float, second: float) -> float:
+    """Return the harmonic mean of two numbers of at least 0; 0 if both are."""
     return 2 * first * second / (first + second) if first + second > 0 else 0.0

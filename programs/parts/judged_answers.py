@@ -4,10 +4,9 @@ from typing import NamedTuple
 
 import dspy
 
+from programs.parts.longform import gives_answer
 from programs.parts.predict import drop_from_trace
-from programs.parts.prediction import is_answer
 from programs.parts.ranking import passes
-from signatures.refusals import refuses
 from signatures.types import Candidate, Hop
 
 ACCEPTED, DISAGREED, NO_ANSWER, UNPARSEABLE, FINAL = "accepted", "disagreed", "no answer", "unparseable", "final"
@@ -32,7 +31,7 @@ class Answer(NamedTuple):
 
 def refusal(answer: Answer) -> str | None:
     """Return the verdict on a reply that need not be judged (unparseable, empty, "unknown" or a refusal), or None."""
-    if _answers(answer):
+    if gives_answer(answer.text):
         return None
     return NO_ANSWER if answer.replies[0] else UNPARSEABLE
 
@@ -53,23 +52,19 @@ def final_answer(answers: list[Answer]) -> Answer | None:
     """Return the last answer that is one; None if no reply answers, in whichever words it declines.
 
     The last round's prompt does not offer "unknown". If its reply is unparseable, or declines nonetheless, the latest
-    earlier answer is returned, and so it is if the assessor alone rejects the reply. Answers that were judged to be
-    none, or whose judgement was lost, come after those that were not: a judgement may be wrong, and the paper's loop
-    never abstains.
+    earlier answer is returned, and so it is if the assessor alone rejects the reply. Of the earlier ones, answers that
+    were judged to be none, or whose judgement was lost, come after the others: a judgement may be wrong, and the
+    paper's loop never abstains.
 
     Departure: the paper does not say what its loop returns if no answer was accepted; that it is the last one follows
     from its ablation without answer evaluation.
     """
-    given = [answer for answer in answers if _answers(answer)]
+    given = [answer for answer in answers if gives_answer(answer.text)]
     last = answers[-1] if answers else None
     trusted = [answer for answer in given if answer.verdict not in {NO_ANSWER, UNPARSEABLE}]
-    if last is not None and _answers(last) and (last.verdict != NO_ANSWER or not trusted):
+    if last is not None and gives_answer(last.text) and (last.verdict != NO_ANSWER or not trusted):
         return last
     return next(reversed(trusted or given), None)
-
-
-def _answers(answer: Answer) -> bool:
-    return is_answer(answer.text) and not refuses(answer.text)
 
 
 def drop_unused_replies(answers: list[Answer], final: Answer | None) -> None:

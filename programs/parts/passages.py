@@ -4,14 +4,15 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from signatures.citation_marks import find_marks
 from signatures.common.words import FUNCTION_WORDS, strip_suffix
 from signatures.text import CJK
 from signatures.text_words import contains_words, same_words, text_words
 from signatures.types import Passage
+from signatures.yes_no import parse_yes_no
 
-_BOOLEAN = {"", "yes", "no", "true", "false", "是", "否", "对", "不"}
-
-# Whole quotes that say there is nothing to quote, and such statements within a longer one.
+# Whole quotes that say there is nothing to quote, and such statements within a longer one. Empty items of a list are in
+# `ranking.py`, refusals to revise a question in `questions.py`: what means nothing differs with what was asked.
 _NO_EVIDENCE = {
     *("none", "nothing", "empty", "null", "n/a", "n a", "unknown", "not applicable", "none of the passages"),
     *("no evidence", "no relevant evidence", "not mentioned", "not found", "not given", "not stated", "not available"),
@@ -27,7 +28,6 @@ _SAYS_NOTHING = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-_MARK = re.compile(r"[\[［【]\s*\d+\s*[\]］】]")
 _LEAD = re.compile(r"^\W*(?:passage|document|source|reference|段落|文档|资料|参考)\s*\d+\s*[:：.、\-–—]", re.IGNORECASE)
 _ELLIPSIS = re.compile(r"[\[［(（]?(?:\.{3,}|…+|\. \. \.)[\]］)）]?")
 _SHORTEST_INEXACT = 4  # words
@@ -50,10 +50,10 @@ def quoted_passage(quote: str, passages: Sequence[Passage], *, above: float = 0.
     sentences with 40 % of their words changed and 84 % of 140 sub-questions rewritten as statements with their gold
     answers; of gold sentences shown beside three other passages, 12 % if these are of the same question, none if not.
     """
-    bare = _LEAD.sub("", _MARK.sub(" ", quote))
+    bare = _LEAD.sub("", _without_marks(quote))
     if _is_nothing(bare):
         return None
-    texts = [_MARK.sub(" ", passage.text) for passage in passages]
+    texts = [_without_marks(passage.text) for passage in passages]
     for passage, text in zip(passages, texts, strict=True):
         if _is_verbatim(bare, text) or _is_verbatim(_without_title(bare, passage.title), text):
             return passage
@@ -67,7 +67,15 @@ def quoted_passage(quote: str, passages: Sequence[Passage], *, above: float = 0.
 def _is_nothing(quote: str) -> bool:
     """Return whether a quote is empty, made of function words alone, or a phrase that says there is no evidence."""
     key = same_words(quote)
-    return key in _NO_EVIDENCE_KEYS or key in _BOOLEAN or FUNCTION_WORDS.issuperset(key.split())
+    yes_or_no = parse_yes_no(quote) is not None
+    return yes_or_no or key in _NO_EVIDENCE_KEYS or FUNCTION_WORDS.issuperset(key.split())
+
+
+def _without_marks(text: str) -> str:
+    """Return a text with a space in place of each citation mark, so that the words on both sides stay two."""
+    for mark in reversed(find_marks(text)):
+        text = f"{text[: mark.start]} {text[mark.end :]}"
+    return text
 
 
 def _is_verbatim(quote: str, text: str) -> bool:
@@ -108,7 +116,7 @@ def passages_stating(answer: str, passages: Iterable[Passage]) -> list[str]:
 
     These are the citations of programs whose reader does not quote. The list is empty for a yes/no answer.
     """
-    if same_words(answer) in _BOOLEAN:
+    if not same_words(answer) or parse_yes_no(answer) is not None:
         return []
     return [passage.id for passage in passages if contains_words(f"{passage.title} {passage.text}", answer)]
 

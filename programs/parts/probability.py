@@ -14,8 +14,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from programs.parts.fanout import fanout
 from programs.parts.meter import record
-from signatures.yes_no import is_decoration, leading_verdict
-from signatures.yes_no import parse_yes_no as parse_yes_no  # other modules read it from here
+from signatures.yes_no import is_decoration, leading_verdict, parse_yes_no
 
 ProbabilityMode = Literal["logprobs", "samples", "verbalised"]
 SAMPLES = 5

@@ -109,7 +109,7 @@ def test_a_chinese_quote_is_found_verbatim_and_with_changes(quote):
 
 
 @pytest.mark.parametrize(
-    "quote", ["无。", "没有相关证据", "文中没有提到奎隆港的港务长是谁", "特伦岛位于琥珀海的北部", "是"]
+    "quote", ["无。", "没有相关证据", "文中没有提到奎隆港的港务长是谁", "特伦岛位于琥珀海的北部", "是", "不是的"]
 )
 def test_an_invented_chinese_quote_and_one_that_says_there_is_nothing_are_refused(quote):
     assert quoted_passage(quote, PASSAGES[:2]) is None
@@ -120,7 +120,13 @@ def test_citations_of_chinese_and_mixed_answers():
     assert passages_stating("特伦岛。", PASSAGES) == ["life"]
     assert passages_stating("ansa merrow", PASSAGES) == ["life"]
     assert passages_stating("1888年", PASSAGES) == ["port"]
-    assert passages_stating("是", PASSAGES) == passages_stating("雾港", PASSAGES) == []
+    assert passages_stating("雾港", PASSAGES) == []
+
+
+@pytest.mark.parametrize("answer", ["是", "是的", "不是", "对的。", "yes", ""])
+def test_a_yes_or_no_cites_nothing(answer):
+    told = Passage(id="told", text="是的，不是对的。 Yes or no.")
+    assert passages_stating(answer, [told]) == []
 
 
 @pytest.mark.parametrize("program", ["rag", "multihop"])

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from optimizers.metrics import answer
 from optimizers.metrics.fields import answer_of, gold_sentences_of, golds_of, passages_of
+from optimizers.metrics.keyfact_scores import harmonic_mean
 from signatures.text import normalize_answer, split_sentences
 
 Fact = tuple[str, int]
@@ -61,7 +62,7 @@ def support(example: Any, prediction: Any) -> Support | None:
         return None
     right = len(gold & predicted)
     precision, recall = right / len(predicted) if predicted else 0.0, right / len(gold)
-    return Support(float(gold == predicted), _harmonic_mean(precision, recall), precision, recall)
+    return Support(float(gold == predicted), harmonic_mean(precision, recall), precision, recall)
 
 
 def joint(example: Any, prediction: Any) -> Support | None:
@@ -75,8 +76,4 @@ def joint(example: Any, prediction: Any) -> Support | None:
     if facts is None or exact is None or overlap is None:
         return None
     precision, recall = overlap.precision * facts.precision, overlap.recall * facts.recall
-    return Support(exact * facts.em, _harmonic_mean(precision, recall), precision, recall)
-
-
-def _harmonic_mean(first: float, second: float) -> float:
-    return 2 * first * second / (first + second) if first + second > 0 else 0.0
+    return Support(exact * facts.em, harmonic_mean(precision, recall), precision, recall)

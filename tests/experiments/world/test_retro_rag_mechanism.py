@@ -5,8 +5,8 @@ Scores are exact match where nothing else is said. `claims.py` says what a claim
 Not claimed, because it does not show in this world (`experiments.papers.mechanisms` prints what does):
 
 - that the score falls without the evaluation of answers (Table 2: 41.2 to 38.6). The paper's reason is over-reasoning:
-  further rounds lead astray. Here they only add knowledge, so that an early end can but lose: where both
-  answers share an error, or where the judge of agreement errs (12 % of its judgements).
+  further rounds lead astray. Here they only add knowledge, so that an early end can only lose, where
+  both answers share an error or the judge of agreement errs (12 % of its judgements).
 - that the score falls without the evaluation of evidence (Table 2: 41.2 to 40.5). The gates drop nine of ten wrong
   inferences, and, since each errs in 12 % of its judgements, more than a quarter of the right ones; and the simulated
   reader believes an entity's own article before any inference. What is tested is that wrong inferences are kept out.

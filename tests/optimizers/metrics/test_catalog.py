@@ -3,7 +3,7 @@ from types import SimpleNamespace
 import dspy
 import pytest
 
-from optimizers.metrics.catalog import METRICS, get_metric, get_metrics
+from optimizers.metrics.catalog import METRICS, get_metric
 from optimizers.metrics.cost import COSTS
 from optimizers.metrics.judges.answer_judge import judged_by
 from programs.parts.meter import metered
@@ -145,10 +145,6 @@ def test_recall_over_annotators_takes_all_their_sets_and_else_the_gold_ids() -> 
 def test_an_unknown_metric_is_refused_with_the_names() -> None:
     with pytest.raises(UserError, match=r"Unknown metric 'f1'. Choose from: .*f1\[hotpot\]"):
         get_metric("f1")
-
-
-def test_a_metric_named_twice_is_computed_once() -> None:
-    assert [metric.name for metric in get_metrics(["em", "f1[squad]", "em"])] == ["em", "f1[squad]"]
 
 
 def test_cached_calls_count_as_calls_but_not_as_paid_calls() -> None:

@@ -48,6 +48,8 @@ def test_a_sentence_that_says_there_is_nothing_is_no_inexact_quote(quote, passag
         "Ansa Merrow.",
         "“The harbour master of Quillon is Ansa Merrow.”",
         "[5] The harbour master of Quillon is Ansa Merrow.",
+        "[5, 6] The harbour master of Quillon is Ansa Merrow.",
+        "[[5]] The harbour master of Quillon is Ansa Merrow [5-6].",
         "Passage 5: harbour master of Quillon [5]",
         "Title 4: The harbour master of Quillon is Ansa Merrow.",
         "The harbour master ... is Ansa Merrow",

@@ -11,7 +11,8 @@ from programs.lms.adapter import ChatForm
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import ModelTraits, connect
 from programs.parts.meter import metered
-from programs.parts.probability import parse_yes_no, probability, yes_no_by_logprobs, yes_share
+from programs.parts.probability import probability, yes_no_by_logprobs, yes_share
+from signatures.yes_no import parse_yes_no
 
 
 class Supported(dspy.Signature):
