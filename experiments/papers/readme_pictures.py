@@ -42,7 +42,7 @@ def main(results: Annotated[Path, typer.Option(help="Folder for the pictures.")]
             arguments = ("--split", "dev", "--limit", str(DEV), "--program", program, *asked, "--quiet")
             _verihop(work, "eval", "world/questions.jsonl", *arguments, "--out", program)
         _verihop(work, "compare", "rag", "genground", "--html", "report.html")
-        question = _shown_question(work / "genground")
+        question = _shown_question(work / "genground", work / "world" / "questions.jsonl")
         command = ("ask", "--program", "genground", *asked, question["question"])
         _draw_terminal(command, _verihop(work, *command), results / "readme_answer.svg")
         _screenshot(work / "report.html", question["id"], results / "readme_report.png")
@@ -62,14 +62,19 @@ def _verihop(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def _shown_question(run: Path) -> dict[str, Any]:
-    """Return the first row answered correctly in three hops, at least one of them corrected by passages."""
-    rows = [json.loads(line) for line in (run / "rows.jsonl").read_text(encoding="utf-8").splitlines()]
-    for row in sorted(rows, key=lambda row: row["id"]):
+def _shown_question(run: Path, questions: Path) -> dict[str, Any]:
+    """Return the first row answered correctly in three hops that cite just the gold, one corrected by it at least."""
+    gold = {question["id"]: set(question["gold_ids"]) for question in _lines(questions)}
+    for row in sorted(_lines(run / "rows.jsonl"), key=lambda row: row["id"]):
         corrected = any(hop["verdict"] == "corrected" for hop in row["hops"])
-        if row["scores"]["em"] == 1 and len(row["hops"]) == 3 and corrected and all(h["draft"] for h in row["hops"]):
+        right = row["scores"]["em"] == 1 and set(row["citations"]) == gold[row["id"]]
+        if right and corrected and len(row["hops"]) == 3:
             return row
     raise UserError("No question is answered correctly in three hops with a corrected draft: nothing to show.")
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def _draw_terminal(command: tuple[str, ...], output: str, path: Path) -> None:
