@@ -69,7 +69,7 @@ def test_metrics_of_an_oracle_are_scored_and_its_agreement_is_shown(world, tmp_p
 
 
 def test_tables_and_comparisons_show_agreement_and_the_f1_of_means(world, tmp_path) -> None:
-    # The simulated LM knows nothing of this corpus and answers "unknown": one of two facts is told, by the only sentence.
+    # The simulated LM knows nothing of this corpus: its only sentence, "unknown", tells one of two facts.
     question = {"id": "1", "question": "Who is the harbour master of Quillon?", "answers": ["Ansa Merrow"]}
     questions = tmp_path / "questions.jsonl"
     questions.write_text(json.dumps({**question, "key_facts": ["Unknown", "Ansa Merrow lives in Quillon."]}))
