@@ -197,19 +197,41 @@ def shown(difference: Paired) -> str:
     return f"{difference.difference:+.3f} [{difference.low:+.3f}, {difference.high:+.3f}], n = {difference.n}"
 
 
-def names(claims: Mapping[str, Claim]) -> list[Any]:
-    """Return the names of claims as parameters of a test; those of slow claims are marked."""
-    return [pytest.param(name, marks=pytest.mark.slow if claim.slow else ()) for name, claim in claims.items()]
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory, running: Callable[..., Any]) -> Lab:
+    """Return the lab of a test module, which names this fixture as its own."""
+    return Lab(tmp_path_factory.mktemp("worlds"), running)
 
 
-def mutants(claims: Mapping[str, Claim]) -> list[tuple[str, str]]:
-    """Return each claim with each of its mutations."""
-    return [(name, mutation) for name, claim in claims.items() for mutation in claim.mutations]
+def tests_of(claims: Mapping[str, Claim]) -> tuple[Callable[..., None], Callable[..., None], Callable[..., None]]:
+    """Return the tests of a paper's claims: each holds, not without its mechanism, and the main ones elsewhere, too.
 
+    Each test module has its own, so that papers are tested in parallel. They use the fixture `lab`.
+    """
+    names = [pytest.param(name, marks=pytest.mark.slow if claim.slow else ()) for name, claim in claims.items()]
+    mutants = [(name, mutation) for name, claim in claims.items() for mutation in claim.mutations]
+    main = [name for name, claim in claims.items() if claim.elsewhere]
 
-def elsewhere(claims: Mapping[str, Claim]) -> list[str]:
-    """Return the names of the claims that are also tested in another world."""
-    return [name for name, claim in claims.items() if claim.elsewhere]
+    @pytest.mark.parametrize("name", names)
+    def holds(lab: Lab, name: str) -> None:
+        difference = lab.measure(claims[name])
+        assert difference.low > 0, shown(difference)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(("name", "mutation"), mutants)
+    def does_not_hold(lab: Lab, name: str, mutation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        assert lab.measure(claims[name]).low > 0
+        claims[name].mutations[mutation](monkeypatch)
+        difference = lab.measure(claims[name], mutated=True)
+        assert difference.low <= 0, shown(difference)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", main)
+    def holds_elsewhere(lab: Lab, name: str) -> None:
+        difference = lab.measure(claims[name], seed=1)
+        assert difference.low > 0, shown(difference)
+
+    return holds, does_not_hold, holds_elsewhere
 
 
 def replaced(owner: object, name: str, new: object) -> Mutation:

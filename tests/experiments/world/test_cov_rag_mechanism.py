@@ -11,7 +11,6 @@ single iteration and Table 3 compare trained LMs.
 from pathlib import Path
 
 import dspy
-import pytest
 
 from programs import cov_rag
 from programs.cov_rag import CoVRAG
@@ -106,29 +105,9 @@ CLAIMS = {
     ),
 }
 
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory, running):
-    return claims.Lab(tmp_path_factory.mktemp("worlds"), running)
-
-
-@pytest.mark.parametrize("name", claims.names(CLAIMS))
-def test_the_claim_holds(lab, name):
-    difference = lab.measure(CLAIMS[name])
-    assert difference.low > 0, claims.shown(difference)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "mutation"), claims.mutants(CLAIMS))
-def test_the_claim_does_not_hold_without_its_mechanism(lab, name, mutation, monkeypatch):
-    assert lab.measure(CLAIMS[name]).low > 0
-    CLAIMS[name].mutations[mutation](monkeypatch)
-    difference = lab.measure(CLAIMS[name], mutated=True)
-    assert difference.low <= 0, claims.shown(difference)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", claims.elsewhere(CLAIMS))
-def test_the_claim_holds_in_another_world(lab, name):
-    difference = lab.measure(CLAIMS[name], seed=1)
-    assert difference.low > 0, claims.shown(difference)
+lab = claims.lab
+(
+    test_the_claim_holds,
+    test_the_claim_does_not_hold_without_its_mechanism,
+    test_the_claim_holds_in_another_world,
+) = claims.tests_of(CLAIMS)

@@ -15,7 +15,6 @@ Not claimed, because it does not show in this world (`experiments.papers.mechani
 from pathlib import Path
 
 import dspy
-import pytest
 
 from experiments.world.grammar import Name, facts_of, key, parse_question
 from experiments.world.passage_text import parse_passage, parse_sentences
@@ -190,29 +189,9 @@ CLAIMS = {
     ),
 }
 
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory, running):
-    return claims.Lab(tmp_path_factory.mktemp("worlds"), running)
-
-
-@pytest.mark.parametrize("name", claims.names(CLAIMS))
-def test_the_claim_holds(lab, name):
-    difference = lab.measure(CLAIMS[name])
-    assert difference.low > 0, claims.shown(difference)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "mutation"), claims.mutants(CLAIMS))
-def test_the_claim_does_not_hold_without_its_mechanism(lab, name, mutation, monkeypatch):
-    assert lab.measure(CLAIMS[name]).low > 0
-    CLAIMS[name].mutations[mutation](monkeypatch)
-    difference = lab.measure(CLAIMS[name], mutated=True)
-    assert difference.low <= 0, claims.shown(difference)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", claims.elsewhere(CLAIMS))
-def test_the_claim_holds_in_another_world(lab, name):
-    difference = lab.measure(CLAIMS[name], seed=1)
-    assert difference.low > 0, claims.shown(difference)
+lab = claims.lab
+(
+    test_the_claim_holds,
+    test_the_claim_does_not_hold_without_its_mechanism,
+    test_the_claim_holds_in_another_world,
+) = claims.tests_of(CLAIMS)
