@@ -32,7 +32,7 @@ from programs.parts.passages import deduplicate, passages_stating, titled_text
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
 from programs.parts.probability import calls_per_probability
-from programs.parts.ranking import is_no_item, new_claims, passing, top
+from programs.parts.ranking import is_no_item, new_items, passing, top
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
 from signatures import retro_rag as prompts
 from signatures.reading import AnswerFromMemory
@@ -251,7 +251,7 @@ class RetroRAG(dspy.Module):
         # Departure: the paper does not bound its inferences. We ask for at most K; all that a reply has are tested, but
         # so that a runaway list does not cost any number of calls, only the first 2K new ones of at most 100 words.
         reply = try_predict(self.inferring, limit=self.inferential_size, **shown)
-        new = new_claims(reply.inferences if reply else [], state.inferences, max_words=100)
+        new = new_items(reply.inferences if reply else [], state.inferences, max_words=100)
         most = TESTED * self.inferential_size
         tested, untested = new[:most], new[most:]
         claims = [*tested, *state.inferences]  # at equal scores the new ones come first, as for passages

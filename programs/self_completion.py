@@ -25,10 +25,9 @@ from programs.parts.longform import cited_passages, gives_answer, renumbered, sh
 from programs.parts.passages import deduplicate
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, retrieve_rankings
-from programs.parts.ranking import is_no_item
+from programs.parts.ranking import new_items
 from signatures.reading import CiteAnswer, ReadAnswer, RespondFromMemory
 from signatures.self_completion import AnswerOrAbstain, SearchMissing
-from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever
 
 ANSWERED, ABSTAINED, KEPT, FORCED, UNPARSEABLE = "answered", "abstained", "kept", "forced", "unparseable"
@@ -216,23 +215,12 @@ class SelfCompletion(dspy.Module):
         """
         reply = try_predict(self.searching, question=question, passages=references)
         most = min(self.k, self.cap - len(references))
-        queries = _new_queries(reply.queries if reply else [], asked)[:most]
+        queries = new_items(reply.queries if reply else [], asked)[:most]
         rankings = retrieve_rankings(self, queries, self.k + len(references))
         fresh = _merge(rankings, references)[:most]
         if not fresh:
             drop_from_trace(reply)
         return queries, fresh
-
-
-def _new_queries(queries: Iterable[str], asked: Iterable[str]) -> list[str]:
-    """Return the queries that name something to search for and were not asked before, compared by their words."""
-    known, new = set(map(same_words, asked)), []
-    for query in queries:
-        words = same_words(query)
-        if not is_no_item(query) and words not in known:
-            known.add(words)
-            new.append(query.strip())
-    return new
 
 
 def _merge(rankings: Iterable[Iterable[Passage]], references: Iterable[Passage]) -> list[Passage]:

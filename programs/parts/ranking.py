@@ -52,16 +52,22 @@ def top(scores: Mapping[Key, float | None], size: int) -> list[Key]:
     return sorted(scores, key=lambda key: (scores[key] is None, -(scores[key] or 0.0)))[:size]
 
 
-def new_claims(claims: Iterable[str], known: Iterable[str], *, max_words: int) -> list[str]:
-    """Return the claims of at most `max_words` words that say something (`is_no_item`) and are not `known`, each once.
+def new_items(items: Iterable[str], known: Iterable[str], *, max_words: int | None = None) -> list[str]:
+    """Return the items of a list, stripped, that say something (`is_no_item`) and are not `known`, each once.
 
-    Claims are compared by their words; in Chinese, each character is one.
+    Items are compared by their words; in Chinese, each character is one.
+
+    Args:
+        items: Claims or queries, as an LM wrote them.
+        known: What they must not repeat.
+        max_words: Longer items are left out; None for no limit.
     """
     seen = set(map(same_words, known))
     new = []
-    for claim in claims:
-        text = same_words(claim)
-        if not is_no_item(claim) and text not in seen and len(text_words(claim)) <= max_words:
-            seen.add(text)
-            new.append(claim.strip())
+    for item in items:
+        words = same_words(item)
+        too_long = max_words is not None and len(text_words(item)) > max_words
+        if not is_no_item(item) and words not in seen and not too_long:
+            seen.add(words)
+            new.append(item.strip())
     return new

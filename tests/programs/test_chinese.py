@@ -8,7 +8,7 @@ from programs.genground import GenGround
 from programs.lms.tolerant import coerce
 from programs.parts.passages import passages_stating, quoted_passage
 from programs.parts.prediction import is_answer
-from programs.parts.ranking import new_claims
+from programs.parts.ranking import new_items
 from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
 from signatures.types import Passage
@@ -174,8 +174,8 @@ def test_chinese_words_of_not_knowing_are_no_answer():
 
 
 def test_claims_are_bounded_by_characters_in_chinese():
-    assert new_claims(["长" * 100, "短" * 101], [], max_words=100) == ["长" * 100]
-    assert new_claims(["梅罗生于特伦岛。"], ["梅罗，生于特伦岛"], max_words=100) == []
+    assert new_items(["长" * 100, "短" * 101], [], max_words=100) == ["长" * 100]
+    assert new_items(["梅罗生于特伦岛。"], ["梅罗，生于特伦岛"], max_words=100) == []
 
 
 def test_self_completion_ends_at_a_repeated_chinese_query_and_keeps_chinese_marks(scripted, retriever):

@@ -180,8 +180,9 @@ def _wanted(metric: Metric, row: Row, keep: Collection[str]) -> bool:
 
 def judge_notes(added: Sequence[Metric], config: ScoreConfig) -> list[str]:
     """Return the note on the judge of metrics that were added, if there is one."""
-    judged = config.judge is not None and any(metric.judged for metric in added)
-    note = judge_note(config.judge.id) if config.judge is not None and judged else None
+    if config.judge is None or not any(metric.judged for metric in added):
+        return []
+    note = judge_note(config.judge.id)
     return [note] if note else []
 
 

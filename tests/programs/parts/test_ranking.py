@@ -1,6 +1,6 @@
 import pytest
 
-from programs.parts.ranking import is_no_item, new_claims, passes, passing, top
+from programs.parts.ranking import is_no_item, new_items, passes, passing, top
 
 
 def test_the_best_come_first_ties_in_order_and_the_unparseable_last():
@@ -23,11 +23,11 @@ def test_a_key_passes_if_it_passes_all_of_its_gates():
 
 def test_claims_that_say_nothing_new_are_left_out():
     claims = ["The sea is calm.", " ", "A harbour lies there. ", "a sea is calm", "The"]
-    assert new_claims(claims, known=["Harbour lies there"], max_words=100) == ["The sea is calm."]
+    assert new_items(claims, known=["Harbour lies there"], max_words=100) == ["The sea is calm."]
 
 
 def test_a_claim_of_too_many_words_is_dropped():
-    assert new_claims(["one two three", "one two three four"], known=[], max_words=3) == ["one two three"]
+    assert new_items(["one two three", "one two three four"], known=[], max_words=3) == ["one two three"]
 
 
 NO_ITEMS = """
@@ -54,4 +54,4 @@ The None Such mine | emptying of the sea
 )
 def test_items_that_say_there_is_none_are_no_items(item, empty):
     assert is_no_item(item) is empty
-    assert new_claims([item], known=[], max_words=100) == ([] if empty else [item])
+    assert new_items([item], known=[], max_words=100) == ([] if empty else [item])
