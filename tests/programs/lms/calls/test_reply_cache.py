@@ -15,6 +15,9 @@ from programs.parts.fanout import fanout
 from programs.parts.meter import metered
 from programs.parts.probability import probability
 
+# The notice is shown once per process, so it must not matter which of these tests is run first.
+thinking_alone = pytest.mark.filterwarnings("ignore:The LM's reply contains only thinking")
+
 
 class Replies:
     """Replies with what it is told, the last one again and again; None is a reply of thinking alone."""
@@ -64,7 +67,7 @@ def ask(engine: Replies, signature: Any = SIGNATURE, form: Any = ChatForm, **set
         return dspy.Predict(signature)(question="Where?")
 
 
-@pytest.mark.filterwarnings("ignore:The LM's reply contains only thinking")
+@thinking_alone
 @pytest.mark.parametrize("bad", BAD)
 def test_a_reply_that_cannot_be_parsed_is_asked_again(bad: str | None) -> None:
     engine = Replies(bad, GOOD)
@@ -200,6 +203,7 @@ def test_a_reply_of_another_route_is_kept_as_json() -> None:
     assert dspy.cache.get(call.key(lm, False), IGNORED_CACHE_KEYS)["raw"]["choices"]
 
 
+@thinking_alone
 def test_the_meter_counts_replies_and_shows_the_first_that_could_not_be_parsed() -> None:
     engine = Replies("nothing\n  to   see", None, GOOD)
 
@@ -216,6 +220,7 @@ def test_the_meter_counts_replies_and_shows_the_first_that_could_not_be_parsed()
     assert meter.unreadable == "nothing to see"
 
 
+@thinking_alone
 def test_an_empty_reply_is_shown_as_empty() -> None:
     with metered() as meter, pytest.raises(AdapterParseError):
         ask(Replies(None))
