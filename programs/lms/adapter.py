@@ -8,6 +8,7 @@ There is no second call if a reply cannot be parsed: the failure is counted and 
 its documented fallback (`programs.parts.predict`).
 """
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -247,6 +248,15 @@ class JsonForm(_Form, JSONAdapter):
     """Replies are one JSON object; the schema is sent to an LM that enforces it."""
 
     _reply_heading = "Reply with a JSON object that holds:"
+
+    def format_assistant_message_content(
+        self, signature: Any, outputs: Inputs, missing_field_message: str | None = None
+    ) -> str:
+        """Return the outputs as a JSON object on one line: fewer tokens than an indented one, and no escaped Unicode."""
+        if asks_yes_no(signature):
+            return super().format_assistant_message_content(signature, outputs, missing_field_message)
+        values = {name: outputs.get(name, missing_field_message) for name in signature.output_fields}
+        return json.dumps(escape_all(values), ensure_ascii=False)
 
     def _prepare_response_format(self, lm: Any, lm_kwargs: Inputs, signature: Any) -> None:
         if not asks_yes_no(signature):
