@@ -3,21 +3,23 @@
 import platform
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import ujson
 
 from signatures.common.files import atomic_write, sha256_file
 
-if TYPE_CHECKING:
-    from optimizers.distill.training.train import Training
-
 DESCRIPTION = "training.json"
 _PACKAGES = ("torch", "transformers", "peft", "safetensors")
 
 
-def describe(training: "Training", about: dict[str, Any]) -> dict[str, Any]:
-    """Return what was trained, with what, for how long, and what was measured."""
+def describe(training: Any, about: dict[str, Any]) -> dict[str, Any]:
+    """Return what was trained, with what, for how long, and what was measured.
+
+    Args:
+        training: A finished `Training`.
+        about: Added as it is.
+    """
     student = training.student
     return {
         "base": student.base.name,
