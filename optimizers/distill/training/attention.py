@@ -90,11 +90,10 @@ def _attend(query: Any, key: Any, value: Any, scaling: float) -> Any:
             query[None], key[None], value[None], attn_mask=mask, scale=scaling, enable_gqa=groups != heads
         )
         return together[0]
-    # On CPUs the plain products are several times faster than the fused kernel's backward pass (README).
-    scores = torch.bmm(query.reshape(groups, -1, size) * scaling, key.transpose(1, 2)).view(heads, length, known)
-    hidden = ~_visible(length, known, query.device)
-    shares = torch.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1)
-    return torch.bmm(shares.view(groups, -1, known), value).view(heads, length, size)
+    # On CPUs the plain products take a quarter of the time of the fused kernel and its backward pass (README).
+    mask = _bias(length, known, heads // groups, query.dtype)
+    scores = torch.baddbmm(mask, query.reshape(groups, -1, size), key.transpose(1, 2), alpha=scaling)
+    return torch.bmm(torch.softmax(scores, dim=-1), value).view(heads, length, size)
 
 
 @functools.lru_cache(maxsize=64)
@@ -103,3 +102,12 @@ def _visible(length: int, known: int, device: Any) -> Any:
     import torch
 
     return torch.ones(length, known, dtype=torch.bool, device=device).tril_(known - length)
+
+
+@functools.lru_cache(maxsize=64)
+def _bias(length: int, known: int, repeats: int, dtype: Any) -> Any:
+    """Return what is added to the scores of `repeats` heads that share their keys: 0 for what is seen, else -inf."""
+    import torch
+
+    bias = torch.zeros(length, known, dtype=dtype).masked_fill_(~_visible(length, known, None), float("-inf"))
+    return bias.repeat(repeats, 1)[None]
