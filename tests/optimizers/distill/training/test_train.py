@@ -23,7 +23,7 @@ def make_training(tiny: Path, folder: Path, out: Path, **values: Any) -> Trainin
 @pytest.mark.parametrize("method", ["lora", "full"])
 def test_training_lowers_the_loss_of_both_splits(tiny: Path, folder: Path, tmp_path: Path, method: str) -> None:
     training = make_training(tiny, folder, tmp_path / "out", method=method, epochs=8)
-    training._measure()
+    training.measure()
     before = training.measured.pop()["losses"]
     description = training.run()
     after = description["validation"][-1]["losses"]
