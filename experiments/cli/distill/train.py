@@ -133,9 +133,9 @@ def train(
 ) -> None:
     """Train a small LM on examples: LoRA or full, resumable, on CPU or GPU."""
     from experiments.cli.distill.training_progress import TrainingProgress
-    from optimizers.distill.training.base_model import load_base, require_packages
     from optimizers.distill.training.data import read_data
     from optimizers.distill.training.estimate import estimate
+    from optimizers.distill.training.lm.base_model import load_base, require_packages
     from optimizers.distill.training.scoring import reply_scores
     from optimizers.distill.training.train import Training
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import ujson
 
-from optimizers.distill.training.student import Student
+from optimizers.distill.training.lm.student import Student
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import atomic_write
 

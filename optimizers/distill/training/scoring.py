@@ -8,8 +8,8 @@ from typing import Any
 import ujson
 
 from optimizers.distill.training.data import TrainingData
-from optimizers.distill.training.generate import replies
-from optimizers.distill.training.student import Student
+from optimizers.distill.training.lm.generate import replies
+from optimizers.distill.training.lm.student import Student
 from optimizers.metrics.answer import MUSIQUE, exact_match, token_overlap
 from programs.lms.tolerant import read_json
 from signatures.common.errors import UserError

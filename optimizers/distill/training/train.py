@@ -10,14 +10,14 @@ from typing import Any
 import ujson
 
 from optimizers.distill.training import checkpoints, results
-from optimizers.distill.training.base_model import BaseModel
 from optimizers.distill.training.data import TrainingData
-from optimizers.distill.training.device import choose_device
 from optimizers.distill.training.interrupts import uninterrupted
+from optimizers.distill.training.lm.base_model import BaseModel
+from optimizers.distill.training.lm.device import choose_device
+from optimizers.distill.training.lm.student import Student
 from optimizers.distill.training.order import BatchOrder
 from optimizers.distill.training.schedule import learning_rate
 from optimizers.distill.training.settings import EXECUTION, TrainingSettings
-from optimizers.distill.training.student import Student
 from optimizers.distill.training.validation import validation_losses
 from signatures.common.errors import UserError
 from signatures.common.files import exclusive_lock

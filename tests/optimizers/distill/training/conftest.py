@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from optimizers.distill.examples import Example, Message, write_examples
-from optimizers.distill.training.base_model import BaseModel, load_base
+from optimizers.distill.training.lm.base_model import BaseModel, load_base
 
 pytest.importorskip("peft", reason="the extra [train] is not installed")
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import torch
 
-from optimizers.distill.training.base_model import load_base
 from optimizers.distill.training.data import read_data
 from optimizers.distill.training.estimate import estimate
-from optimizers.distill.training.generate import replies
+from optimizers.distill.training.lm.base_model import load_base
+from optimizers.distill.training.lm.generate import replies
 from optimizers.distill.training.scoring import reply_scores, score_reply
 from optimizers.distill.training.settings import make_settings
 from optimizers.distill.training.train import Training

@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from optimizers.distill.examples import Example
-from optimizers.distill.training.base_model import load_base
-from optimizers.distill.training.device import Device
 from optimizers.distill.training.encoding import Encoded, encode
+from optimizers.distill.training.lm.base_model import load_base
+from optimizers.distill.training.lm.device import Device
+from optimizers.distill.training.lm.student import Student
 from optimizers.distill.training.rows import batches, pack, single_rows, token_weights
 from optimizers.distill.training.settings import make_settings
-from optimizers.distill.training.student import Student
 
 CPU = Device("cpu", bfloat16=False)
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from optimizers.distill.training.base_model import load_base
 from optimizers.distill.training.data import read_data
+from optimizers.distill.training.lm.base_model import load_base
 from optimizers.distill.training.settings import make_settings
 from optimizers.distill.training.train import Step, Training
 from signatures.common.errors import UserError

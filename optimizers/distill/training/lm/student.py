@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from optimizers.distill.training import attention, lora
-from optimizers.distill.training.base_model import BaseModel
-from optimizers.distill.training.device import Device
 from optimizers.distill.training.encoding import Encoded, end_token
+from optimizers.distill.training.lm import attention, lora
+from optimizers.distill.training.lm.base_model import BaseModel
+from optimizers.distill.training.lm.device import Device
 from optimizers.distill.training.rows import Row, pack, single_rows, token_weights
 from optimizers.distill.training.settings import TrainingSettings
 from signatures.common.files import atomic_write
