@@ -78,7 +78,7 @@ class TrainedEngines:
 
     def complete(self, request: Request) -> Response:
         """Answer one request."""
-        return self.engines[request.model].complete(request)  # type: ignore[no-any-return]
+        return self.engines[request.model].complete(request)
 
 
 class TrainingHere(Provider):
@@ -97,7 +97,7 @@ class TrainingHere(Provider):
         self._folder, self._settings, self._engines, self._open_engine = folder, settings, engines, open_engine
         self._trained: dict[str, Path] = {}
 
-    def finetune(  # type: ignore[override]
+    def finetune(
         self,
         job: TrainingJob,
         model: str,

@@ -106,7 +106,7 @@ class Measuring:
     keep_best: Annotated[
         str | None,
         typer.Option(
-            help="Keep the weights with the best value of this metric in OUTPUT/best: em, f1, em\\[SKILL], "
+            help="Keep the weights with the best value of this metric in OUT/best: em, f1, em\\[SKILL], "
             "f1\\[SKILL] or loss.",
             show_default=False,
         ),
@@ -117,7 +117,7 @@ class Measuring:
 class Result(options.Output):
     """Where the weights are written, and what is printed."""
 
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the adapter or weights.")]
+    out: Annotated[Path, typer.Option("--out", "--output", "-o", help="Folder for the adapter or weights.")]
     resume: options.Resume = False
     estimate: Annotated[bool, typer.Option("--estimate", help="Print how long it takes, and stop.")] = False
 
@@ -145,7 +145,7 @@ def train(
         note(f"Loading {settings.base} ...")
     base = load_base(settings.base)
     data = read_data(examples, base.tokenizer, settings)
-    training = Training(base, data, settings, result.output)
+    training = Training(base, data, settings, result.out)
     if measuring.metric_examples and data.validation:
         training.evaluate = reply_scores(training.student, data, measuring.metric_examples)
     if data.left_out:
@@ -162,8 +162,8 @@ def train(
     if result.as_json:
         emit(description)
         return
-    _print(description, result.output)
-    next_step(command("verihop", "ask", "--program", "cot", "--lm", f"embedded:{result.output}", QUESTION))
+    _print(description, result.out)
+    next_step(command("verihop", "ask", "--program", "cot", "--lm", f"embedded:{result.out}", QUESTION))
 
 
 def _about() -> dict[str, Any]:

@@ -54,7 +54,7 @@ def _all(run: Path) -> list[Path]:
 
 def newest(run: Path) -> Path | None:
     """Return the folder of the last complete checkpoint; None if there is none."""
-    return (_all(run) or [None])[-1]
+    return max(_all(run), default=None)
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:

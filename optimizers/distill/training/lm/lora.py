@@ -113,7 +113,7 @@ def save_adapter(folder: Path, weights: dict[str, Any], *, base: str, rank: int,
         task_type=TaskType.CAUSAL_LM,
         base_model_name_or_path=base,
         r=rank,
-        lora_alpha=int(alpha) if float(alpha).is_integer() else alpha,  # type: ignore[arg-type]
+        lora_alpha=int(alpha) if float(alpha).is_integer() else alpha,
         target_modules=sorted({path.split(".")[-1] for path in _paths(weights)}),
         layers_to_transform=sorted({_layer(path) for path in _paths(weights)}),
         inference_mode=True,
