@@ -95,6 +95,7 @@ class Measuring:
         int,
         typer.Option(min=0, help="Examples of each skill answered to get EM and F1; 0 for the loss alone."),
     ] = 20
+    validation_examples: Annotated[int, typer.Option(min=1, help="Examples of each skill to measure the loss on.")] = 50
     evaluate_every: Annotated[
         int | None,
         typer.Option(

@@ -28,6 +28,7 @@ def describe(training: Any, about: dict[str, Any]) -> dict[str, Any]:
         "base_sha256": student.base.sha256,
         "data_sha256": training.data.sha256,
         "examples": training.data.counts(),
+        "sources": training.data.sources,
         "left_out": training.data.left_out,
         "settings": training.settings.model_dump(mode="json"),
         "device": student.device.name,

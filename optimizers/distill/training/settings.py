@@ -42,6 +42,7 @@ class TrainingSettings(BaseModel):
         checkpoint_minutes: Time between checkpoints.
         evaluate_every: Steps between two measurements on the validation examples, the first before training; by
             default they are measured only at the end.
+        validation_examples: Validation examples of each skill whose loss is measured, the first of the file.
         keep_best: Metric by which the best weights measured are kept in the folder `best`, such as "f1" (higher is
             better) or "loss" (lower is better).
     """
@@ -74,6 +75,7 @@ class TrainingSettings(BaseModel):
     threads: int | None = Field(None, ge=1)
     checkpoint_minutes: float = Field(10.0, gt=0)
     evaluate_every: int | None = Field(None, ge=1)
+    validation_examples: int = Field(50, ge=1)
     keep_best: str | None = None
 
 

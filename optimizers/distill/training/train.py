@@ -20,7 +20,7 @@ from optimizers.distill.training.schedule import learning_rate
 from optimizers.distill.training.settings import EXECUTION, TrainingSettings
 from optimizers.distill.training.validation import validation_losses
 from signatures.common.errors import UserError
-from signatures.common.files import exclusive_lock
+from signatures.common.files import atomic_write, exclusive_lock
 
 LOG = "training.jsonl"
 Evaluate = Callable[[Path], dict[str, float]]
@@ -207,7 +207,8 @@ class Training:
         if not path.exists():
             return
         lines = path.read_text(encoding="utf-8").splitlines()[: self.step]
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        with atomic_write(path) as file:
+            file.write("".join(f"{line}\n" for line in lines))
 
     def _steps(self, report: Callable[[Step], None]) -> None:
         with open(self.folder / LOG, "a", encoding="utf-8") as log:
@@ -251,7 +252,7 @@ class Training:
         """
         if self.measured and self.measured[-1]["step"] == self.step:
             return
-        losses = validation_losses(self.student, self.data.validation)
+        losses = validation_losses(self.student, self.data.first(self.settings.validation_examples))
         metrics: dict[str, float] = {}
         if self.evaluate:
             with tempfile.TemporaryDirectory(dir=self.folder, prefix=".measured-") as name:

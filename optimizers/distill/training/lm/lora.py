@@ -42,6 +42,8 @@ def add_lora(model: Any, *, rank: int, alpha: float, first_layer: int, seed: int
             setattr(parent, name.rpartition(".")[2], lora)
             weights[f"{_PREFIX}{path}.{name}.lora_A.weight"] = lora.lora_a
             weights[f"{_PREFIX}{path}.{name}.lora_B.weight"] = lora.lora_b
+    if not weights:
+        raise UserError(f"Models of type {model.config.model_type!r} have no linear maps for LoRA. Use method 'full'.")
     return weights
 
 
@@ -56,7 +58,9 @@ def decoder_layers(model: Any) -> dict[str, Any]:
     for path, module in model.named_modules():
         if isinstance(module, torch.nn.ModuleList) and len(module) == model.config.get_text_config().num_hidden_layers:
             return {f"{path}.{number}": layer for number, layer in enumerate(module)}
-    raise UserError(f"Models of type {model.config.model_type!r} cannot be trained with LoRA: they have no layers.")
+    raise UserError(
+        f"Models of type {model.config.model_type!r} have no list of layers. Train all of them, with method 'full'."
+    )
 
 
 def _lora_linear() -> Any:

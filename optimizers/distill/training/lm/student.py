@@ -24,6 +24,8 @@ class Student:
     """
 
     def __init__(self, base: BaseModel, settings: TrainingSettings, device: Device):
+        import torch
+
         self.base, self.settings, self.device = base, settings, device
         self.model = base.model
         self.packs = settings.packing and attention.supports_segments(self.model)
@@ -42,7 +44,7 @@ class Student:
                 folder = Path(settings.resume_adapter)
                 lora.load_adapter(folder, self.weights, rank=settings.rank, alpha=settings.alpha)
         else:
-            self.model.to(device.name).requires_grad_(True)
+            self.model.to(device.name, torch.float32).requires_grad_(True)
             self._freeze_below(settings.first_layer)
             self.weights = {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
         self.model.train()

@@ -75,6 +75,24 @@ def test_an_interrupted_run_continues_exactly(tiny: Path, folder: Path, tmp_path
     assert not list((tmp_path / "out").glob("checkpoint-*"))
 
 
+def test_a_run_interrupted_before_its_first_step_is_resumed(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    def stop(_: Path) -> dict[str, float]:
+        raise KeyboardInterrupt
+
+    first = make_training(tiny, folder, tmp_path / "out", evaluate_every=100)
+    first.evaluate = stop
+    with pytest.raises(KeyboardInterrupt):
+        first.run()
+    description = make_training(tiny, folder, tmp_path / "out", evaluate_every=100).run(resume=True)
+    assert [one["step"] for one in description["validation"]] == [0, 5]
+
+
+def test_a_run_names_the_sources_of_its_examples(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    description = make_training(tiny, folder, tmp_path / "out", weights={"yes_no": 0}, max_steps=1).run()
+    assert description["sources"] == {"made (CC0-1.0)": 12}
+    assert description["examples"] == {"reading": 12}
+
+
 def test_what_has_changed_is_not_resumed(tiny: Path, folder: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no checkpoint to resume"):
         make_training(tiny, folder, tmp_path / "out").run(resume=True)
