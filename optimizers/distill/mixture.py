@@ -103,8 +103,17 @@ def _wanted(available: Mapping[str, int], mixture: Mixture) -> dict[str, int]:
 
 
 def without_repeats(examples: Iterable[Example]) -> list[Example]:
-    """Return the examples in their order, each prompt with its reply once."""
-    return list({example.key: example for example in reversed(list(examples))}.values())[::-1]
+    """Return the examples in their order, each prompt with its reply once; real data takes precedence over made."""
+    best: dict[str, Example] = {}
+    for example in examples:
+        known = best.setdefault(example.key, example)
+        if _precedence(example) < _precedence(known):
+            best[example.key] = example
+    return list(best.values())
+
+
+def _precedence(example: Example) -> tuple[bool, str]:
+    return is_made(example), example.model_dump_json(exclude={"messages", "completion"})
 
 
 def cap_sources(examples: Sequence[Example], cap: int | None, *, seed: int = 0) -> list[Example]:

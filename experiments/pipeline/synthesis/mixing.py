@@ -9,7 +9,7 @@ from experiments.runs.config import describe_session
 from experiments.runs.files import SCHEMA, Json, read_json, write_json
 from experiments.runs.provenance import portable
 from optimizers.distill.examples import read_examples, write_examples
-from optimizers.distill.mixture import Mixture, counts_of, mix
+from optimizers.distill.mixture import Mixture, counts_of, is_made, mix
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file
 
@@ -34,6 +34,11 @@ def mix_folders(folders: Sequence[Path], mixture: Mixture, *, out: Path, overwri
         raise UserError(f"{out} already contains examples. Overwrite them, or choose another folder.")
     examples = [example for folder in folders for example in read_examples(folder / EXAMPLES)]
     mixed = mix(examples, mixture)
+    if not mixed.examples:
+        raise UserError(
+            "The mixture is empty: its limits leave nothing"
+            + (", and all examples are of the generated world." if all(map(is_made, examples)) else ".")
+        )
     sha256 = write_examples(out / EXAMPLES, mixed.examples)
     manifest: Json = portable(
         {

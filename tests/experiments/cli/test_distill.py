@@ -1,0 +1,99 @@
+"""`verihop distill synthesize` and `mix` as commands."""
+
+import json
+
+import pytest
+
+from optimizers.distill.examples import read_examples
+
+
+@pytest.fixture
+def synthesize(verihop, world):
+    """Return a function that distils GenGround on the small world."""
+
+    def run(out, *arguments):
+        asked = f"world={world / 'questions.jsonl'}"
+        options = ("--program", "genground", "--set", "k=4", "--index", world / "index", "--student", "json")
+        return verihop("distill", "synthesize", asked, *options, "--out", out, "--quiet", *arguments)
+
+    return run
+
+
+SIMULATED = ("--teacher", "simulated", "--limit", 8)
+
+
+def test_examples_are_written_and_the_next_command_trains_on_them(synthesize, tmp_path):
+    code, out, err = synthesize(tmp_path / "ex", *SIMULATED)
+    assert code == 0, err
+    assert f"Next: verihop distill train {tmp_path / 'ex'}" in err
+    assert "By skill: deduction" in out
+    examples = read_examples(tmp_path / "ex" / "examples.jsonl")
+    assert f"{len(examples)} examples from 8 questions" in out
+
+
+def test_a_machine_gets_the_manifest(synthesize, tmp_path):
+    code, out, _ = synthesize(tmp_path / "ex", *SIMULATED, "--json", "--predictors", "grounding")
+    made = json.loads(out)
+    assert (code, made["counts"]["by_predictor"].keys()) == (0, {"grounding"})
+    assert made["folder"] == str(tmp_path / "ex")
+
+
+def test_a_compiled_program_is_distilled_with_its_own_prompts_if_wanted(synthesize, verihop, world, tmp_path):
+    index = ("--index", world / "index")
+    made = verihop("compile", world / "questions.jsonl", "--program", "genground", "--set", "k=4", "--limit", 6, "--lm",
+                   "simulated", "--out", tmp_path / "a", "--quiet", *index)  # fmt: skip
+    assert made[0] == 0
+    asked = ("distill", "synthesize", f"world={world / 'questions.jsonl'}", "--artifact", tmp_path / "a", *index,
+             "--student", "json", "--limit", 6, "--quiet", "--json")  # fmt: skip
+    first = {}
+    for prompts in ("plain", "compiled"):
+        code, _, err = verihop(*asked, "--prompts", prompts, "--out", tmp_path / prompts)
+        assert code == 0, err
+        first[prompts] = read_examples(tmp_path / prompts / "examples.jsonl")[0]
+    assert len(first["plain"].messages) == 2
+    assert len(first["compiled"].messages) > 2
+    assert first["plain"].completion == first["compiled"].completion
+
+
+def test_a_spent_budget_is_code_3_and_is_resumed(synthesize, tmp_path):
+    code, _, err = synthesize(tmp_path / "ex", *SIMULATED, "--budget-calls", 20, "--threads", 1)
+    assert (code, "Resume with the same command, --resume" in err) == (3, True)
+    assert synthesize(tmp_path / "ex", *SIMULATED)[0] == 2
+    code, out, _ = synthesize(tmp_path / "ex", *SIMULATED, "--resume", "--json")
+    assert (code, json.loads(out)["complete"]) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Name the teacher: --teacher ID"),
+        (("--teacher", "nobody"), "Unknown LM 'nobody'"),
+        ((*SIMULATED, "--prompts", "old"), "Unknown kind of prompts 'old'"),
+        ((*SIMULATED, "questions.jsonl"), "Name the data set of 'questions.jsonl'"),
+        ((*SIMULATED, "nobody=questions.jsonl"), "Unknown data set 'nobody'"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, message, synthesize, tmp_path):
+    code, _, err = synthesize(tmp_path / "ex", *arguments)
+    assert (code, message in err, len(err.strip().splitlines())) == (2, True, 1), err
+    assert not (tmp_path / "ex").exists()
+
+
+def test_folders_are_mixed(synthesize, verihop, tmp_path):
+    for name, predictor in (("a", "grounding"), ("b", "deduction")):
+        assert synthesize(tmp_path / name, *SIMULATED, "--predictors", predictor)[0] == 0
+    folders = (tmp_path / "a", tmp_path / "b", tmp_path / "a")
+    code, out, err = verihop("distill", "mix", *folders, "--out", tmp_path / "m", "--made-share", 1, "--count",
+                             "deduction=3", "--json")  # fmt: skip
+    assert code == 0, err
+    manifest = json.loads(out)
+    whole = len(read_examples(tmp_path / "a" / "examples.jsonl"))
+    assert manifest["counts"]["by_skill"] == {"deduction": 3, "grounding": whole}
+    assert manifest["dropped"]["repeats"] == whole
+    assert [part["manifest"]["kind"] for part in manifest["parts"]] == ["distillation"] * 3
+    code, _, err = verihop("distill", "mix", tmp_path / "a", "--out", tmp_path / "m")
+    assert (code, "already contains examples" in err) == (2, True)
+    code, _, err = verihop("distill", "mix", tmp_path / "a", "--out", tmp_path / "half")
+    assert (code, "of the generated world" in err) == (2, True)
+    code, _, err = verihop("distill", "mix", tmp_path / "a", "--out", tmp_path / "x", "--count", "reading")
+    assert (code, "not SKILL=NUMBER" in err) == (2, True)

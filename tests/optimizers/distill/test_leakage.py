@@ -1,0 +1,66 @@
+"""Evaluation questions and their gold passages stay out of training data."""
+
+import pytest
+
+from corpora.questions import Question, SubQuestion
+from optimizers.distill.leakage import NOTHING, Evaluation, drop_leaked, leak_of, without_leaks
+from signatures.common.errors import UserError
+from signatures.types import Passage
+
+HELD = [
+    Question(id="e1", question="Who wrote  “The Fog”?", answers=["A"], gold_ids=["p1"]),
+    Question(
+        id="e2",
+        question="Where was the author born?",
+        gold_ids=["p2"],
+        sub_questions=[SubQuestion(question="Who is it?", answer="x", gold_ids=["p3"])],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, None),
+        ({"question": "who wrote the fog"}, "same_question"),
+        ({"question": "Who wrote the fog of war?"}, None),
+        ({"sub_questions": [SubQuestion(question="Where was an author born?")]}, "same_sub_question"),
+        ({"gold_ids": ["p9", "p2"]}, "same_gold_passage"),
+        ({"sub_questions": [SubQuestion(question="New?", gold_ids=["p3"])]}, "same_gold_passage"),
+        ({"context_ids": ["p1", "p2"]}, None),  # a distractor may be gold elsewhere
+    ],
+)
+def test_what_is_a_leak(changes, why):
+    question = Question(**{"id": "t1", "question": "What else?", "gold_ids": ["p9"], **changes})
+    assert leak_of(question, Evaluation.of(HELD)) == why
+    assert leak_of(question, NOTHING) is None
+
+
+def test_gold_passages_of_other_corpora_are_known_by_their_text():
+    ours = {"p1": Passage(id="p1", text="The Fog is a novel."), "p2": Passage(id="p2", text="Other.")}
+    theirs = {"x": Passage(id="x", text="The fog is a novel"), "y": Passage(id="y", text="Unrelated.")}
+    held = Evaluation.of(HELD, ours)
+    assert leak_of(Question(id="t", question="New?", gold_ids=["x"]), held, theirs) == "same_gold_passage"
+    assert leak_of(Question(id="t", question="New?", gold_ids=["y"]), held, theirs) is None
+    assert leak_of(Question(id="t", question="New?", gold_ids=["x"]), held) is None
+
+
+def test_evaluations_are_joined():
+    both = Evaluation.of(HELD[:1]) | Evaluation.of(HELD[1:])
+    assert both == Evaluation.of(HELD)
+
+
+def test_questions_are_removed_and_counted():
+    new = Question(id="t1", question="New?")
+    screened = without_leaks([HELD[0], new, Question(id="t2", question="Newer?", gold_ids=["p2"])], Evaluation.of(HELD))
+    assert screened.questions == [new]
+    assert dict(screened.refused) == {"same_question": 1, "same_gold_passage": 1}
+
+
+def test_examples_are_removed_by_their_questions(example):
+    asked = {"q1": Question(id="q1", question="New?"), "q2": HELD[0]}
+    kept, refused = drop_leaked([example("q1"), example("q2")], asked, Evaluation.of(HELD))
+    assert [each.question_id for each in kept] == ["q1"]
+    assert dict(refused) == {"same_question": 1}
+    with pytest.raises(UserError, match="'q3' of an example is unknown"):
+        drop_leaked([example("q3")], asked, NOTHING)
