@@ -56,6 +56,7 @@ class Made:
         rejected_trajectories: Rule -> number of trajectories that it was the first to reject.
         rejected_examples: Rule -> number of steps of kept trajectories that it was the first to reject.
         overridden: Replies that the program did not follow; they are in no trajectory.
+        kinds: Kind of example -> number, where a recipe tells them apart.
     """
 
     examples: list[Example] = field(default_factory=list)
@@ -63,6 +64,7 @@ class Made:
     rejected_trajectories: Counter[str] = field(default_factory=Counter)
     rejected_examples: Counter[str] = field(default_factory=Counter)
     overridden: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,10 @@ def manifest_of(
         repeats: Examples that were left out because another has the same prompt and reply.
         validation: Share of the questions held back.
     """
+    kinds: Counter[str] = Counter()
     rejected: dict[str, Counter[str]] = {"trajectories": Counter(), "examples": Counter()}
     for row in rows:
+        kinds.update(row["kinds"])
         for kind, counter in rejected.items():
             counter.update(row[f"rejected_{kind}"])
     if repeats:
@@ -55,6 +57,7 @@ def manifest_of(
             "first_error": errors[0]["error"] if errors else None,
             "validation": validation,
             "counts": counts_of(examples),
+            **({"kinds": dict(sorted(kinds.items()))} if kinds else {}),
             "cost": {name: sum(row[name] or 0 for row in rows) for name in COUNTED},
             "files": {"examples.jsonl": sha256},
         }

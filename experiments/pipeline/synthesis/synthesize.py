@@ -171,6 +171,7 @@ def _row(item: Seed, recipe: Recipe) -> Row:
         "examples": [example.model_dump(mode="json") for example in made.examples] if made else [],
         "trajectories": made.trajectories if made else 0,
         "overridden": made.overridden if made else 0,
+        "kinds": dict(made.kinds) if made else {},
         "rejected_trajectories": dict(made.rejected_trajectories) if made else {},
         "rejected_examples": dict(made.rejected_examples) if made else {},
         **meter.counts(),
