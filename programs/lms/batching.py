@@ -8,9 +8,8 @@ import queue
 import threading
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
-
-from programs.lms import smollm
 
 THREADS = 2
 WIDTH = 16  # requests decoded together
@@ -31,16 +30,17 @@ class Worker:
     """A loaded model and the thread that runs it; each worker has its own queue.
 
     Args:
+        model: Folder of the model in the format of the runtime.
         tokenizer: Of the runtime.
         properties: Settings of the runtime, except the number of threads.
     """
 
-    def __init__(self, tokenizer: Any, properties: dict[str, Any]):
+    def __init__(self, model: Path, tokenizer: Any, properties: dict[str, Any]):
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._stopped = False
         self.started = threading.Event()  # the model is loaded, or cannot be
-        self._thread = threading.Thread(target=self._work, args=(tokenizer, properties), daemon=True, name="lm")
+        self._thread = threading.Thread(target=self._work, args=(model, tokenizer, properties), daemon=True, name="lm")
         self._thread.start()
 
     def submit(self, jobs: list[Job]) -> bool:
@@ -59,11 +59,11 @@ class Worker:
             self._stopped = True
         self._thread.join()
 
-    def _work(self, tokenizer: Any, properties: dict[str, Any]) -> None:
+    def _work(self, model: Path, tokenizer: Any, properties: dict[str, Any]) -> None:
         running: dict[int, tuple[Job, Any]] = {}
         try:
             try:
-                pipeline = load(tokenizer, properties)
+                pipeline = load(model, tokenizer, properties)
             finally:
                 self.started.set()
             number = 0
@@ -109,7 +109,7 @@ class Worker:
         return new
 
 
-def load(tokenizer: Any, properties: dict[str, Any]) -> Any:
+def load(model: Path, tokenizer: Any, properties: dict[str, Any]) -> Any:
     """Return the runtime with the model loaded, after about 3 s."""
     import openvino_genai
 
@@ -119,7 +119,7 @@ def load(tokenizer: Any, properties: dict[str, Any]) -> Any:
     scheduler.max_num_seqs = 2 * WIDTH
     scheduler.max_num_batched_tokens = 512
     properties = {"INFERENCE_NUM_THREADS": THREADS, **properties}
-    return openvino_genai.ContinuousBatchingPipeline(str(smollm.converted()), tokenizer, scheduler, "CPU", **properties)
+    return openvino_genai.ContinuousBatchingPipeline(str(model), tokenizer, scheduler, "CPU", **properties)
 
 
 def _ended(job: Job, handle: Any) -> bool:

@@ -15,7 +15,6 @@ from dspy.clients.backend_selection import select_backend
 from dspy.clients.model_metadata import model_info
 from dspy.utils.exceptions import LMConfigurationError, LMError
 
-from programs.lms import smollm
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.caches import use_reply_cache
 from programs.lms.calls.budget import Budget
@@ -31,11 +30,14 @@ from programs.lms.servers.connection import connect_to_server, effort, remote, t
 from programs.lms.servers.detect import ServerDescription, dialect_named
 from programs.lms.servers.dialects import REASONING, Reasoning
 from programs.lms.servers.thinking_budget import ThinkingBudget, thinking_budget
+from programs.lms.weights import choice
+from programs.lms.weights.choice import parse
 from programs.parts.probability import ProbabilityMode
 from signatures.common.errors import UserError, one_line, unknown
 
 FORMS = (
-    "embedded, embedded:exact, gguf:<path>, <provider>/<model> (as openai/gpt-4o-mini), or a model name with api-base"
+    "embedded, embedded:base, embedded:<folder>, embedded:exact[:<folder>], gguf:<path>, <provider>/<model> "
+    "(as openai/gpt-4o-mini), or a model name with api-base"
 )
 MAX_TOKENS = 256
 LOCAL_MAX_TOKENS = 128  # a small model whose reply is longer repeats itself
@@ -128,8 +130,9 @@ def connect(
     """Return a connection to an LM; weights are loaded with the first call.
 
     Args:
-        lm_id: `embedded`, `embedded:exact` (slower; replies do not depend on concurrent calls), `gguf:<path>`, or
-            any DSPy id.
+        lm_id: `embedded`, `embedded:base` (untrained), `embedded:<folder>` (an adapter or merged weights),
+            `embedded:exact` and `embedded:exact:<folder>` (slower; replies do not depend on concurrent calls),
+            `gguf:<path>`, or any DSPy id.
         api_base: Base URL of an OpenAI-compatible server; `lm_id` is then the model's name there.
         api_key_env: Name of the environment variable with the key; only that key is sent to `api_base`.
         model_type: "text" for completion-style models.
@@ -149,7 +152,7 @@ def connect(
     if cache:
         use_reply_cache()
     logging.getLogger("dspy.clients.lm").setLevel(logging.ERROR)  # truncated replies are counted, not logged one by one
-    local = api_base is None and (lm_id in ("embedded", "embedded:exact") or lm_id.startswith("gguf:"))
+    local = api_base is None and (lm_id == "embedded" or lm_id.startswith(("embedded:", "gguf:")))
     settings: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
     auto = {name for name, value in settings.items() if value == "auto"}
     defaults = {"temperature": 0.0, "max_tokens": LOCAL_MAX_TOKENS if local else MAX_TOKENS}
@@ -181,21 +184,25 @@ def connect(
     return _to_provider(lm_id, settings, auto, traits)
 
 
-_engines: dict[str, EmbeddedEngine | GgufEngine] = {}
+_engines: dict[object, EmbeddedEngine | GgufEngine] = {}
 _engines_lock = threading.Lock()
 
 
 def _to_local(lm_id: str, settings: dict[str, Any], traits: ModelTraits) -> Connection:
-    """Connect a model in this process; connections of one id share its engine, and so its memory."""
+    """Connect a model in this process; connections to the same weights share its engine, and so its memory."""
     kind, _, argument = lm_id.partition(":")
+    exact, source = parse(argument)
+    # A folder may have been trained on since the last connection.
+    key: object = (exact, choice.weights(source).hash) if kind == "embedded" else argument
     with _engines_lock:
-        if lm_id not in _engines:
-            _engines[lm_id] = EmbeddedEngine(exact=argument == "exact") if kind == "embedded" else GgufEngine(argument)
-        engine = _engines[lm_id]
+        if key not in _engines:
+            local = EmbeddedEngine(exact=exact, source=source) if kind == "embedded" else GgufEngine(argument)
+            _engines[key] = local
+        engine = _engines[key]
     if isinstance(engine, GgufEngine):
         weights, size, count_tokens = weights_hash(engine.path), GGUF_CONTEXT_SIZE, None
     else:
-        weights, size, count_tokens = smollm.weights_hash(), smollm.CONTEXT_SIZE, engine.count_tokens
+        weights, size, count_tokens = engine.weights.hash, engine.weights.context_size, engine.count_tokens
     lm = metered_lm(engine.name, engine=engine, **settings)
     mode: ProbabilityMode = "logprobs" if traits.probability_mode == "auto" else traits.probability_mode
     return _connection(lm_id, lm, traits.context_size or size, mode, weights=weights, count_tokens=count_tokens)

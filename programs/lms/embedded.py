@@ -4,21 +4,23 @@ Why this runtime: `experiments/benchmarks/README.md`, section "Language models".
 """
 
 import collections
+import functools
 import hashlib
 import threading
+from pathlib import Path
 from typing import Any
 
 from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, TokenLogprob, TopLogprob, Usage
 
-from programs.lms import smollm
 from programs.lms.batching import Job, Worker
 from programs.lms.generation import DEFAULT_REPLY, EXACT, FAST, first_token, generation, rules
 from programs.lms.requests import turns
+from programs.lms.weights.choice import Weights, weights
 from programs.parts.threads import result_of, wait_for
 
 
 class EmbeddedEngine:
-    """Answers `dspy.lm15` requests with SmolLM2-135M-Instruct, which the first request loads (3 s; 10 s on first use).
+    """Answers `dspy.lm15` requests with a small Llama model, which the first request loads (3 s; 15 s on first use).
 
     Rounding depends on the batch and on the prefix cache: at temperature 0, two replies to one prompt may differ, and
     P(yes) varies by 0.01 to 0.02 (more on processors that compute in bfloat16). Repeated runs get the reply from the
@@ -27,6 +29,10 @@ class EmbeddedEngine:
     Args:
         exact: Compute in float32: replies depend on the prompt alone, P(yes) up to its sixth decimal; takes about twice
             the time.
+        source: Empty for the default weights, `base`, or a folder (`programs.lms.weights.choice`).
+
+    Raises:
+        UserError: The folder has no weights that can be served.
     """
 
     free = True
@@ -34,10 +40,12 @@ class EmbeddedEngine:
     supported_params = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed", "logprobs", "top_logprobs",
                         "response_format")  # fmt: skip
 
-    def __init__(self, *, exact: bool = False):
+    def __init__(self, *, exact: bool = False, source: str = ""):
         self.exact = exact
+        self.source = source
         self._lock = threading.Lock()
         self._worker: Worker | None = None
+        self._model = Path()
         self._tokenizer: Any = None
         self._repeats: collections.Counter[str] = collections.Counter()
 
@@ -46,24 +54,29 @@ class EmbeddedEngine:
 
     def dump_state(self) -> dict[str, Any]:
         """Return the arguments for `load_state`."""
-        return {"exact": self.exact}
+        return {"exact": self.exact, "source": self.source}
 
     @classmethod
     def load_state(cls, state: dict[str, Any]) -> "EmbeddedEngine":
         """Return an engine with the saved settings."""
         return cls(**state)
 
+    @functools.cached_property
+    def weights(self) -> Weights:
+        """The weights, chosen at first use."""
+        return weights(self.source)
+
     @property
     def name(self) -> str:
         """The name in the cache keys of replies; changes with the weights, settings and runtime."""
-        return f"embedded/{smollm.NAME}{'-exact' if self.exact else ''}@{smollm.weights_hash()[:16]}-{rules()}"
+        return f"embedded/{self.weights.name}{'-exact' if self.exact else ''}@{self.weights.hash[:16]}-{rules()}"
 
     def load(self) -> None:
         """Load the model, which the first request would do; return when it is loaded."""
         tokenizer = self._load_tokenizer()
         with self._lock:
             if self._worker is None:
-                self._worker = Worker(tokenizer, EXACT if self.exact else FAST)
+                self._worker = self._new_worker(tokenizer)
             worker = self._worker
         wait_for(worker.started)
 
@@ -84,11 +97,10 @@ class EmbeddedEngine:
         text = tokenizer.apply_chat_template(turns(request), add_generation_prompt=True)
         prompt = tokenizer.encode(text, add_special_tokens=False).input_ids
         length = int(prompt.shape[1])
-        room = smollm.CONTEXT_SIZE - length
+        name, size = self.weights.name, self.weights.context_size
+        room = size - length
         if room < 1:
-            message = (
-                f"The prompt has {length} tokens; {smollm.NAME} has a context of {smollm.CONTEXT_SIZE} with the reply."
-            )
+            message = f"The prompt has {length} tokens; {name} has a context of {size} with the reply."
             raise ContextLengthError(message)
         limit = min(request.config.max_tokens or DEFAULT_REPLY, room)
         config = generation(request, limit, self._seed(request, text))
@@ -121,13 +133,17 @@ class EmbeddedEngine:
             if self._tokenizer is None:
                 import openvino_genai
 
-                self._tokenizer = openvino_genai.Tokenizer(str(smollm.converted()))
+                self._model = self.weights.converted()
+                self._tokenizer = openvino_genai.Tokenizer(str(self._model))
             return self._tokenizer
+
+    def _new_worker(self, tokenizer: Any) -> Worker:
+        return Worker(self._model, tokenizer, EXACT if self.exact else FAST)
 
     def _decode(self, jobs: list[Job]) -> list[list[Any]]:
         with self._lock:
             if self._worker is None or not self._worker.submit(jobs):
-                self._worker = Worker(self._tokenizer, EXACT if self.exact else FAST)
+                self._worker = self._new_worker(self._tokenizer)
                 self._worker.submit(jobs)
         try:
             return [result_of(job.result) for job in jobs]

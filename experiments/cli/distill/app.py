@@ -4,8 +4,8 @@ import typer
 
 from experiments.cli.distill.mix import mix
 from experiments.cli.distill.synthesize import synthesize
+from experiments.cli.distill.train import train
 
-# `train` is imported here (experiments.cli.distill.train).
 # `export` is imported here (experiments.cli.distill.export).
 
 distill = typer.Typer(
@@ -13,5 +13,5 @@ distill = typer.Typer(
 )
 distill.command("synthesize")(synthesize)
 distill.command("mix")(mix)
-# distill.command("train")(train)
+distill.command("train")(train)
 # distill.command("export")(export)

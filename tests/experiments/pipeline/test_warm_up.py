@@ -54,7 +54,7 @@ def test_the_embedder_of_an_index_is_loaded(tmp_path):
 
 def test_the_embedded_lm_is_loaded_without_a_request(monkeypatch):
     loaded = threading.Event()
-    monkeypatch.setattr(batching, "load", lambda tokenizer, properties: loaded.set())
+    monkeypatch.setattr(batching, "load", lambda *settings: loaded.set())
     monkeypatch.setattr(embedded.EmbeddedEngine, "_load_tokenizer", lambda self: None)
     engine = EmbeddedEngine()
     engine.load()
@@ -63,7 +63,7 @@ def test_the_embedded_lm_is_loaded_without_a_request(monkeypatch):
 
 
 def test_an_lm_that_cannot_be_loaded_does_not_block(monkeypatch):
-    def fail(tokenizer, properties):
+    def fail(*settings):
         raise RuntimeError("no memory")
 
     monkeypatch.setattr(batching, "load", fail)

