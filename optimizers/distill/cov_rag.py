@@ -19,9 +19,9 @@ number of added wrong responses is not stated; here it is one for each question.
 
 import hashlib
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import dspy
@@ -48,6 +48,7 @@ from signatures.text_words import same_words
 from signatures.types import Passage, Retriever
 
 if TYPE_CHECKING:
+    from corpora.passages import PassageRecord
     from corpora.questions import Question
 
 Labels = Literal["gold", "teacher", "both"]
@@ -121,6 +122,7 @@ class VerificationDistillation:
         answering: Ids of the questions that teach to answer (`answer_half`).
         labels: Written into examples of the teacher, "teacher:NAME".
         seed_model: The LM that answers the questions to verify; by default the teacher.
+        corpus: Passages by id, for revised questions of questions without gold sub-questions.
         settings: Shares, wrong responses, labels.
         seed: Seed of every random choice.
     """
@@ -131,7 +133,8 @@ class VerificationDistillation:
     answering: frozenset[str]
     labels: str
     seed_model: Running = running_lm
-    settings: VerificationSettings = VerificationSettings()
+    corpus: "Mapping[str, PassageRecord] | None" = None
+    settings: VerificationSettings = field(default_factory=VerificationSettings)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -208,9 +211,7 @@ class VerificationDistillation:
             return None, "citations_to_change"
         return first._replace(kind=means, response=changed), None
 
-    def _sample(
-        self, kind: str, question: "Question", references: list[Passage]
-    ) -> tuple[Sample | None, str | None]:
+    def _sample(self, kind: str, question: "Question", references: list[Passage]) -> tuple[Sample | None, str | None]:
         """Return what the seed model answers from references, or the rule that this breaks."""
         if not references:
             return None, "references_found"
@@ -222,9 +223,7 @@ class VerificationDistillation:
 
     def _answer(self, question: str, references: Sequence[Passage], on: Running) -> str | None:
         """Return a response with words, None if there is none or it cannot be parsed."""
-        reply = ask(
-            predictor_of(self.program, ANSWERING, "cov_rag"), on, question=question, passages=list(references)
-        )
+        reply = ask(predictor_of(self.program, ANSWERING, "cov_rag"), on, question=question, passages=list(references))
         return reply.response.strip() if reply and strip_citations(reply.response) else None
 
     def _add_verification(self, made: Made, sample: Sample, question: "Question", source: Source) -> str | None:
@@ -233,7 +232,7 @@ class VerificationDistillation:
         if by_gold is None:
             return "gold_decides"
         labels = MADE_LABELS if source.name == MADE_SOURCE else "gold"
-        revision = gold_revision(question, sample.references)
+        revision = gold_revision(question, sample.references, self.corpus)
         if self.settings.labels == "teacher" or (
             self.settings.labels == "both" and by_gold["judgement"] != "true" and not revision
         ):

@@ -19,15 +19,16 @@ serves as a seed, too. The paper's data has no reply without evidence, so its st
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dspy
 
 from optimizers.distill.answering import Cut, Running, ask, predictor_of, running_lm
+from optimizers.distill.filters import TrajectoryRule
 from optimizers.distill.mixture import MADE_LABELS, MADE_SOURCE
 from optimizers.distill.student import Made, Source, Student
-from optimizers.distill.trajectories import Step
+from optimizers.distill.trajectories import Step, Trajectory
 from programs.parts.passages import quoted_passage
 from programs.parts.prediction import is_answer
 from signatures.common.errors import UserError
@@ -37,7 +38,6 @@ from signatures.types import Passage, Retriever
 
 if TYPE_CHECKING:
     from corpora.questions import Question
-    from optimizers.metrics.metric import Metric
 
 PAPER_QUESTIONS, PAPER_KEPT, PAPER_DATA = 50_000, 45_710, "nq_open"
 GROUNDING = "grounding"
@@ -49,7 +49,6 @@ class GroundingSettings:
 
     Args:
         batch_size: Passages in the prompt of the student, the gold one included (GenGround reads batches of 3).
-        accept: Lowest score of an answer that agrees with the gold.
         empty_share: Share of the seeds, in [0, 1], that also give an example of noise alone, without evidence and with
             the draft unchanged (paper: none).
 
@@ -58,7 +57,6 @@ class GroundingSettings:
     """
 
     batch_size: int = 3
-    accept: float = 1.0
     empty_share: float = 0.0
 
     def __post_init__(self) -> None:
@@ -98,7 +96,7 @@ class GroundingDistillation:
         student: Whom the examples are for.
         corpus: Passages by id, with the gold.
         retrieve: Ranks the noise.
-        agrees: The metric by which an answer agrees with the gold.
+        agrees: The rule that an answer agrees with the gold (`filters.answer_is_right`).
         labels: Written into the examples, "teacher:NAME".
         drafts: The LM that drafts; by default the teacher.
         settings: Batch, filter and share of empty examples.
@@ -109,10 +107,10 @@ class GroundingDistillation:
     student: Student
     corpus: Mapping[str, Passage]
     retrieve: Retriever
-    agrees: "Metric"
+    agrees: TrajectoryRule
     labels: str
     drafts: Running = running_lm
-    settings: GroundingSettings = GroundingSettings()
+    settings: GroundingSettings = field(default_factory=GroundingSettings)
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -120,7 +118,7 @@ class GroundingDistillation:
 
     def describe(self) -> dict[str, Any]:
         """Return the settings."""
-        return {**asdict(self.settings), "agrees": self.agrees.name}
+        return asdict(self.settings)
 
     def __call__(self, question: "Question", source: Source) -> Made:
         """Return the examples of a question, one for each part with one gold passage."""
@@ -170,9 +168,7 @@ class GroundingDistillation:
         drafted = ask(dspy.Predict(AnswerFromMemory), self.drafts, question=item.sub_question)
         draft = drafted.answer.strip() if drafted else ""
         grounding = predictor_of(self.program, GROUNDING, "genground")
-        reply = ask(
-            grounding, passages=[gold], question=item.question, sub_question=item.sub_question, draft=draft
-        )
+        reply = ask(grounding, passages=[gold], question=item.question, sub_question=item.sub_question, draft=draft)
         return draft, reply
 
     def _broken(self, item: GroundingSeed, gold: Passage, reply: dspy.Prediction | None) -> str | None:
@@ -186,8 +182,8 @@ class GroundingDistillation:
         if quoted_passage(reply.evidence, [gold]) is None:
             return "evidence_is_quoted"
         example = dspy.Example(question=item.sub_question, answers=item.answers)
-        score = self.agrees(example, dspy.Prediction(answer=reply.answer, response=reply.answer))
-        return None if score is not None and score >= self.settings.accept else "answer_agrees_with_gold"
+        revised = Trajectory(dspy.Prediction(answer=reply.answer, response=reply.answer))
+        return None if self.agrees(revised, example) else "answer_agrees_with_gold"
 
     def _noise(self, item: GroundingSeed, question: "Question") -> list[Passage]:
         """Return passages that are gold for no part of the question, as the retriever ranks them."""

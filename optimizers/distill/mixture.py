@@ -70,10 +70,11 @@ def mix(examples: Iterable[Example], mixture: Mixture) -> Mixed:
     given = list(examples)
     distinct = without_repeats(given)
     capped = cap_sources(distinct, mixture.cap, seed=mixture.seed)
-    groups = by_skill(capped)
+    named = by_skill(given)
     for skill in {**mixture.counts, **mixture.weights}:
-        if skill not in groups:
-            raise unknown("skill", skill, groups)
+        if skill not in named:
+            raise unknown("skill", skill, named)
+    groups = by_skill(capped)
     limited = {skill: limit_made(group, mixture.made_share, seed=mixture.seed) for skill, group in groups.items()}
     wanted = _wanted({skill: len(group) for skill, group in limited.items()}, mixture)
     drawn = {
@@ -96,7 +97,7 @@ def _wanted(available: Mapping[str, int], mixture: Mixture) -> dict[str, int]:
     if not mixture.weights:
         return {skill: min(mixture.counts.get(skill, count), count) for skill, count in available.items()}
     whole = sum(mixture.weights.values())
-    total = min(available[skill] * whole / weight for skill, weight in mixture.weights.items())
+    total = min(available.get(skill, 0) * whole / weight for skill, weight in mixture.weights.items())
     total = total if mixture.total is None else min(total, mixture.total)
     # The smallest product may be 2.9999999 where it is 3.
     return {skill: int(total * mixture.weights.get(skill, 0) / whole + 1e-9) for skill in available}

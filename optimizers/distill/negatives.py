@@ -61,7 +61,9 @@ def with_wrong_citations(response: str, references: int, rng: random.Random) -> 
     return changed if cited else f"{response.rstrip()}{wrong()}"
 
 
-def wrong_references(ranked: Sequence[Passage], gold_ids: Sequence[str], answers: Sequence[str], k: int) -> list[Passage]:
+def wrong_references(
+    ranked: Sequence[Passage], gold_ids: Sequence[str], answers: Sequence[str], k: int
+) -> list[Passage]:
     """Return the last k passages of a ranking that are neither gold nor contain an answer; fewer if there are fewer."""
     gold = set(gold_ids)
     wrong = [

@@ -101,14 +101,18 @@ class Student:
                 demos=prompt.demos,
                 program=self.program,
                 predictor=step.predictor,
-                skill=skill_of(step.predictor, prompt.signature),
+                skill=skill_of(step.predictor, prompt.signature, self.program),
                 question_id=question_id,
                 source=source.name,
                 licence=source.licence,
                 labels=labels,
             )
-        broken = "prompt_fits_student" if meter.truncated else None
-        if broken is None and not self._parses(prompt.signature, example.completion):
+        return self.keep(made, example, prompt.signature, cut=meter.truncated > 0)
+
+    def keep(self, made: Made, example: Example, signature: Any, *, cut: bool) -> bool:
+        """Add an example, unless its prompt was cut or its reply is one that the student could not parse."""
+        broken = "prompt_fits_student" if cut else None
+        if broken is None and not self._parses(signature, example.completion):
             broken = "reply_parses_for_student"
         if broken is not None:
             made.rejected_examples[broken] += 1

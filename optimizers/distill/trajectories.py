@@ -154,33 +154,32 @@ def prompts_of(program: dspy.Module, prompts: Prompts = "plain") -> dict[str, Pr
     }
 
 
-# Predictor of the catalog's programs -> what it teaches. An output that is a single bool teaches "judgement" anywhere.
+# Predictor of the catalog's programs -> what it teaches, in the words of the makers of gold (`gold/`).
 _SKILLS: Mapping[str, str] = {
-    "reading": "reading",
-    "memory": "memory",
-    "answering": "long_form",
-    "reflecting": "long_form",
-    "deduction": "deduction",
-    "grounding": "grounding",
+    "answering": "long form",
+    "reflecting": "abstention",
+    "truth": "conclusion",
     "citing": "grounding",
-    "conclusion": "conclusion",
     "verifying": "verification",
-    "revising": "verification",
-    "rewriting": "queries",
-    "querying": "queries",
-    "searching": "queries",
-    "naming": "entities",
-    "inferring": "inference",
-    "monitoring": "reading",
-    "concluding": "reading",
+    "revising": "revision",
+    "rewriting": "query",
+    "querying": "query",
+    "searching": "query",
+    "naming": "query",
+    "inferring": "key facts",
 }
+_LONG_FORMS = ("cov_rag", "self_completion")  # programs whose reader extracts the short answer from a long one
 
 
-def skill_of(predictor: str, signature: Any) -> str:
+def skill_of(predictor: str, signature: Any, program: str = "") -> str:
     """Return the skill that a predictor teaches: by its fields where these say it, else by its name."""
-    name = predictor.removesuffix(".predict")
-    if asks_yes_no(signature):
+    name, inputs, outputs = predictor.removesuffix(".predict"), signature.input_fields, signature.output_fields
+    if asks_yes_no(signature) and name not in _SKILLS:
         return "judgement"
-    if name in ("answering", "concluding") and "answer" in signature.output_fields:
-        return "reading" if "passages" in signature.input_fields else "memory"
+    if "answer" in outputs and not {"draft", "hops"} & set(inputs):
+        if "passages" not in inputs:
+            return "memory"
+        if program in _LONG_FORMS:
+            return "short answer"
+        return "reading with reasons" if "reasoning" in outputs or "inferences" in inputs else "reading"
     return _SKILLS.get(name, name)

@@ -10,18 +10,22 @@ from that gold. Each score is on the scale of `signatures.cov_rag.VerifyAnswer`.
   one, else 0; 0 if it declines.
 - citation_accuracy: share of the cited passages that are gold or state a gold answer; 0 without a citation (appendix
   B), and for a number that is no passage.
-- truthfulness: 1 if the response is right or declines, else 0.5: one error. Gold says nothing of contradictions.
+- truthfulness: 1, since gold says nothing of contradictions within a text.
 - bias: 1 - correctness, with the gold answer as the examiner's own.
 - conciseness: share of distinct runs of four words, times 4 / sentences if there are more than four.
 - judgement: "true" if correctness is 1, "unclear" if it is 0.5 or the response declines, else "false". With `strict`, a
   right response must also reach the paper's bounds of high quality (citations 1, conciseness above 0.5; table 4).
 - revised_question: empty if the judgement is true; else the first gold sub-question whose passages the references
-  lack, else the last one. Without gold sub-questions it is unknown.
+  lack, else the last one. Without gold sub-questions it asks for a gold passage that the references lack and that the
+  question or a reference names (`gold.annotation.Annotation.missing_query`); else it is unknown.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from optimizers.distill.gold.annotation import annotate
+from optimizers.distill.gold.cov_rag import as_question
 from optimizers.metrics.answer import cover_labels
 from programs.parts.questions import find_question
 from signatures.citation_marks import citation_numbers, strip_citations
@@ -32,6 +36,7 @@ from signatures.types import Passage
 from signatures.yes_no import parse_yes_no
 
 if TYPE_CHECKING:
+    from corpora.passages import PassageRecord
     from corpora.questions import Question
 
 _MOST_SENTENCES, _RUN = 4, 4
@@ -41,7 +46,7 @@ HIGH_CITATION, HIGH_CONCISENESS = 1.0, 0.5
 def gold_verification(
     question: "Question", references: Sequence[Passage], response: str, *, strict: bool = False
 ) -> dict[str, Any] | None:
-    """Return the outputs of `VerifyAnswer` by the rules above, without `revised_question`; None if gold decides nothing.
+    """Return the outputs of `VerifyAnswer` by these rules, without `revised_question`; None if gold cannot say.
 
     Args:
         question: With gold answers, and gold ids or answers that references can state.
@@ -63,7 +68,7 @@ def gold_verification(
         "reference_correctness": related,
         "correctness": right,
         "citation_accuracy": citations,
-        "truthfulness": 1.0 if right == 1 or declines else 0.5,
+        "truthfulness": 1.0,
         "bias": 1 - right,
         "conciseness": brief,
         "judgement": judgement,
@@ -105,19 +110,30 @@ def conciseness(response: str) -> float:
     if not words:
         return 0.0
     runs = [words[place : place + _RUN] for place in range(max(1, len(words) - _RUN + 1))]
-    repeated = sum(first == second for first, second in zip(words, words[1:], strict=False)) / len(words)
+    repeated = sum(first == second for first, second in pairwise(words)) / len(words)
     sentences = len(split_sentences(response))
     share = (len(set(runs)) / len(runs) - repeated) * min(1.0, _MOST_SENTENCES / max(1, sentences))
     return round(min(1.0, max(0.0, share)), 2)
 
 
-def gold_revision(question: "Question", references: Sequence[Passage]) -> str:
-    """Return the gold sub-question to search for: the first that the references lack, else the last; empty if none."""
-    shown = {passage.id for passage in references}
+def gold_revision(
+    question: "Question", references: Sequence[Passage], corpus: "Mapping[str, PassageRecord] | None" = None
+) -> str:
+    """Return the question to search for by the rule above; empty if gold does not give one.
+
+    Args:
+        question: With its gold.
+        references: As shown with the response.
+        corpus: Passages by id; needed where there are no gold sub-questions.
+    """
+    shown = frozenset(passage.id for passage in references)
     parts = [part for part in question.sub_questions if same_words(part.question) != same_words(question.question)]
     lacking = [part for part in parts if part.gold_ids and not shown.issuperset(part.gold_ids)]
-    chosen = lacking[:1] or parts[-1:]
-    return find_question(chosen[0].question) if chosen else ""
+    if chosen := lacking[:1] or parts[-1:]:
+        return find_question(chosen[0].question)
+    annotation = annotate(question, corpus) if corpus else None
+    missing = annotation.missing_query(shown) if annotation else None
+    return find_question(as_question(missing)) if missing else ""
 
 
 def _states(passage: Passage, answers: Sequence[str]) -> bool:

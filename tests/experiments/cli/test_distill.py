@@ -97,3 +97,35 @@ def test_folders_are_mixed(synthesize, verihop, tmp_path):
     assert (code, "of the generated world" in err) == (2, True)
     code, _, err = verihop("distill", "mix", tmp_path / "a", "--out", tmp_path / "x", "--count", "reading")
     assert (code, "not SKILL=NUMBER" in err) == (2, True)
+
+
+def test_the_recipes_of_the_papers_and_gold(verihop, world, tmp_path):
+    asked = ("distill", "synthesize", f"world={world / 'questions.jsonl'}", "--index", world / "index", "--passages",
+             world / "passages.jsonl", "--student", "json", "--limit", 12, "--quiet")  # fmt: skip
+    code, out, err = verihop(*asked, "--recipe", "genground", "--teacher", "simulated", "--out", tmp_path / "g")
+    assert (code, "By skill: grounding" in out) == (0, True), err
+    wrong = ("--negatives", 2, "--means", "citations,query", "--references", 4, "--verdicts", "gold")
+    code, out, err = verihop(
+        *asked, "--recipe", "cov_rag", "--teacher", "simulated", "--out", tmp_path / "c", *wrong, "--json"
+    )
+    assert code == 0, err
+    made = json.loads(out)
+    assert made["recipe"]["means"] == ["citations", "query"]
+    assert {kind.partition(":")[0] for kind in made["kinds"]} <= {"answer", "seed", "citations", "query"}
+    code, out, err = verihop(*asked, "--teacher", "gold", "--program", "rag", "--out", tmp_path / "gold")
+    assert (code, "By skill: reading" in out) == (0, True), err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--means", "lies"), "Unknown means of making wrong responses 'lies'"),
+        (("--verdicts", "people"), "Unknown verdicts 'people'"),
+        (("--recipe", "mine"), "Unknown recipe 'mine'"),
+        (("--answers-api-base", "http://localhost:1/v1"), "need a model: add --answers-lm"),
+        (("--recipe", "genground"), "need the corpus with the gold passages: name its file (passages)"),
+    ],
+)
+def test_mistakes_in_recipes_are_one_line(arguments, message, synthesize, tmp_path):
+    code, _, err = synthesize(tmp_path / "ex", *SIMULATED, *arguments)
+    assert (code, message in err, len(err.strip().splitlines())) == (2, True, 1), err

@@ -1,15 +1,20 @@
 """A teacher that answers GenGround's prompts, and small builders."""
 
+import random
 from collections.abc import Callable
 from typing import Any
 
 import dspy
 import pytest
 
-from corpora.questions import Question
+from corpora.passages import PassageRecord
+from corpora.questions import Question, SubQuestion
 from optimizers.distill.examples import Example, Message
+from optimizers.distill.gold.calls import Material
+from optimizers.distill.gold.contexts import Contexts
 from optimizers.distill.student import Source
 from programs.lms.adapter import ChatForm
+from tests.conftest import ListRetriever
 
 EVIDENCE = "The harbour master of Quillon is Ansa Merrow."
 ALL_STEPS = [
@@ -54,6 +59,23 @@ def teacher() -> Callable[..., Callable[[str, str], str]]:
 @pytest.fixture
 def question() -> Question:
     return Question(id="q1", question="Where was the harbour master of Quillon born?", answers=["Quillon"])
+
+
+@pytest.fixture
+def question_with_gold(retriever: ListRetriever) -> tuple[Question, dict[str, PassageRecord], Material]:
+    """Return a question of two hops, its corpus, and the material of examples from gold."""
+    texts = {"g1": ("Quillon", EVIDENCE), "g2": ("Ansa Merrow", "Ansa Merrow was born in Varn. She is tall.")}
+    corpus = {name: PassageRecord(id=name, title=title, text=text) for name, (title, text) in texts.items()}
+    hops = [
+        SubQuestion(question="Who is the harbour master of Quillon?", answer="Ansa Merrow", gold_ids=["g1"]),
+        SubQuestion(question="Where was Ansa Merrow born?", answer="Varn", gold_ids=["g2"]),
+    ]
+    question = Question(
+        id="q2", question="Where was the harbour master of Quillon born?", answers=["Varn"], gold_ids=["g1", "g2"],
+        sub_questions=hops,
+    )  # fmt: skip
+    wrong = ["Bert Oyle", "Elsewhere"]
+    return question, corpus, Material(Contexts(retriever), random.Random(0), wrong)
 
 
 @pytest.fixture(scope="session")

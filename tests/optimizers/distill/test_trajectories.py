@@ -4,6 +4,7 @@ import dspy
 import pytest
 
 from optimizers.distill.filters import answer_is_right
+from optimizers.distill.gold.catalog import GOLD, gold_examples, signature_of
 from optimizers.distill.recipes import Distillation
 from optimizers.distill.student import Student, form_adapter
 from optimizers.distill.trajectories import prompts_of, run_recorded, skill_of
@@ -122,15 +123,35 @@ def test_only_named_predictors_are_learnt(scripted, retriever, teacher, question
     }
 
 
-def test_skills_follow_from_fields_and_names():
+def test_skills_are_those_of_gold():
+    """What a teacher and gold annotations teach by the same predictor is one skill of a mixture."""
     found = {}
-    for name in ("genground", "cov_rag", "retro_rag", "cot", "multihop", "self_completion"):
+    for name in ("rag", "cot", *GOLD):
         for predictor, prompt in prompts_of(build(name, None)).items():
-            found[name, predictor] = skill_of(predictor, prompt.signature)
-    assert found["genground", "grounding"] == "grounding"
-    assert found["cov_rag", "answering"] == "long_form"
-    assert found["cov_rag", "verifying"] == "verification"
-    assert found["retro_rag", "weighing"] == found["retro_rag", "agreement"] == "judgement"
-    assert found["retro_rag", "answering.predict"] == found["multihop", "reading.predict"] == "reading"
+            found[name, predictor] = skill_of(predictor, prompt.signature, name)
     assert found["cot", "answering.predict"] == "memory"
-    assert found["self_completion", "searching"] == "queries"
+    assert found["cov_rag", "answering"] == found["self_completion", "answering"] == "long form"
+    assert found["cov_rag", "reading"] == "short answer"
+    assert found["rag", "reading"] == "reading"
+    assert found["multihop", "reading.predict"] == "reading with reasons"
+    assert found["retro_rag", "weighing"] == found["retro_rag", "agreement"] == "judgement"
+    assert found["self_completion", "searching"] == found["multihop", "querying.predict"] == "query"
+    assert {found["genground", name] for name in ("deduction", "grounding", "conclusion")} == {
+        "deduction", "grounding", "conclusion",
+    }  # fmt: skip
+    assert skill_of("truth", signature_of("genground", "truth"), "genground") == "conclusion"
+
+
+def test_gold_gives_the_same_skills(question_with_gold):
+    question, corpus, material = question_with_gold
+    differing = {}
+    for program, predictors in GOLD.items():
+        for predictor in predictors:
+            for example in gold_examples(
+                program, question, corpus, material, JsonForm(), predictors=(predictor,), source="s", licence="l",
+                labels="gold",
+            ):  # fmt: skip
+                ours = skill_of(predictor, signature_of(program, predictor), program)
+                if example.skill not in (ours, "abstention"):  # which the reply decides
+                    differing[program, predictor] = (example.skill, ours)
+    assert differing == {}

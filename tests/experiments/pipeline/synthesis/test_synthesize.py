@@ -9,44 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from corpora.index.build import build_index
 from corpora.questions import read_questions, write_questions
-from experiments.pipeline.setup import ProgramConfig
-from experiments.pipeline.synthesis.opened import SynthesisRequest, open_synthesis
+from experiments.pipeline.synthesis.opened import open_synthesis
 from experiments.pipeline.synthesis.sources import open_seeds
 from experiments.runs.config import LMConfig
-from experiments.world.generate import generate
 from optimizers.distill.examples import read_examples
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from signatures.common.errors import UserError
-
-pytestmark = pytest.mark.usefixtures("own_cache")
-
-
-@pytest.fixture
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path / "cache"))
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("world")
-    passages, _ = generate(folder, questions=40, seed=0)
-    build_index(passages, folder / "index", retriever="bm25")
-    return folder
-
-
-def request(world: Path, **changes) -> SynthesisRequest:
-    settings = {
-        "files": [("world", world / "questions.jsonl")],
-        "program": ProgramConfig(program="genground", index=world / "index", knobs={"k": 4}),
-        "teacher": LMConfig("simulated", cache=False),
-        "student": "json",
-        "limit": 12,
-        "threads": 2,
-        **changes,
-    }
-    return SynthesisRequest(**settings)
 
 
 def files(folder: Path) -> tuple[bytes, dict]:
@@ -58,8 +27,8 @@ def same_in_both(manifest: dict) -> dict:
     return {name: value for name, value in manifest.items() if name not in ("started", "git_revision", "versions")}
 
 
-def test_a_program_of_several_predictors_is_distilled(world, tmp_path):
-    made = open_synthesis(request(world)).run(tmp_path / "out", progress=False)
+def test_a_program_of_several_predictors_is_distilled(request_for, world, tmp_path):
+    made = open_synthesis(request_for()).run(tmp_path / "out", progress=False)
     examples = read_examples(tmp_path / "out" / "examples.jsonl")
     assert examples == made.examples
     assert {example.skill for example in examples} >= {"deduction", "grounding"}
@@ -86,34 +55,33 @@ def rows(folder: Path) -> list[dict]:
 
 
 @pytest.mark.parametrize("program", ["rag", "cov_rag", "retro_rag", "self_completion", "multihop"])
-def test_any_program_can_be_distilled(program, world, tmp_path):
-    config = ProgramConfig(program=program, index=world / "index", knobs={"k": 4})
-    made = open_synthesis(request(world, program=config, limit=8, metric="f1[hotpot]", accept=0.3)).run(
+def test_any_program_can_be_distilled(request_for, program, world, tmp_path):
+    made = open_synthesis(request_for(program, limit=8, metric="f1[hotpot]", accept=0.3)).run(
         tmp_path / "out", progress=False
     )
     assert {example.program for example in made.examples} == {program}
     assert {example.split for example in made.examples} <= {"train", "validation"}
 
 
-def test_a_spent_budget_keeps_what_is_done_and_resuming_gives_the_same_file(world, tmp_path):
-    open_synthesis(request(world)).run(tmp_path / "whole", progress=False)
+def test_a_spent_budget_keeps_what_is_done_and_resuming_gives_the_same_file(request_for, world, tmp_path):
+    open_synthesis(request_for()).run(tmp_path / "whole", progress=False)
     with pytest.raises(BudgetExceeded):
-        open_synthesis(request(world), Budget(calls=25)).run(tmp_path / "part", progress=False)
+        open_synthesis(request_for(), Budget(calls=25)).run(tmp_path / "part", progress=False)
     _, partial = files(tmp_path / "part")
     assert 0 < partial["asked"] < 12
     assert not partial["complete"]
     with pytest.raises(UserError, match="already contains examples"):
-        open_synthesis(request(world)).run(tmp_path / "part", progress=False)
-    open_synthesis(request(world)).run(tmp_path / "part", resume=True, progress=False)
+        open_synthesis(request_for()).run(tmp_path / "part", progress=False)
+    open_synthesis(request_for()).run(tmp_path / "part", resume=True, progress=False)
     whole, part = files(tmp_path / "whole"), files(tmp_path / "part")
     assert part[0] == whole[0]
     assert same_in_both(part[1]) == same_in_both(whole[1])
 
 
-def test_another_synthesis_is_not_resumed(world, tmp_path):
-    open_synthesis(request(world, limit=3)).run(tmp_path / "out", progress=False)
+def test_another_synthesis_is_not_resumed(request_for, world, tmp_path):
+    open_synthesis(request_for(limit=3)).run(tmp_path / "out", progress=False)
     with pytest.raises(UserError, match="contains another run: arguments.metric was"):
-        open_synthesis(request(world, limit=3, metric="f1[hotpot]", accept=0.5)).run(
+        open_synthesis(request_for(limit=3, metric="f1[hotpot]", accept=0.5)).run(
             tmp_path / "out", resume=True, progress=False
         )
 
@@ -121,7 +89,8 @@ def test_another_synthesis_is_not_resumed(world, tmp_path):
 SCRIPT = """
 import os, sys
 from pathlib import Path
-from experiments.pipeline.synthesis.opened import SynthesisRequest, open_synthesis
+from experiments.pipeline.synthesis.opened import open_synthesis
+from experiments.pipeline.synthesis.request import SynthesisRequest
 from experiments.pipeline.setup import ProgramConfig
 from experiments.runs.config import LMConfig
 from experiments.runs.files import RowLog
@@ -140,7 +109,7 @@ open_synthesis(SynthesisRequest(
 """
 
 
-def test_a_killed_synthesis_resumes_to_the_same_file(world, tmp_path):
+def test_a_killed_synthesis_resumes_to_the_same_file(request_for, world, tmp_path):
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(world), str(tmp_path / "killed")],
         stdin=subprocess.PIPE,
@@ -158,18 +127,16 @@ def test_a_killed_synthesis_resumes_to_the_same_file(world, tmp_path):
     assert len(rows(tmp_path / "killed")) == 5
     assert not (tmp_path / "killed" / "examples.jsonl").exists()
 
-    open_synthesis(request(world)).run(tmp_path / "killed", resume=True, progress=False)
-    open_synthesis(request(world)).run(tmp_path / "whole", progress=False)
+    open_synthesis(request_for()).run(tmp_path / "killed", resume=True, progress=False)
+    open_synthesis(request_for()).run(tmp_path / "whole", progress=False)
     assert files(tmp_path / "killed")[0] == files(tmp_path / "whole")[0]
 
 
-def test_nothing_learnt_is_an_error_that_says_why(world, tmp_path):
-    knobs = {"k": 1}
-    config = ProgramConfig(program="rag", index=world / "index", knobs=knobs)
+def test_nothing_learnt_is_an_error_that_says_why(request_for, world, tmp_path):
     teacher = LMConfig("simulated:7", cache=False)  # remembers another world, and one passage states too little
     asked = [q.model_copy(update={"answers": ["never said"]}) for q in read_questions(world / "questions.jsonl")]
     write_questions(tmp_path / "q.jsonl", asked)
-    wanted = request(world, program=config, teacher=teacher, files=[("world", tmp_path / "q.jsonl")], limit=4)
+    wanted = request_for("rag", knobs={"k": 1}, teacher=teacher, files=[("world", tmp_path / "q.jsonl")], limit=4)
     with pytest.raises(UserError, match="No example was made: .*answer_is_right"):
         open_synthesis(wanted).run(tmp_path / "out", progress=False)
 
@@ -208,6 +175,6 @@ def test_unusable_questions_are_refused(world, tmp_path):
         ({"validation": 1.0}, "validation share"),
     ],
 )
-def test_unknown_settings_are_refused(changes, message, world):
+def test_unknown_settings_are_refused(request_for, changes, message, world):
     with pytest.raises(UserError, match=message):
-        open_synthesis(request(world, **changes))
+        open_synthesis(request_for(**changes))
