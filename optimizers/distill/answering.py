@@ -19,14 +19,22 @@ running_lm: Running = contextlib.nullcontext
 
 
 class Cut(Exception):
-    """A prompt did not fit into the context of the LM, so that its reply is about something else."""
+    """A prompt did not fit into the context of the LM, or a reply into its limit of tokens.
+
+    Args:
+        rule: The rule that it breaks, as in `filters`.
+    """
+
+    def __init__(self, rule: str):
+        super().__init__(rule)
+        self.rule = rule
 
 
 def ask(predictor: dspy.Module, on: Running = running_lm, **inputs: Any) -> dspy.Prediction | None:
     """Return the reply of one predictor, None if it cannot be parsed.
 
     Raises:
-        Cut: The prompt was cut.
+        Cut: The prompt or the reply was cut.
     """
     meter = Meter()
     try:
@@ -34,8 +42,8 @@ def ask(predictor: dspy.Module, on: Running = running_lm, **inputs: Any) -> dspy
             reply = try_predict(predictor, **inputs)
     finally:
         record_parallel([meter])
-    if meter.truncated:
-        raise Cut
+    if meter.truncated or meter.cut_replies:
+        raise Cut("no_prompt_cut" if meter.truncated else "no_reply_cut")
     return reply
 
 

@@ -20,7 +20,6 @@ number of added wrong responses is not stated; here it is one for each question.
 import hashlib
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -165,8 +164,8 @@ class VerificationDistillation:
         references = self.retrieve(question.question, self.settings.k)
         try:
             response = self._answer(question.question, references, running_lm)
-        except Cut:
-            return "no_prompt_cut"
+        except Cut as cut:
+            return cut.rule
         if response is None:
             return "every_reply_parsed"
         step = Step(ANSWERING, {"passages": references, "question": question.question}, {"response": response})
@@ -217,8 +216,8 @@ class VerificationDistillation:
             return None, "references_found"
         try:
             response = self._answer(question.question, references, self.seed_model)
-        except Cut:
-            return None, "no_prompt_cut"
+        except Cut as cut:
+            return None, cut.rule
         return (None, "every_reply_parsed") if response is None else (Sample(kind, references, response), None)
 
     def _answer(self, question: str, references: Sequence[Passage], on: Running) -> str | None:
@@ -237,9 +236,10 @@ class VerificationDistillation:
             self.settings.labels == "both" and by_gold["judgement"] != "true" and not revision
         ):
             labels = self.labels
-            judged = None
-            with suppress(Cut):
+            try:
                 judged = self._judged(sample, question)
+            except Cut as cut:
+                return cut.rule
             if judged is None:
                 return "every_reply_parsed"
             revision = find_question(judged["revised_question"])

@@ -143,8 +143,8 @@ class GroundingDistillation:
             return
         try:
             draft, reply = self._draft_and_revision(item, gold)
-        except Cut:
-            yield "no_prompt_cut"
+        except Cut as cut:
+            yield cut.rule
             return
         noise = self._noise(item, question)
         inputs = {"question": item.question, "sub_question": item.sub_question, "draft": draft}

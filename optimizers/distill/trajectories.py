@@ -43,6 +43,7 @@ class Trajectory:
             parsed are not among them.
         parse_failures: Replies that could not be parsed.
         truncated: Prompts that were cut to the context of the teacher.
+        cut_replies: Replies that ended at the limit of tokens, even if they could be parsed.
         overridden: Parsed replies that the program removed from its trace, because it did not follow them.
         error: The exception that stopped the program, as text; None if there was none.
     """
@@ -51,6 +52,7 @@ class Trajectory:
     steps: tuple[Step, ...] = ()
     parse_failures: int = 0
     truncated: int = 0
+    cut_replies: int = 0
     overridden: int = 0
     error: str | None = None
 
@@ -121,6 +123,7 @@ def run_recorded(program: dspy.Module, question: str, passages: Sequence[Passage
         steps=steps,
         parse_failures=meter.parse_failures,
         truncated=meter.truncated,
+        cut_replies=meter.cut_replies,
         overridden=trace.recorded - len(trace),
         error=error,
     )

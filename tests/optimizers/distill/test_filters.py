@@ -35,6 +35,7 @@ SOUND_AND_RIGHT = (*filters.SOUND, filters.answer_is_right(get_metric("em")))
         ({"prediction": None, "error": "ValueError: x"}, "ended_without_error"),
         ({"parse_failures": 1}, "every_reply_parsed"),
         ({"truncated": 1}, "no_prompt_cut"),
+        ({"cut_replies": 1}, "no_reply_cut"),
         ({"citations": ["p2"]}, "citations_exist"),
         ({"hops": [Hop(question="q", answer="a", evidence="It snows in summer")]}, "evidence_of_hops_is_quoted"),
         ({"answer": "Elsewhere"}, "answer_is_right"),
