@@ -20,4 +20,4 @@ def query(gold: Annotation, material: Material) -> Iterator[Call]:
         passages = material.contexts.mixed(question, found, size, material.rng) if found else []
         known = " ".join(gold.sentences[passage.id] for passage in found)
         reasoning = f"{known} Still missing: {wanted}".strip()
-        yield Call("query", {"passages": passages, "question": question}, {"reasoning": reasoning, "query": wanted})
+        yield Call("queries", {"passages": passages, "question": question}, {"reasoning": reasoning, "query": wanted})

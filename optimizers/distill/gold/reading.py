@@ -25,14 +25,14 @@ def read_response(gold: Annotation, material: Material) -> Iterator[Call]:
     """Read the short answer from a long one, which is then the only passage."""
     response = cited_response(gold, list(gold.gold), marks=False)
     passage = Passage(id="response", text=response)
-    yield Call("short answer", {"passages": [passage], "question": gold.question.question}, {"answer": gold.answer})
+    yield Call("short_answer", {"passages": [passage], "question": gold.question.question}, {"answer": gold.answer})
 
 
 def read_with_reasons(gold: Annotation, material: Material) -> Iterator[Call]:
     """Quote the deciding sentences, then answer."""
     passages = material.contexts.mixed(gold.question.question, gold.gold, material.size(), material.rng)
     yield Call(
-        "reading with reasons",
+        "reading_with_reasons",
         {"passages": passages, "question": gold.question.question},
         {"reasoning": " ".join(sentences_of(gold)), "answer": gold.answer},
     )
@@ -42,7 +42,7 @@ def cite(gold: Annotation, material: Material) -> Iterator[Call]:
     """Answer in the deciding sentences with their marks, then state the answer."""
     passages = material.contexts.mixed(gold.question.question, gold.gold, material.size(), material.rng)
     response = cited_response(gold, passages)
-    yield Call("long form", {"passages": passages, "question": gold.question.question}, {"response": response})
+    yield Call("long_form", {"passages": passages, "question": gold.question.question}, {"response": response})
 
 
 def sentences_of(gold: Annotation) -> list[str]:

@@ -17,7 +17,7 @@ def answer(gold: Annotation, material: Material) -> Iterator[Call]:
     question, rng = gold.question.question, material.rng
     inferred = [sentence for sentence in sentences_of(gold) if rng.random() < 0.5]
     passages = material.contexts.mixed(question, gold.gold, material.size(), rng)
-    yield Call("reading with reasons", _evidence(passages, inferred, question), _reply(gold))
+    yield Call("reading_with_reasons", _evidence(passages, inferred, question), _reply(gold))
     names = {passage.id for passage in gold.gold}
     if others := material.contexts.without(question, names, gold.answer, material.size(), rng):
         outputs = {"reasoning": "The evidence does not state it.", "answer": "unknown"}
@@ -29,7 +29,7 @@ def final_answer(gold: Annotation, material: Material) -> Iterator[Call]:
     question, rng = gold.question.question, material.rng
     inferred = [sentence for sentence in sentences_of(gold) if rng.random() < 0.5]
     passages = material.contexts.mixed(question, gold.gold, material.size(), rng)
-    yield Call("reading with reasons", _evidence(passages, inferred, question), _reply(gold))
+    yield Call("reading_with_reasons", _evidence(passages, inferred, question), _reply(gold))
 
 
 def infer(gold: Annotation, material: Material) -> Iterator[Call]:
@@ -37,13 +37,13 @@ def infer(gold: Annotation, material: Material) -> Iterator[Call]:
     question = gold.question.question
     passages = material.contexts.mixed(question, gold.gold, material.size(), material.rng)
     inputs = {"passages": passages, "entities": _entities(gold), "question": question, "limit": 5}
-    yield Call("key facts", inputs, {"inferences": sentences_of(gold)[:5]})
+    yield Call("inference", inputs, {"inferences": sentences_of(gold)[:5]})
 
 
 def name_entities(gold: Annotation, material: Material) -> Iterator[Call]:
     """Name the titles of gold passages that the question contains."""
     if entities := _entities(gold):
-        yield Call("query", {"question": gold.question.question}, {"entities": entities})
+        yield Call("entities", {"question": gold.question.question}, {"entities": entities})
 
 
 def weigh(gold: Annotation, material: Material) -> Iterator[Call]:
@@ -111,7 +111,7 @@ def search(gold: Annotation, material: Material) -> Iterator[Call]:
     if wanted is not None:
         passages = material.contexts.mixed(question, found, max(material.size() - 1, 1), rng)
         inputs = _evidence(passages, [gold.sentences[passage.id] for passage in found], question)
-        yield Call("query", {**inputs, "reasoning": f"It is not known yet: {wanted}"}, {"query": wanted})
+        yield Call("queries", {**inputs, "reasoning": f"It is not known yet: {wanted}"}, {"query": wanted})
 
 
 def _evidence(passages: list[Passage], inferences: list[str], question: str) -> dict[str, object]:

@@ -35,7 +35,7 @@ def search(gold: Annotation, material: Material) -> Iterator[Call]:
     incomplete = _incomplete(gold, material)
     wanted = gold.missing_query(frozenset(passage.id for passage in incomplete))
     if wanted is not None:
-        yield Call("query", {"passages": incomplete, "question": gold.question.question}, {"queries": [wanted]})
+        yield Call("queries", {"passages": incomplete, "question": gold.question.question}, {"queries": [wanted]})
 
 
 def _incomplete(gold: Annotation, material: Material) -> list[Passage]:
