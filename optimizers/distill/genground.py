@@ -120,6 +120,10 @@ class GroundingDistillation:
         """Return the settings."""
         return asdict(self.settings)
 
+    def max_calls(self) -> int:
+        """Return the LM calls of one part of a question: its draft and its grounding."""
+        return 2
+
     def __call__(self, question: "Question", source: Source) -> Made:
         """Return the examples of a question, one for each part with one gold passage."""
         made = Made()

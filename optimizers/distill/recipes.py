@@ -37,6 +37,10 @@ class Recipe(Protocol):
         """Return the settings, as JSON values; two recipes with the same settings make the same of a question."""
         ...
 
+    def max_calls(self) -> int:
+        """Return the most LM calls that one question takes, of one part for questions that are taken in parts."""
+        ...
+
 
 @dataclass(frozen=True)
 class Distillation:
@@ -78,6 +82,10 @@ class Distillation:
         """Return the settings."""
         rules: Sequence[Callable[..., bool]] = (*self.rules, self.right, *self.step_rules)
         return {"predictors": list(self.predictors), "rules": [rule.__name__ for rule in rules]}
+
+    def max_calls(self) -> int:
+        """Return the most LM calls of the program for one question."""
+        return int(self.program.max_calls())
 
 
 @dataclass(frozen=True)
@@ -130,3 +138,7 @@ class GoldDistillation:
     def describe(self) -> dict[str, Any]:
         """Return the settings."""
         return {"predictors": list(self.predictors), "wrong_answers": len(self.wrong)}
+
+    def max_calls(self) -> int:
+        """Return 0: gold asks no LM."""
+        return 0

@@ -159,17 +159,17 @@ def prompts_of(program: dspy.Module, prompts: Prompts = "plain") -> dict[str, Pr
 
 # Predictor of the catalog's programs -> what it teaches, in the words of the makers of gold (`gold/`).
 _SKILLS: Mapping[str, str] = {
-    "answering": "long form",
+    "answering": "long_form",
     "reflecting": "abstention",
     "truth": "conclusion",
     "citing": "grounding",
     "verifying": "verification",
     "revising": "revision",
-    "rewriting": "query",
-    "querying": "query",
-    "searching": "query",
-    "naming": "query",
-    "inferring": "key facts",
+    "rewriting": "queries",
+    "querying": "queries",
+    "searching": "queries",
+    "naming": "entities",
+    "inferring": "inference",
 }
 _LONG_FORMS = ("cov_rag", "self_completion")  # programs whose reader extracts the short answer from a long one
 
@@ -183,6 +183,6 @@ def skill_of(predictor: str, signature: Any, program: str = "") -> str:
         if "passages" not in inputs:
             return "memory"
         if program in _LONG_FORMS:
-            return "short answer"
-        return "reading with reasons" if "reasoning" in outputs or "inferences" in inputs else "reading"
+            return "short_answer"
+        return "reading_with_reasons" if "reasoning" in outputs or "inferences" in inputs else "reading"
     return _SKILLS.get(name, name)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.pipeline.cost_estimate import estimate
 from experiments.pipeline.map_rows import map_rows
 from experiments.pipeline.synthesis.manifest import MANIFEST, manifest_of
 from experiments.pipeline.synthesis.sources import Seed, Seeds
@@ -20,6 +21,7 @@ from optimizers.distill.mixture import split_by_question, without_repeats
 from optimizers.distill.recipes import Recipe
 from programs.parts.meter import metered
 from signatures.common.errors import UserError, one_line, user_error_within
+from signatures.common.terminal import open_console
 
 if TYPE_CHECKING:
     from optimizers.distill.student import Made
@@ -93,7 +95,7 @@ def synthesize(
         teacher: The LM that the recipe runs on.
         out: The folder; created if missing.
         resume: Continue a stopped synthesis with the same settings.
-        progress: Show a bar on stderr.
+        progress: Show an estimate of the calls and a bar on stderr.
 
     Raises:
         UserError: `out` contains something else, the LM does not answer, or no question gave an example.
@@ -106,6 +108,9 @@ def synthesize(
     def work(item: Seed) -> Row:
         return _row(item, recipe)
 
+    if recipe.max_calls():
+        shown = open_console(stderr=True, quiet=not progress)
+        shown.print(str(estimate(len(seeds.seeds), recipe.max_calls(), threads=config.threads)), highlight=False)
     try:
         rows = map_rows(
             seeds.seeds,

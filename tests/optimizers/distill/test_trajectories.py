@@ -130,12 +130,12 @@ def test_skills_are_those_of_gold():
         for predictor, prompt in prompts_of(build(name, None)).items():
             found[name, predictor] = skill_of(predictor, prompt.signature, name)
     assert found["cot", "answering.predict"] == "memory"
-    assert found["cov_rag", "answering"] == found["self_completion", "answering"] == "long form"
-    assert found["cov_rag", "reading"] == "short answer"
+    assert found["cov_rag", "answering"] == found["self_completion", "answering"] == "long_form"
+    assert found["cov_rag", "reading"] == "short_answer"
     assert found["rag", "reading"] == "reading"
-    assert found["multihop", "reading.predict"] == "reading with reasons"
+    assert found["multihop", "reading.predict"] == "reading_with_reasons"
     assert found["retro_rag", "weighing"] == found["retro_rag", "agreement"] == "judgement"
-    assert found["self_completion", "searching"] == found["multihop", "querying.predict"] == "query"
+    assert found["self_completion", "searching"] == found["multihop", "querying.predict"] == "queries"
     assert {found["genground", name] for name in ("deduction", "grounding", "conclusion")} == {
         "deduction", "grounding", "conclusion",
     }  # fmt: skip

@@ -59,7 +59,7 @@ def verdicts(made):
 def test_a_question_of_the_first_half_teaches_to_answer(distil):
     made, engine = distil(answers=True)
     (example,) = made.examples
-    assert (example.predictor, example.skill) == ("answering", "long form")
+    assert (example.predictor, example.skill) == ("answering", "long_form")
     assert json.loads(example.completion) == {"response": RIGHT}
     assert len(engine.requests) == 1
 

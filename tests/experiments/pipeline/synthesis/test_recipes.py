@@ -39,7 +39,7 @@ def test_cov_rag_learns_to_answer_and_to_verify(request_for, world, tmp_path):
                         verification=VerificationSettings(negatives=2))  # fmt: skip
     made = open_synthesis(asked).run(tmp_path / "out", progress=False)
     skills = {example.skill for example in made.examples}
-    assert skills == {"long form", "verification"}
+    assert skills == {"long_form", "verification"}
     by_skill = {skill: {e.question_id for e in made.examples if e.skill == skill} for skill in skills}
     assert not set.intersection(*by_skill.values())
     verdicts = [json.loads(e.completion) for e in made.examples if e.skill == "verification"]

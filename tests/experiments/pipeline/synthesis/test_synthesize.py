@@ -13,6 +13,7 @@ from corpora.questions import read_questions, write_questions
 from experiments.pipeline.synthesis.opened import open_synthesis
 from experiments.pipeline.synthesis.sources import open_seeds
 from experiments.runs.config import LMConfig
+from experiments.runs.files import RowLog
 from optimizers.distill.examples import read_examples
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from signatures.common.errors import UserError
@@ -76,6 +77,31 @@ def test_a_spent_budget_keeps_what_is_done_and_resuming_gives_the_same_file(requ
     whole, part = files(tmp_path / "whole"), files(tmp_path / "part")
     assert part[0] == whole[0]
     assert same_in_both(part[1]) == same_in_both(whole[1])
+
+
+def test_ctrl_c_keeps_what_is_done(request_for, tmp_path, monkeypatch):
+    append, written = RowLog.append, []
+
+    def interrupted(log, row):
+        append(log, row)
+        written.append(row["id"])
+        if len(written) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(RowLog, "append", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        open_synthesis(request_for()).run(tmp_path / "out", progress=False)
+    monkeypatch.undo()
+    _, manifest = files(tmp_path / "out")
+    assert 3 <= manifest["asked"] == len(rows(tmp_path / "out")) < 12
+    assert not manifest["complete"]
+    made = open_synthesis(request_for()).run(tmp_path / "out", resume=True, progress=False)
+    assert made.manifest["complete"]
+
+
+def test_the_calls_are_estimated_first(request_for, tmp_path, capsys):
+    open_synthesis(request_for(limit=2)).run(tmp_path / "out")
+    assert "2 questions: at most 32 LM calls" in capsys.readouterr().err
 
 
 def test_another_synthesis_is_not_resumed(request_for, world, tmp_path):
