@@ -36,6 +36,13 @@ class Shares:
     validation: Annotated[
         float, typer.Option(min=0, max=0.9, help="Share of the questions held back to measure the loss.")
     ] = 0.1
+    exclude: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="questions.jsonl of an evaluation, repeatable: examples that ask one of its questions are left out.",
+            show_default=False,
+        ),
+    ] = None
     seed: options.Seed = 0
 
 
@@ -65,7 +72,7 @@ def mix(
         validation=shares.validation,
         seed=shares.seed,
     )
-    manifest = mix_folders(folders, mixture, out=result.out, overwrite=result.overwrite)
+    manifest = mix_folders(folders, mixture, out=result.out, exclude=shares.exclude or (), overwrite=result.overwrite)
     if result.as_json:
         emit({"folder": str(result.out), **manifest})
         return

@@ -17,6 +17,7 @@ from experiments.pipeline.synthesis.sources import Seed, Seeds
 from experiments.runs.config import Connected, describe_lm, describe_questions, describe_session
 from experiments.runs.files import RUN, SCHEMA, Json, Row, read_rows, write_json
 from optimizers.distill.examples import Example, write_examples
+from optimizers.distill.leakage import without_asked
 from optimizers.distill.mixture import split_by_question, without_repeats
 from optimizers.distill.recipes import Recipe
 from programs.parts.meter import metered
@@ -189,7 +190,9 @@ def _write(out: Path, seeds: Seeds, rows: Sequence[Row], description: Json, conf
     by_id = {row["id"]: row for row in rows}
     ordered = [by_id[item.id] for item in seeds.seeds if item.id in by_id]
     made = [Example.model_validate(example) for row in ordered for example in row["examples"]]
-    examples = split_by_question(without_repeats(made), config.validation, seed=config.seed)
+    distinct = without_repeats(made)
+    allowed, asked = without_asked(distinct, seeds.held)
+    examples = split_by_question(allowed, config.validation, seed=config.seed)
     sha256 = write_examples(out / EXAMPLES, examples)
     manifest = manifest_of(
         description,
@@ -197,7 +200,7 @@ def _write(out: Path, seeds: Seeds, rows: Sequence[Row], description: Json, conf
         ordered,
         examples,
         sha256=sha256,
-        repeats=len(made) - len(examples),
+        left_out={"repeats": len(made) - len(distinct), "evaluation_question_is_asked": asked},
         validation=config.validation,
     )
     write_json(out / MANIFEST, manifest)

@@ -3,7 +3,7 @@
 import pytest
 
 from corpora.questions import Question, SubQuestion
-from optimizers.distill.leakage import NOTHING, Evaluation, drop_leaked, leak_of, without_leaks
+from optimizers.distill.leakage import NOTHING, Evaluation, asks_any, drop_leaked, leak_of, without_asked, without_leaks
 from signatures.common.errors import UserError
 from signatures.types import Passage
 
@@ -64,3 +64,23 @@ def test_examples_are_removed_by_their_questions(example):
     assert dict(refused) == {"same_question": 1}
     with pytest.raises(UserError, match="'q3' of an example is unknown"):
         drop_leaked([example("q3")], asked, NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "completion", "leaks"),
+    [
+        ("[[ ## question ## ]]\nWho wrote the fog?\n\n[[ ## x ## ]]", "{}", True),
+        ("Passages: none\nQuestion: who wrote “The Fog”", "a", True),
+        ("[1] A: Someone asked: Who wrote the fog? Nobody knew.", "a", False),
+        ("1. Who wrote the fog? -> A", "a", False),
+        ("New?", '{"finished": false, "sub_question": "Who wrote The Fog?", "answer": "A"}', True),
+        ("New?", "[[ ## sub_question ## ]]\nWho wrote The Fog?\n\n[[ ## answer ## ]]\nA", True),
+        ("New?", '{"sub_question": "Who wrote it?", "steps": 3}', False),
+        ("", "", False),
+    ],
+)
+def test_examples_that_ask_an_evaluation_question_are_found(prompt, completion, leaks, example):
+    made = example(prompt).model_copy(update={"completion": completion})
+    assert asks_any(made, Evaluation.of(HELD)) is leaks
+    assert not asks_any(made, NOTHING)
+    assert without_asked([made], Evaluation.of(HELD)) == (([], 1) if leaks else ([made], 0))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from corpora.questions import read_questions, write_questions
+from corpora.questions import Question, read_questions, write_questions
 from experiments.pipeline.synthesis.opened import open_synthesis
 from experiments.pipeline.synthesis.sources import open_seeds
 from experiments.runs.config import LMConfig
@@ -204,3 +204,19 @@ def test_unusable_questions_are_refused(world, tmp_path):
 def test_unknown_settings_are_refused(request_for, changes, message, world):
     with pytest.raises(UserError, match=message):
         open_synthesis(request_for(**changes))
+
+
+def test_an_evaluation_question_that_a_teacher_asks_as_a_step_is_not_learnt(request_for, tmp_path):
+    """The gold of its hops is not that of the evaluation, so only the text of the step gives it away."""
+    made = open_synthesis(request_for()).run(tmp_path / "all", progress=False)
+    deductions = [json.loads(example.completion) for example in made.examples if example.skill == "deduction"]
+    asked = {question.question for question in read_questions_of(request_for())}
+    step = next(reply["sub_question"] for reply in deductions if reply["sub_question"] not in asked)
+    write_questions(tmp_path / "held.jsonl", [Question(id="held", question=step.upper())])
+    less = open_synthesis(request_for(exclude=[tmp_path / "held.jsonl"])).run(tmp_path / "less", progress=False)
+    assert less.manifest["rejected"]["examples"]["evaluation_question_is_asked"] > 0
+    assert not any(step in reply for reply in [example.completion for example in less.examples])
+
+
+def read_questions_of(request):
+    return [question for _, path in request.files for question in read_questions(path)]
