@@ -174,7 +174,9 @@ class VerificationDistillation:
             return "every_reply_parsed"
         step = Step(ANSWERING, {"passages": references, "question": question.question}, {"response": response})
         verified = gold_verification(question, references, response)
-        if verified is None or verified["correctness"] < 1:
+        if verified is None:
+            return "gold_decides"
+        if verified["correctness"] < 1:
             return "answer_is_right"
         if not marks_exist(step):
             return "marks_exist"

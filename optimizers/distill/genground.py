@@ -39,7 +39,6 @@ from signatures.types import Passage, Retriever
 if TYPE_CHECKING:
     from corpora.questions import Question
 
-PAPER_QUESTIONS, PAPER_KEPT, PAPER_DATA = 50_000, 45_710, "nq_open"
 GROUNDING = "grounding"
 
 

@@ -2,7 +2,8 @@
 
 The paper lets GPT-4 score and judge <question, retrieval, answer> and finds 93 % of a sample right when compared with
 the gold answers and references (He et al., 2024, section 2.3, https://arxiv.org/abs/2410.05801). The rules here start
-from that gold. Each score is on the scale of `signatures.cov_rag.VerifyAnswer`.
+from that gold. Each score is on the scale of `signatures.cov_rag.VerifyAnswer`. Gold decides nothing where an answer
+stands in the question ("Which is older, A or B?"), since a wrong response contains it as well.
 
 - reference_correctness: share of the gold passages that are among the references; without gold passages, whether a
   reference states a gold answer.
@@ -55,7 +56,7 @@ def gold_verification(
         strict: Whether wrong citations and repetition make a right response false.
     """
     related = reference_correctness(question, references)
-    if related is None or not question.answers:
+    if related is None or not question.answers or _names_an_answer(question):
         return None
     declines = not strip_citations(response) or refuses(response)
     right = 0.0 if declines else correctness(response, question.answers)
@@ -134,6 +135,11 @@ def gold_revision(
     annotation = annotate(question, corpus) if corpus else None
     missing = annotation.missing_query(shown) if annotation else None
     return find_question(as_question(missing)) if missing else ""
+
+
+def _names_an_answer(question: "Question") -> bool:
+    answers = [answer for answer in question.answers if parse_yes_no(answer) is None]
+    return any(contains_words(question.question, answer) for answer in answers)
 
 
 def _states(passage: Passage, answers: Sequence[str]) -> bool:

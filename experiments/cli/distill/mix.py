@@ -34,8 +34,14 @@ class Shares:
         float, typer.Option(min=0, max=1, help="Largest share of a skill that is of the generated world.")
     ] = 0.5
     validation: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Share of the questions held back to measure the loss.")
-    ] = 0.1
+        float | None,
+        typer.Option(
+            min=0,
+            max=0.9,
+            help="Share of the questions held back to measure the loss; by default those of the folders.",
+            show_default=False,
+        ),
+    ] = None
     exclude: Annotated[
         list[Path] | None,
         typer.Option(

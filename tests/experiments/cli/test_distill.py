@@ -63,6 +63,15 @@ def test_a_spent_budget_is_code_3_and_is_resumed(synthesize, tmp_path):
     assert (code, json.loads(out)["complete"]) == (0, True)
 
 
+def test_ctrl_c_is_code_130_and_says_how_to_resume(synthesize, tmp_path, monkeypatch):
+    def interrupted(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("experiments.pipeline.synthesis.synthesize.map_rows", interrupted)
+    code, _, err = synthesize(tmp_path / "ex", *SIMULATED)
+    assert (code, "Resume with the same command and --resume" in err, "Traceback" in err) == (130, True, False)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

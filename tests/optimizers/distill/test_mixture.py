@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from optimizers.distill.examples import Example, Message, by_skill
-from optimizers.distill.mixture import Mixture, counts_of, is_made, limit_made, mix, split_by_question
+from optimizers.distill.mixture import Mixture, counts_of, is_made, limit_made, mix, one_split_each, split_by_question
 from signatures.common.errors import UserError
 
 
@@ -77,6 +77,14 @@ def test_no_question_is_in_both_splits(examples, validation, seed):
     for example in split_by_question(examples, validation, seed=seed):
         splits.setdefault(example.question_id, set()).add(example.split)
     assert all(len(found) == 1 for found in splits.values())
+
+
+@given(EXAMPLES, st.randoms())
+def test_splits_are_kept_but_no_question_is_in_both(examples, random):
+    given = [example.model_copy(update={"split": random.choice(["train", "validation"])}) for example in examples]
+    held = {example.question_id for example in given if example.split == "validation"}
+    for example in one_split_each(given):
+        assert (example.split == "validation") == (example.question_id in held)
 
 
 def test_the_split_of_a_question_depends_on_its_id_alone(example):

@@ -59,6 +59,12 @@ def test_yes_no_and_ungolded_questions():
     assert gold_verification(stated.model_copy(update={"answers": []}), [G1], "x") is None
 
 
+def test_an_answer_that_stands_in_the_question_proves_nothing():
+    choice = Question(id="q", question="Who is older, Ansa Merrow or Bert Oyle?", answers=["Ansa Merrow"])
+    assert gold_verification(choice, [G1], "Bert Oyle is older than Ansa Merrow.") is None
+    assert gold_verification(choice.model_copy(update={"question": "Who is older?"}), [G1], "Ansa Merrow.") is not None
+
+
 def test_strict_judgements_also_need_citations_and_brevity():
     wrong_marks = "She was born in Old Varn [1]."
     assert gold_verification(QUESTION, [NOISE, G2], wrong_marks)["judgement"] == "true"

@@ -176,6 +176,17 @@ def test_the_seed_model_answers_and_the_teacher_only_verifies(passages, source, 
     assert "It is Bert Oyle [1]." in made.examples[0].messages[-1].content
 
 
+def test_the_prompts_of_both_halves_are_those_that_the_program_sends(distil, scripted, retriever):
+    learnt = {}
+    for answers in (True, False):
+        made, _ = distil(answers=answers)
+        learnt[made.examples[0].messages[-1].content] = made.examples[0].completion
+    engine = scripted(lambda system, user: learnt.get(user, {"answer": "Ansa Merrow"}), JsonForm())
+    result = CoVRAG(retriever)(question=QUESTION.question)
+    assert engine.prompts[:2] == list(learnt)
+    assert result.details["verifications"][0]["judgement"] == "true"
+
+
 def test_halves_are_exact_and_depend_on_ids_alone():
     ids = [f"q{number}" for number in range(101)]
     first = answer_half(ids, 0.5)
