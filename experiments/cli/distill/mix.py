@@ -8,7 +8,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
-from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -86,7 +86,11 @@ def mix(
     say(f"{counts['examples']} examples: {', '.join(f'{name} {n}' for name, n in counts['by_skill'].items())}.")
     say(f"Left out: {', '.join(f'{name} {n}' for name, n in manifest['dropped'].items())}.")
     say(f"Written: {result.out}")
-    next_step(command("verihop", "distill", "train", result.out))
+    next_step(
+        command(
+            "verihop", "distill", "train", result.out, "-o", new_path(result.out.with_name(f"{result.out.name}-lm"))
+        )
+    )
 
 
 def _numbers(texts: list[str] | None) -> dict[str, float]:

@@ -9,7 +9,7 @@ import typer
 from experiments.cli.distill.synthesis_options import Filters, Questions, Recipe, Student, Teacher, names_in
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
-from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -78,7 +78,11 @@ def synthesize(
         emit({"folder": str(result.out), "notes": opened.notes, **made.manifest})
         return
     _print(made)
-    next_step(command("verihop", "distill", "train", result.out))
+    next_step(
+        command(
+            "verihop", "distill", "train", result.out, "-o", new_path(result.out.with_name(f"{result.out.name}-lm"))
+        )
+    )
 
 
 def _named_file(text: str) -> tuple[str, Path]:

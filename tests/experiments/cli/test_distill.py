@@ -25,7 +25,7 @@ SIMULATED = ("--teacher", "simulated", "--limit", 8)
 def test_examples_are_written_and_the_next_command_trains_on_them(synthesize, tmp_path):
     code, out, err = synthesize(tmp_path / "ex", *SIMULATED)
     assert code == 0, err
-    assert f"Next: verihop distill train {tmp_path / 'ex'}" in err
+    assert f"Next: verihop distill train {tmp_path / 'ex'} -o {tmp_path / 'ex-lm'}" in err
     assert "By skill: deduction" in out
     examples = read_examples(tmp_path / "ex" / "examples.jsonl")
     assert f"{len(examples)} examples from 8 questions" in out
