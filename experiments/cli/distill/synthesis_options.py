@@ -59,7 +59,7 @@ class Recipe:
         str | None,
         typer.Option(help="Environment variable with the API key of --answers-api-base.", show_default=False),
     ] = None
-    batch_size: Annotated[
+    batch_passages: Annotated[
         int, typer.Option(min=1, max=20, help="genground: passages in the student's prompt, the gold one included.")
     ] = 3
     empty_share: Annotated[
@@ -91,13 +91,15 @@ class Recipe:
         bool,
         typer.Option("--strict", help="cov_rag: wrong citations and repetition make a right response false."),
     ] = False
-    references: Annotated[int, typer.Option(min=1, max=20, help="cov_rag: references of each response (paper: 5).")] = 5
+    n_references: Annotated[
+        int, typer.Option(min=1, max=20, help="cov_rag: references of each response (paper: 5).")
+    ] = 5
 
     def grounding(self) -> "GroundingSettings":
         """Return the settings of the recipe genground."""
         from optimizers.distill.genground import GroundingSettings
 
-        return GroundingSettings(batch_size=self.batch_size, empty_share=self.empty_share)
+        return GroundingSettings(batch_size=self.batch_passages, empty_share=self.empty_share)
 
     def verification(self) -> "VerificationSettings":
         """Return the settings of the recipe cov_rag."""
@@ -111,7 +113,7 @@ class Recipe:
             labels=_one_of(LABELS, self.verdicts, "verdicts"),
             show_gold=self.show_gold,
             strict=self.strict,
-            k=self.references,
+            k=self.n_references,
         )
 
     def answers(self, teacher: "LMConfig") -> "LMConfig | None":
@@ -147,6 +149,9 @@ class Student:
 class Questions(options.Selection):
     """Which questions are asked."""
 
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Use N questions of each file, chosen at random.", show_default=False)
+    ] = None
     exclude: Annotated[
         list[Path] | None,
         typer.Option(

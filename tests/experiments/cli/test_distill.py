@@ -113,7 +113,7 @@ def test_the_recipes_of_the_papers_and_gold(verihop, world, tmp_path):
              world / "passages.jsonl", "--student", "json", "--limit", 12, "--quiet")  # fmt: skip
     code, out, err = verihop(*asked, "--recipe", "genground", "--teacher", "simulated", "--out", tmp_path / "g")
     assert (code, "By skill: grounding" in out) == (0, True), err
-    wrong = ("--negatives", 2, "--means", "citations,query", "--references", 4, "--verdicts", "gold")
+    wrong = ("--negatives", 2, "--means", "citations,query", "--n-references", 4, "--verdicts", "gold")
     code, out, err = verihop(
         *asked, "--recipe", "cov_rag", "--teacher", "simulated", "--out", tmp_path / "c", *wrong, "--json"
     )
