@@ -15,6 +15,7 @@ from experiments.runs.files import Json
 from optimizers.distill.cov_rag import VerificationDistillation, answer_half
 from optimizers.distill.filters import answer_is_right
 from optimizers.distill.genground import GroundingDistillation
+from optimizers.distill.gold.catalog import GOLD
 from optimizers.distill.recipes import Distillation, GoldDistillation, Recipe
 from optimizers.distill.student import FORMS, Student, form_adapter
 from optimizers.distill.trajectories import Prompts, prompts_of
@@ -150,14 +151,21 @@ def _recipe(parts: _Parts) -> Recipe:
 
 
 def _gold(parts: _Parts) -> Recipe:
-    """Return the recipe that takes replies from gold annotations."""
+    """Return the recipe of gold annotations, by default for the predictors that the program has."""
+    program = parts.student.program
+    if program not in GOLD:
+        raise unknown("program with gold replies", program, GOLD)
+    for name in parts.request.of_predictors:
+        if name not in GOLD[program]:
+            raise unknown(f"predictor of {program} with gold replies", name, GOLD[program])
+    has = tuple(name for name in GOLD[program] if name in parts.student.prompts)
     wrong = sorted({item.question.answers[0] for item in parts.seeds.seeds if item.question.answers})
     return GoldDistillation(
         parts.student,
         parts.corpus or {},
         parts.searched,
         wrong,
-        parts.request.of_predictors,
+        parts.request.of_predictors or has,
         parts.request.seed,
     )
 

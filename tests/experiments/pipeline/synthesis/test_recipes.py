@@ -69,9 +69,23 @@ def test_gold_is_a_teacher_that_needs_no_lm(recipe, request_for, world, tmp_path
     assert manifest["lms"]["teacher"]["id"] == "gold"
     assert {example.labels for example in first.examples} == {"made"}
     wanted = {"genground": {"grounding"}, "cov_rag": {"answering", "verifying"}}
-    if recipe in wanted:
-        assert {example.predictor for example in first.examples} == wanted[recipe]
+    found = {example.predictor for example in first.examples}
+    assert found == wanted.get(recipe, {"deduction", "grounding", "conclusion"})
     assert open_synthesis(asked).run(tmp_path / "b", progress=False).examples == first.examples
+
+
+def test_gold_is_made_for_the_predictors_that_the_program_has(request_for, world, tmp_path):
+    gold = {"teacher": LMConfig("gold"), "passages": world / "passages.jsonl"}
+    truth = open_synthesis(request_for(knobs={"true_false": True}, limit=40, **gold)).run(
+        tmp_path / "a", progress=False
+    )
+    assert {example.predictor for example in truth.examples} == {"deduction", "grounding", "truth"}
+    named = open_synthesis(request_for(predictors=["citing"], knobs={}, **gold)).run(tmp_path / "b", progress=False)
+    assert {example.predictor for example in named.examples} == {"citing"}
+    with pytest.raises(UserError, match="Unknown program with gold replies 'cot'"):
+        open_synthesis(request_for("cot", knobs={}, **gold))
+    with pytest.raises(UserError, match="Unknown predictor of genground with gold replies 'memory'"):
+        open_synthesis(request_for(predictors=["memory"], knobs={}, **gold))
 
 
 def test_gold_and_a_teacher_are_mixed(request_for, world, tmp_path):
