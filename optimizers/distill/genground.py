@@ -18,7 +18,7 @@ serves as a seed, too. The paper's data has no reply without evidence, so its st
 """
 
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -27,13 +27,14 @@ import dspy
 from optimizers.distill.answering import Cut, Running, ask, predictor_of, running_lm
 from optimizers.distill.filters import TrajectoryRule
 from optimizers.distill.mixture import MADE_LABELS, MADE_SOURCE
+from optimizers.distill.negatives import states_any
 from optimizers.distill.student import Made, Source, Student
 from optimizers.distill.trajectories import Step, Trajectory
 from programs.parts.passages import quoted_passage
 from programs.parts.prediction import is_answer
 from signatures.common.errors import UserError
 from signatures.reading import AnswerFromMemory
-from signatures.text_words import contains_words, same_words
+from signatures.text_words import same_words
 from signatures.types import Passage, Retriever
 
 if TYPE_CHECKING:
@@ -132,23 +133,21 @@ class GroundingDistillation:
         for number, item in enumerate(seeds):
             made.trajectories += 1
             rng = random.Random(f"{self.seed}:{question.id}:{number}")
-            for broken in self._add(made, item, question, source, rng):
+            if broken := self._add(made, item, question, source, rng):
                 made.rejected_trajectories[broken] += 1
         return made
 
     def _add(
         self, made: Made, item: GroundingSeed, question: "Question", source: Source, rng: random.Random
-    ) -> Iterator[str]:
-        """Add the examples of a seed; yield the rule that rejects it, if one does."""
+    ) -> str | None:
+        """Add the examples of a seed; return the rule that rejects the teacher's reply, if one does."""
         gold = self.corpus.get(item.gold_id)
         if gold is None:
-            yield "gold_passage_in_corpus"
-            return
+            return "gold_passage_in_corpus"
         try:
             draft, reply = self._draft_and_revision(item, gold)
         except Cut as cut:
-            yield cut.rule
-            return
+            return cut.rule
         noise = self._noise(item, question)
         inputs = {"question": item.question, "sub_question": item.sub_question, "draft": draft}
         empty = rng.random() < self.settings.empty_share
@@ -158,13 +157,12 @@ class GroundingDistillation:
             rng.shuffle(batch)
             step = Step(GROUNDING, {"passages": batch, **inputs}, {"evidence": reply.evidence, "answer": reply.answer})
             self.student.add(made, step, question_id=question.id, source=source, labels=self.labels)
-        else:
-            yield str(broken)
-        silent = [passage for passage in noise if not _states(passage, item.answers)][: self.settings.batch_size]
+        silent = [passage for passage in noise if not states_any(passage, item.answers)][: self.settings.batch_size]
         if empty and draft and silent:
             step = Step(GROUNDING, {"passages": silent, **inputs}, {"evidence": "", "answer": draft})
             labels = MADE_LABELS if source.name == MADE_SOURCE else "gold"
             self.student.add(made, step, question_id=question.id, source=source, labels=labels)
+        return broken
 
     def _draft_and_revision(self, item: GroundingSeed, gold: Passage) -> tuple[str, dspy.Prediction | None]:
         """Return the draft, empty if it cannot be parsed, and the teacher's reply on the gold passage."""
@@ -195,8 +193,3 @@ class GroundingDistillation:
         wanted = 2 * self.settings.batch_size + len(gold)
         found = self.retrieve(item.sub_question, wanted)
         return [passage for passage in found if passage.id not in gold and same_words(passage.text) not in texts]
-
-
-def _states(passage: Passage, answers: Sequence[str]) -> bool:
-    """Return whether a passage contains one of the answers, so that it may well decide the question."""
-    return any(contains_words(f"{passage.title} {passage.text}", answer) for answer in answers)

@@ -9,9 +9,9 @@ import random
 from collections.abc import Sequence
 from typing import Literal, get_args
 
+from programs.parts.passages import passages_stating
 from signatures.citation_marks import citation_numbers, find_marks, strip_citations
 from signatures.text import split_sentences
-from signatures.text_words import contains_words
 from signatures.types import Passage
 
 Means = Literal["repetition", "citations", "retrieval", "query"]
@@ -66,12 +66,7 @@ def wrong_references(
 ) -> list[Passage]:
     """Return the last k passages of a ranking that are neither gold nor contain an answer; fewer if there are fewer."""
     gold = set(gold_ids)
-    wrong = [
-        passage
-        for passage in ranked
-        if passage.id not in gold
-        and not any(contains_words(f"{passage.title} {passage.text}", answer) for answer in answers)
-    ]
+    wrong = [passage for passage in ranked if passage.id not in gold and not states_any(passage, answers)]
     return wrong[-k:]
 
 
@@ -80,3 +75,8 @@ def incomplete_query(question: str, rng: random.Random) -> str:
     words = question.split()
     half = max(1, len(words) // 2)
     return " ".join(words[:half] if rng.random() < 0.5 else words[-half:])
+
+
+def states_any(passage: Passage, answers: Sequence[str]) -> bool:
+    """Return whether a passage contains one of the answers; yes and no are never stated."""
+    return any(passages_stating(answer, [passage]) for answer in answers)

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from optimizers.distill.gold.annotation import annotate
 from optimizers.distill.gold.cov_rag import as_question
+from optimizers.distill.negatives import states_any
 from optimizers.metrics.answer import cover_labels
 from programs.parts.questions import find_question
 from signatures.citation_marks import citation_numbers, strip_citations
@@ -82,7 +83,7 @@ def reference_correctness(question: "Question", references: Sequence[Passage]) -
     if gold:
         return round(len(gold & {passage.id for passage in references}) / len(gold), 2)
     answers = [answer for answer in question.answers if parse_yes_no(answer) is None]
-    return float(any(_states(passage, answers) for passage in references)) if answers else None
+    return float(any(states_any(passage, answers) for passage in references)) if answers else None
 
 
 def correctness(response: str, answers: Sequence[str]) -> float:
@@ -99,9 +100,8 @@ def citation_accuracy(question: "Question", references: Sequence[Passage], respo
     """Return the share of the cited numbers whose passage is gold or states a gold answer; 0.0 without a citation."""
     cited = citation_numbers(response)
     gold = set(question.gold_ids)
-    answers = [answer for answer in question.answers if parse_yes_no(answer) is None]
     shown = [references[number - 1] for number in cited if 1 <= number <= len(references)]
-    good = sum(passage.id in gold or _states(passage, answers) for passage in shown)
+    good = sum(passage.id in gold or states_any(passage, question.answers) for passage in shown)
     return round(good / len(cited), 2) if cited else 0.0
 
 
@@ -140,7 +140,3 @@ def gold_revision(
 def _names_an_answer(question: "Question") -> bool:
     answers = [answer for answer in question.answers if parse_yes_no(answer) is None]
     return any(contains_words(question.question, answer) for answer in answers)
-
-
-def _states(passage: Passage, answers: Sequence[str]) -> bool:
-    return any(contains_words(f"{passage.title} {passage.text}", answer) for answer in answers)
