@@ -15,7 +15,7 @@ from pathlib import Path
 from programs.lms import smollm
 from programs.lms.weights import adapter, conversion
 from programs.lms.weights.adapter import Adapter
-from programs.lms.weights.gguf_files import write_gguf
+from programs.lms.weights.gguf_files import FileType, write_gguf
 from programs.lms.weights.sources import Source, folder_source, gguf_source
 from programs.lms.weights.vocabulary import check_vocabulary
 from signatures.common.errors import UserError
@@ -29,7 +29,7 @@ DEFAULT_ADAPTER = Path(__file__).parents[1] / "adapters" / "multihop"
 It must be listed as package data, else an installed package has the untrained model.
 """
 MERGE = 1  # changes when the same files are merged into other weights
-FILE_TYPE = "q8_0"  # an adapter's update is lost between the steps of 4 bits
+FILE_TYPE: FileType = "q8_0"  # an adapter's update is lost between the steps of 4 bits
 
 
 def parse(argument: str) -> tuple[bool, str]:
@@ -83,22 +83,26 @@ def weights(source: str = "") -> Weights:
     if source == BASE or not (source or (DEFAULT_ADAPTER / adapter.TENSORS).is_file()):
         return Weights(smollm.NAME, smollm.weights_hash(), smollm.CONTEXT_SIZE)
     folder = _checked(Path(source).expanduser() if source else DEFAULT_ADAPTER)
-    state = tuple((path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in _files(folder))
-    return _weights(folder.resolve(), state)
+    if not (folder / adapter.CONFIG).is_file():
+        return _whole(folder)
+    tensors = Adapter(folder)
+    base = _base(tensors)
+    below = weights(BASE) if base is None else _whole(base)
+    return Weights(below.name, sha256_text(f"{MERGE}\n{below.hash}\n{tensors.hash()}"), below.context_size, folder)
+
+
+def _whole(folder: Path) -> Weights:
+    """Return the weights of a folder that needs no other; read again if its files have changed."""
+    files = sorted([*folder.glob("*.safetensors"), folder / "config.json"])
+    states = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+    return _hashed(folder.resolve(), tuple(states))
 
 
 @functools.lru_cache(maxsize=64)
-def _weights(folder: Path, state: tuple[tuple[str, int, int], ...]) -> Weights:
-    """Return the weights in a folder whose files have the given names, sizes and modification times."""
-    if not (folder / adapter.CONFIG).is_file():
-        digest = _folder_hash(folder)
-        return Weights("merged", digest, folder_source(folder).shape.context, folder)
-    tensors = Adapter(folder)
-    base = _base(tensors)
-    name, digest, size = smollm.NAME, smollm.weights_hash(), smollm.CONTEXT_SIZE
-    if base is not None:
-        name, digest, size = "merged", _folder_hash(base), folder_source(base).shape.context
-    return Weights(name, sha256_text(f"{MERGE}\n{digest}\n{tensors.hash()}"), size, folder)
+def _hashed(folder: Path, files: tuple[tuple[str, int, int], ...]) -> Weights:
+    shape = folder_source(folder).shape
+    lines = [f"{name} {sha256_file(folder / name)}" for name, *_ in files if name.endswith(".safetensors")]
+    return Weights("merged", sha256_text("\n".join([f"{MERGE}", f"{shape}", *lines])), shape.context, folder)
 
 
 def load(folder: Path | None) -> Source:
@@ -146,14 +150,3 @@ def _checked(folder: Path) -> Path:
             "PEFT saved, or of a model that transformers saved."
         )
     return folder
-
-
-def _files(folder: Path) -> list[Path]:
-    """Return the files that decide about a folder's weights."""
-    return sorted([*folder.glob("*.safetensors"), *folder.glob("*config.json")])
-
-
-def _folder_hash(folder: Path) -> str:
-    names = [path for path in _files(folder) if path.suffix == ".safetensors"]
-    lines = [f"{path.name} {sha256_file(path)}" for path in names]
-    return sha256_text(f"{MERGE}\n{folder_source(folder).shape}\n" + "\n".join(lines))

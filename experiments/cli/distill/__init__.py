@@ -1,0 +1,1 @@
+"""`verihop distill`: one module per command; `app.py` registers them."""
