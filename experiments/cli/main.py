@@ -22,6 +22,7 @@ try:
     from experiments.cli.compile import compile_
     from experiments.cli.data import data
     from experiments.cli.demo import demo
+    from experiments.cli.distill.app import distill
     from experiments.cli.doctor import doctor
     from experiments.cli.eval import eval_
     from experiments.cli.index import index
@@ -62,6 +63,7 @@ app.add_typer(data, name="data")
 app.command("compile")(compile_)
 app.command("eval")(eval_)
 app.command("score")(score)
+app.add_typer(distill, name="distill")
 app.command("compare")(compare)
 app.command("judge")(judge)
 app.add_typer(keyfacts, name="keyfacts")

@@ -104,7 +104,13 @@ def line_of(example: Example) -> str:
 
 
 def make_example(
-    adapter: Any, signature: Any, inputs: dict[str, Any], outputs: dict[str, Any], **about: str
+    adapter: Any,
+    signature: Any,
+    inputs: dict[str, Any],
+    outputs: dict[str, Any],
+    *,
+    demos: Sequence[Any] = (),
+    **about: str,
 ) -> Example:
     """Render one example as `adapter` would ask it and expect it to be answered.
 
@@ -113,9 +119,10 @@ def make_example(
         signature: Of the predictor, with the instructions that it will have at inference.
         inputs: Values of all input fields.
         outputs: Values of all output fields.
+        demos: Demonstrations that the predictor will have at inference.
         about: The other fields of `Example`.
     """
-    messages = [Message(**message) for message in adapter.format(signature, [], inputs)]
+    messages = [Message(**message) for message in adapter.format(signature, list(demos), inputs)]
     completion = adapter.format_assistant_message_content(signature, outputs)
     return Example(messages=tuple(messages), completion=completion, **about)
 

@@ -252,7 +252,7 @@ class JsonForm(_Form, JSONAdapter):
     def format_assistant_message_content(
         self, signature: Any, outputs: Inputs, missing_field_message: str | None = None
     ) -> str:
-        """Return the outputs as a JSON object on one line: fewer tokens than an indented one, and no escaped Unicode."""
+        """Return the outputs as one line of JSON: fewer tokens than an indented object, and no escaped Unicode."""
         if asks_yes_no(signature):
             return super().format_assistant_message_content(signature, outputs, missing_field_message)
         values = {name: outputs.get(name, missing_field_message) for name in signature.output_fields}

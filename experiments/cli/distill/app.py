@@ -1,0 +1,17 @@
+"""`verihop distill`: make training examples, train a small LM on them, export it."""
+
+import typer
+
+from experiments.cli.distill.mix import mix
+from experiments.cli.distill.synthesize import synthesize
+from experiments.cli.distill.train import train
+
+# `export` is imported here (experiments.cli.distill.export).
+
+distill = typer.Typer(
+    no_args_is_help=True, help="Make training examples from a teacher, train a small LM on them, export it."
+)
+distill.command("synthesize")(synthesize)
+distill.command("mix")(mix)
+distill.command("train")(train)
+# distill.command("export")(export)

@@ -1,0 +1,88 @@
+"""`verihop distill mix`: one folder of examples from several."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import typer
+
+from experiments.cli.shared import options
+from experiments.cli.shared.console import emit, next_step, say
+from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.option_groups import with_option_groups
+from signatures.common.errors import UserError
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How much of what."""
+
+    PANEL: ClassVar[str] = "Mixture"
+    count: Annotated[
+        list[str] | None,
+        typer.Option(help="Most examples of a skill, repeatable: reading=2000; other skills are kept whole."),
+    ] = None
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(help="Weight of a skill, repeatable: reading=2; other skills are left out."),
+    ] = None
+    total: Annotated[int | None, typer.Option(min=1, help="With --weight, at most N examples.", show_default=False)] = (
+        None
+    )
+    cap: Annotated[int | None, typer.Option(min=1, help="Most examples of one data set.", show_default=False)] = None
+    made_share: Annotated[
+        float, typer.Option(min=0, max=1, help="Largest share of a skill that is of the generated world.")
+    ] = 0.5
+    validation: Annotated[
+        float, typer.Option(min=0, max=0.9, help="Share of the questions held back to measure the loss.")
+    ] = 0.1
+    seed: options.Seed = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(options.Replacing):
+    """Where the mixture is written, and what is printed."""
+
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for examples.jsonl and manifest.json.")]
+
+
+@with_option_groups
+def mix(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of examples.")],
+    shares: Shares,
+    result: Result,
+) -> None:
+    """Mix folders of examples: no repeats, counts or weights by skill, a limit on the generated world, two splits."""
+    from experiments.pipeline.synthesis.mixing import mix_folders
+    from optimizers.distill.mixture import Mixture
+
+    mixture = Mixture(
+        counts={name: int(value) for name, value in _numbers(shares.count).items()},
+        weights=_numbers(shares.weight),
+        total=shares.total,
+        cap=shares.cap,
+        made_share=shares.made_share,
+        validation=shares.validation,
+        seed=shares.seed,
+    )
+    manifest = mix_folders(folders, mixture, out=result.out, overwrite=result.overwrite)
+    if result.as_json:
+        emit({"folder": str(result.out), **manifest})
+        return
+    counts = manifest["counts"]
+    say(f"{counts['examples']} examples: {', '.join(f'{name} {n}' for name, n in counts['by_skill'].items())}.")
+    say(f"Left out: {', '.join(f'{name} {n}' for name, n in manifest['dropped'].items())}.")
+    say(f"Written: {result.out}")
+    next_step(command("verihop", "distill", "train", result.out))
+
+
+def _numbers(texts: list[str] | None) -> dict[str, float]:
+    """Return the numbers of arguments SKILL=NUMBER."""
+    numbers: dict[str, float] = {}
+    for text in texts or ():
+        name, _, value = text.partition("=")
+        try:
+            numbers[name.strip()] = float(value)
+        except ValueError:
+            raise UserError(f"{text!r} is not SKILL=NUMBER, e.g. reading=2.") from None
+    return numbers

@@ -1,0 +1,164 @@
+"""`verihop distill train`: train a small LM on examples."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+
+from experiments.cli.shared import options
+from experiments.cli.shared.console import emit, next_step, note, resumable, say
+from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.option_groups import with_option_groups
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from optimizers.distill.training.settings import TrainingSettings
+
+
+@dataclass(frozen=True)
+class Method:
+    """What is trained."""
+
+    PANEL: ClassVar[str] = "Method"
+    base: Annotated[
+        str,
+        typer.Option(help="LM to train: embedded, gguf:PATH, or a Hugging Face causal LM by name or folder."),
+    ] = "embedded"
+    method: Annotated[str, typer.Option(help="lora (low-rank updates) or full (all weights).")] = "lora"
+    rank: Annotated[int, typer.Option(min=1, help="Rank of the updates.")] = 16
+    alpha: Annotated[float, typer.Option(help="Updates are multiplied by alpha / rank.")] = 32.0
+    layers: Annotated[
+        int,
+        typer.Option(min=0, help="Number of the first layer that is trained, from 0; the ones below stay as they are."),
+    ] = 0
+    resume_adapter: Annotated[
+        Path | None, typer.Option(help="Folder of the LoRA adapter to start from.", show_default=False)
+    ] = None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long, in which steps."""
+
+    PANEL: ClassVar[str] = "Schedule"
+    epochs: Annotated[
+        float | None,
+        typer.Option(min=0, help="Passes over the examples; 1 unless --hours or --max-steps is given."),
+    ] = None
+    max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after this many steps.", show_default=False)] = None
+    hours: Annotated[
+        float | None,
+        typer.Option(min=0, help="Stop after this time; the learning rate falls to 0 by then.", show_default=False),
+    ] = None
+    batch_size: Annotated[int, typer.Option(min=1, help="Examples of a step.")] = 8
+    learning_rate: Annotated[
+        float | None,
+        typer.Option(help="Highest learning rate; by default 1e-3 for lora, 2e-5 for full.", show_default=False),
+    ] = None
+    warmup_steps: Annotated[int, typer.Option(min=0, help="Steps in which the learning rate rises.")] = 10
+    decay: Annotated[str, typer.Option(help="How the learning rate falls: linear, cosine or none.")] = "linear"
+    weight: Annotated[
+        list[str] | None,
+        typer.Option(help="How often a skill is used in an epoch, repeatable: reading=2.", show_default=False),
+    ] = None
+    loss: Annotated[str, typer.Option(help="What weighs the same in a batch: tokens or examples.")] = "tokens"
+    seed: options.Seed = 0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """How it is computed."""
+
+    PANEL: ClassVar[str] = "Machine"
+    device: Annotated[str, typer.Option(help="cuda, mps, cpu, or auto (the first of these that is there).")] = "auto"
+    precision: Annotated[
+        str, typer.Option(help="bfloat16, float32, or auto (bfloat16 where the processor has instructions for it).")
+    ] = "auto"
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of the CPU; all by default.", show_default=False)
+    ] = None
+    row_tokens: Annotated[int, typer.Option(min=1, help="Tokens computed at once; fewer need less memory.")] = 2048
+    max_tokens: Annotated[int, typer.Option(min=2, help="Longer examples are left out.")] = 2048
+    packing: Annotated[bool, typer.Option(help="Compute the shared beginning of prompts once.")] = True
+    checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints.")] = 10.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result(options.Output):
+    """Where the weights are written, and what is printed."""
+
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the adapter or weights.")]
+    resume: options.Resume = False
+
+
+@with_option_groups
+def train(
+    examples: Annotated[Path, typer.Argument(help="Folder with examples.jsonl.")],
+    method: Method,
+    schedule: Schedule,
+    machine: Machine,
+    result: Result,
+) -> None:
+    """Train a small LM on examples: LoRA or full, resumable, on CPU or GPU."""
+    from experiments.cli.distill.training_progress import TrainingProgress
+    from experiments.runs.files import git_revision
+    from optimizers.distill.training.base_model import load_base, require_packages
+    from optimizers.distill.training.data import read_data
+    from optimizers.distill.training.train import Training
+
+    require_packages()
+    settings = _settings(method, schedule, machine)
+    if not result.quiet:
+        note(f"Loading {settings.base} ...")
+    base = load_base(settings.base)
+    data = read_data(examples, base.tokenizer, settings)
+    training = Training(base, data, settings, result.output)
+    if data.left_out:
+        lost = ", ".join(f"{count} of {skill}" for skill, count in data.left_out.items())
+        note(f"Longer than {settings.max_tokens} tokens and left out: {lost}.")
+    about = {"revision": git_revision(), "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    with resumable(), TrainingProgress(training, shown=not result.quiet) as progress:
+        description = training.run(resume=result.resume, report=progress.add, about=about)
+    if result.as_json:
+        emit(description)
+        return
+    _print(description, result.output)
+    next_step(command("verihop", "eval", "--lm", f"embedded:{result.output}", "..."))
+
+
+def _settings(method: Method, schedule: Schedule, machine: Machine) -> "TrainingSettings":
+    from optimizers.distill.training.settings import make_settings
+
+    values: dict[str, Any] = {**vars(method), **vars(schedule), **vars(machine)}
+    values["first_layer"] = values.pop("layers")
+    values["weights"] = _weights(values.pop("weight"))
+    if values["learning_rate"] is None:
+        values["learning_rate"] = 2e-5 if method.method == "full" else 1e-3
+    values["resume_adapter"] = str(method.resume_adapter) if method.resume_adapter else None
+    return make_settings(**values)
+
+
+def _weights(settings: list[str] | None) -> dict[str, float]:
+    weights = {}
+    for setting in settings or ():
+        skill, equals, text = setting.partition("=")
+        try:
+            weights[skill] = float(text)
+        except ValueError:
+            equals = ""
+        if not equals:
+            raise UserError(f"--weight takes skill=number, got {setting!r}. Example: --weight reading=2.")
+    return weights
+
+
+def _print(description: dict[str, Any], output: Path) -> None:
+    minutes = description["hours"] * 60
+    say(f"{description['steps']} steps, {description['tokens']:,} tokens in {minutes:.1f} minutes")
+    for measured in description["validation"][-1:]:
+        for skill, loss in measured["losses"].items():
+            say(f"  validation loss {skill}: {loss:.3f}")
+        for name, value in measured["metrics"].items():
+            say(f"  {name}: {value:.3f}")
+    say(f"Written: {output}")

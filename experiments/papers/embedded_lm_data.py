@@ -1,0 +1,162 @@
+"""Write the training examples of the embedded LM from gold annotations.
+
+    python -m experiments.papers.embedded_lm_data --data ../shared/data --out ../embedded-lm/examples
+
+Each source gives examples of all programs; `PLAN` says how many of which predictor are drawn from which source, so
+that the generated world is never more than half of a skill.
+"""
+
+import random
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import ujson
+
+from experiments.papers.embedded_lm_sources import Prepared, prepare
+from optimizers.distill.examples import Example, write_examples
+from optimizers.distill.gold.catalog import gold_examples, material_for
+from programs.lms.adapter import JsonForm
+from signatures.common.files import atomic_write
+
+# (program, predictor) -> source -> number of examples at most. Where a source has fewer, all are taken.
+PLAN: dict[tuple[str, str], dict[str, int]] = {
+    ("rag", "reading"): {
+        "hotpotqa": 300,
+        "hotpotqa-evidence": 500,
+        "2wikimultihopqa": 800,
+        "musique": 240,
+        "nq_open": 1100,
+        "qed": 100,
+        "strategyqa": 250,
+        "world": 350,
+    },
+    ("genground", "deduction"): {"2wikimultihopqa": 1000, "musique": 240, "world": 250},
+    ("genground", "grounding"): {
+        "2wikimultihopqa": 600,
+        "musique": 160,
+        "nq_open": 500,
+        "qed": 250,
+        "hotpotqa": 100,
+        "world": 200,
+    },
+    ("genground", "conclusion"): {"2wikimultihopqa": 200, "musique": 70, "world": 50},
+    ("genground", "truth"): {"2wikimultihopqa": 100},
+    ("multihop", "querying.predict"): {"hotpotqa": 200, "2wikimultihopqa": 350, "musique": 120, "world": 60},
+    ("multihop", "reading.predict"): {
+        "hotpotqa": 100,
+        "hotpotqa-evidence": 300,
+        "2wikimultihopqa": 300,
+        "musique": 70,
+        "nq_open": 100,
+        "world": 80,
+    },
+    ("cov_rag", "answering"): {"hotpotqa": 60, "2wikimultihopqa": 120, "nq_open": 150, "qed": 150, "musique": 30},
+    ("cov_rag", "verifying"): {"hotpotqa": 100, "2wikimultihopqa": 250, "nq_open": 200, "musique": 80},
+    ("cov_rag", "revising"): {"2wikimultihopqa": 40, "musique": 20},
+    ("cov_rag", "reading"): {"hotpotqa": 40, "2wikimultihopqa": 80, "nq_open": 60, "musique": 20},
+    ("self_completion", "reflecting"): {"hotpotqa": 80, "2wikimultihopqa": 150, "nq_open": 120, "musique": 50},
+    ("self_completion", "searching"): {"hotpotqa": 30, "2wikimultihopqa": 70, "musique": 30},
+    ("retro_rag", "naming"): {"hotpotqa": 40, "2wikimultihopqa": 60},
+    ("retro_rag", "weighing"): {"hotpotqa": 40, "2wikimultihopqa": 60, "nq_open": 40},
+    ("retro_rag", "answering.predict"): {"hotpotqa": 40, "2wikimultihopqa": 60, "musique": 20},
+    ("retro_rag", "concluding.predict"): {"hotpotqa": 20, "2wikimultihopqa": 20},
+    ("retro_rag", "monitoring"): {"hotpotqa": 60, "2wikimultihopqa": 60, "nq_open": 60},
+    ("retro_rag", "agreement"): {"hotpotqa": 30, "2wikimultihopqa": 40, "nq_open": 40},
+    ("retro_rag", "assessing"): {"hotpotqa": 20, "2wikimultihopqa": 20},
+    ("retro_rag", "inferring"): {"hotpotqa": 50, "2wikimultihopqa": 80, "musique": 20},
+    ("retro_rag", "relevance"): {"hotpotqa": 40, "2wikimultihopqa": 60, "nq_open": 30},
+    ("retro_rag", "attribution"): {"hotpotqa": 40, "2wikimultihopqa": 60, "nq_open": 60},
+    ("retro_rag", "searching"): {"hotpotqa": 30, "2wikimultihopqa": 50, "musique": 20},
+}
+VALIDATION = 30  # one question in so many is held back to measure the loss
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+
+
+def examples_of(prepared: Prepared, seed: int) -> list[Example]:
+    """Return the planned examples of a source.
+
+    Args:
+        prepared: The source.
+        seed: Of the contexts, the wrong drafts and the selection.
+    """
+    name = prepared.source.name
+    material = material_for(prepared.retrieve, prepared.questions, seed)
+    adapter = JsonForm()  # of the embedded LM; without a context size nothing is cut
+    found: list[Example] = []
+    for (program, predictor), plan in PLAN.items():
+        wanted = plan.get(name, 0)
+        made: list[Example] = []
+        questions = list(prepared.questions)
+        random.Random(f"{seed} {name} {program} {predictor}").shuffle(questions)
+        for question in questions:
+            if len(made) >= wanted:
+                break
+            made += gold_examples(
+                program,
+                question,
+                prepared.corpus,
+                material,
+                adapter,
+                predictors=(predictor,),
+                source=name,
+                licence=prepared.source.licence,
+                labels="gold" if prepared.source.dataset else "made",
+                split="validation" if zlib.crc32(question.question.encode()) % VALIDATION == 0 else "train",
+            )
+        found += made[:wanted]
+    return found
+
+
+def share_of_world(examples: list[Example]) -> Mapping[str, float]:
+    """Return the share of examples from the generated world, by skill."""
+    total = Counter(example.skill for example in examples)
+    world = Counter(example.skill for example in examples if example.source == "world")
+    return {skill: world[skill] / count for skill, count in total.items()}
+
+
+@app.command()
+def main(
+    data: Annotated[Path, typer.Option(help="Folder with the official files of the benchmarks.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for examples.jsonl and manifest.json.")],
+    work: Annotated[
+        Path | None, typer.Option(help="Folder for converted files and indexes; default: OUT/work.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of contexts, wrong drafts and selection.")] = 0,
+) -> None:
+    """Write the examples."""
+    examples: list[Example] = []
+    dropped: dict[str, dict[str, int]] = {}
+    for prepared in prepare(data, work or out / "work"):
+        new = examples_of(prepared, seed)
+        examples += new
+        dropped[prepared.source.name] = prepared.dropped
+        print(f"{prepared.source.name}: {len(new)} examples of {len(prepared.questions)} questions", file=sys.stderr)
+    distinct = {example.key: example for example in examples}
+    examples = list(distinct.values())
+    random.Random(seed).shuffle(examples)
+    digest = write_examples(out / "examples.jsonl", examples)
+    manifest = {
+        "command": "python -m experiments.papers.embedded_lm_data",
+        "seed": seed,
+        "sha256": digest,
+        "examples": len(examples),
+        "licences": {example.source: example.licence for example in examples},
+        "questions_left_out": dropped,
+        "by_skill": dict(Counter(example.skill for example in examples)),
+        "by_source": dict(Counter(example.source for example in examples)),
+        "by_predictor": dict(Counter(f"{example.program}.{example.predictor}" for example in examples)),
+        "share_of_world": dict(share_of_world(examples)),
+    }
+    with atomic_write(out / "manifest.json") as file:
+        ujson.dump(manifest, file, indent=1, ensure_ascii=False, escape_forward_slashes=False)
+    print(f"Written: {out / 'examples.jsonl'} ({len(examples)} examples)")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,60 @@
+"""Mix several folders of examples into one, with a manifest that contains those of its parts."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from experiments.pipeline.synthesis.manifest import MANIFEST
+from experiments.runs.config import describe_session
+from experiments.runs.files import SCHEMA, Json, read_json, write_json
+from experiments.runs.provenance import portable
+from optimizers.distill.examples import read_examples, write_examples
+from optimizers.distill.mixture import Mixture, counts_of, mix
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_file
+
+EXAMPLES = "examples.jsonl"
+
+
+def mix_folders(folders: Sequence[Path], mixture: Mixture, *, out: Path, overwrite: bool = False) -> Json:
+    """Write the mixture of several folders to `out` and return its manifest.
+
+    Args:
+        folders: Each with `examples.jsonl` and, if it was synthesized, `manifest.json`.
+        mixture: Counts or weights of skills, limits, splits, seed.
+        out: The new folder.
+        overwrite: Replace examples in it.
+
+    Raises:
+        UserError: A folder has no examples, `out` is one of them or has examples, or a skill has none.
+    """
+    if out.resolve() in {folder.resolve() for folder in folders}:
+        raise UserError(f"{out} is one of the folders to mix: name another folder for the mixture.")
+    if (out / EXAMPLES).exists() and not overwrite:
+        raise UserError(f"{out} already contains examples. Overwrite them, or choose another folder.")
+    examples = [example for folder in folders for example in read_examples(folder / EXAMPLES)]
+    mixed = mix(examples, mixture)
+    sha256 = write_examples(out / EXAMPLES, mixed.examples)
+    manifest: Json = portable(
+        {
+            "schema": SCHEMA,
+            "kind": "mixture",
+            "mixture": asdict(mixture),
+            "parts": [_part(folder) for folder in folders],
+            "dropped": mixed.dropped,
+            "counts": counts_of(mixed.examples),
+            "files": {EXAMPLES: sha256},
+            **describe_session(),
+        }
+    )
+    write_json(out / MANIFEST, manifest)
+    return manifest
+
+
+def _part(folder: Path) -> Json:
+    path = folder / MANIFEST
+    return {
+        "folder": folder.name,
+        "examples_sha256": sha256_file(folder / EXAMPLES),
+        "manifest": read_json(path) if path.exists() else None,
+    }

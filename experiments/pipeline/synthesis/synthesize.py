@@ -1,0 +1,205 @@
+"""Make a folder of training examples: ask the teacher every question, keep what the recipe makes of it.
+
+The folder contains `examples.jsonl`, `manifest.json` and `questions/`, a row per question as soon as it is done, so
+that a stopped synthesis can be resumed: the examples of the finished one are the same.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.pipeline.map_rows import map_rows
+from experiments.pipeline.synthesis.manifest import MANIFEST, manifest_of
+from experiments.pipeline.synthesis.sources import Seed, Seeds
+from experiments.runs.config import Connected, describe_lm, describe_questions, describe_session
+from experiments.runs.files import RUN, SCHEMA, Json, Row, read_rows, write_json
+from optimizers.distill.examples import Example, write_examples
+from optimizers.distill.mixture import split_by_question, without_repeats
+from optimizers.distill.recipes import Recipe
+from programs.parts.meter import metered
+from signatures.common.errors import UserError, one_line, user_error_within
+
+if TYPE_CHECKING:
+    from optimizers.distill.student import Made
+
+EXAMPLES, QUESTIONS = "examples.jsonl", "questions"
+KIND = "distillation"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SynthesisConfig:
+    """How examples are made, and what the manifest says of it.
+
+    Args:
+        program: Name of the program in the catalog.
+        recipe: Name of the recipe.
+        student: Form of the student: what decides how its prompts look.
+        arguments: Further settings that decide the examples.
+        lms: Further LMs that take part, by their role.
+        validation: Share of the questions held back to measure the loss.
+        seed: Seed of every random choice.
+        threads: Questions in progress at a time.
+    """
+
+    program: str
+    recipe: str
+    student: Json
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    lms: Mapping[str, Connected] = field(default_factory=dict)
+    validation: float = 0.1
+    seed: int = 0
+    threads: int = 8
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.validation < 1:
+            raise UserError(f"The validation share must be from 0 to below 1, got {self.validation}.")
+
+
+@dataclass(frozen=True)
+class Synthesized:
+    """What was written.
+
+    Args:
+        folder: The folder of examples.
+        examples: All examples.
+        manifest: Content of `manifest.json`.
+    """
+
+    folder: Path
+    examples: list[Example]
+    manifest: Json
+
+
+def synthesize(
+    seeds: Seeds,
+    recipe: Recipe,
+    config: SynthesisConfig,
+    *,
+    teacher: Connected,
+    out: Path,
+    resume: bool = False,
+    progress: bool = True,
+) -> Synthesized:
+    """Make examples of all questions and write them to `out`, with a manifest.
+
+    What was finished is also written when a budget or Ctrl-C ends it; resume to continue.
+
+    Args:
+        seeds: The questions.
+        recipe: Makes the examples of one question on the teacher.
+        config: Settings.
+        teacher: The LM that the recipe runs on.
+        out: The folder; created if missing.
+        resume: Continue a stopped synthesis with the same settings.
+        progress: Show a bar on stderr.
+
+    Raises:
+        UserError: `out` contains something else, the LM does not answer, or no question gave an example.
+        BaseException: Ctrl-C or a spent budget, after writing what is finished.
+    """
+    rows_folder = out / QUESTIONS
+    _check_folder(out, resume=resume)
+    description = _describe(seeds, recipe, config, teacher)
+
+    def work(item: Seed) -> Row:
+        return _row(item, recipe)
+
+    try:
+        rows = map_rows(
+            seeds.seeds,
+            work,
+            id_of=lambda item: item.id,
+            description=description,
+            connection=teacher,
+            out=rows_folder,
+            threads=config.threads,
+            resume=resume,
+            progress=progress,
+        )
+    except BaseException:
+        if (rows_folder / RUN).exists() and (kept := read_rows(rows_folder)):
+            _write(out, seeds, kept, description, config)
+        raise
+    made = _write(out, seeds, rows, description, config)
+    if not made.examples:
+        raise UserError(f"No example was made: {_reasons(made.manifest)}. See {out / MANIFEST}.")
+    return made
+
+
+def _check_folder(out: Path, *, resume: bool) -> None:
+    """Raise UserError if the folder has files that a synthesis would replace."""
+    if not resume and any((out / name).exists() for name in (EXAMPLES, MANIFEST)):
+        raise UserError(f"{out} already contains examples. Resume it, or choose another folder.")
+
+
+def _describe(seeds: Seeds, recipe: Recipe, config: SynthesisConfig, teacher: Connected) -> Json:
+    """Return `run.json` of the rows: all that decides them, so that only the same synthesis is resumed."""
+    return {
+        "schema": SCHEMA,
+        "kind": KIND,
+        "program": config.program,
+        "recipe": {"name": config.recipe, **recipe.describe()},
+        "arguments": dict(config.arguments),
+        "student": config.student,
+        "lms": {role: describe_lm(lm) for role, lm in {"teacher": teacher, **config.lms}.items()},
+        "questions": describe_questions([item.question for item in seeds.seeds]),
+        "sources": [
+            {"source": name, "questions": count}
+            for name, count in Counter(item.source.name for item in seeds.seeds).items()
+        ],
+        "seed": config.seed,
+        **describe_session(),
+    }
+
+
+def _row(item: Seed, recipe: Recipe) -> Row:
+    """Return the row of a question; an error of the recipe is recorded, unless the user can cure it."""
+    made: Made | None = None
+    error: str | None = None
+    with metered() as meter:
+        try:
+            made = recipe(item.question, item.source)
+        except Exception as cause:
+            if user_error_within(cause):
+                raise
+            error = f"{type(cause).__name__}: {one_line(cause)}"
+    return {
+        "id": item.id,
+        "question": item.question.question,
+        "examples": [example.model_dump(mode="json") for example in made.examples] if made else [],
+        "trajectories": made.trajectories if made else 0,
+        "overridden": made.overridden if made else 0,
+        "rejected_trajectories": dict(made.rejected_trajectories) if made else {},
+        "rejected_examples": dict(made.rejected_examples) if made else {},
+        **meter.counts(),
+        "error": error,
+    }
+
+
+def _write(out: Path, seeds: Seeds, rows: Sequence[Row], description: Json, config: SynthesisConfig) -> Synthesized:
+    """Write examples and manifest in the order of the questions, whatever order they were finished in."""
+    by_id = {row["id"]: row for row in rows}
+    ordered = [by_id[item.id] for item in seeds.seeds if item.id in by_id]
+    made = [Example.model_validate(example) for row in ordered for example in row["examples"]]
+    examples = split_by_question(without_repeats(made), config.validation, seed=config.seed)
+    sha256 = write_examples(out / EXAMPLES, examples)
+    manifest = manifest_of(
+        description,
+        seeds,
+        ordered,
+        examples,
+        sha256=sha256,
+        repeats=len(made) - len(examples),
+        validation=config.validation,
+    )
+    write_json(out / MANIFEST, manifest)
+    return Synthesized(out, examples, manifest)
+
+
+def _reasons(manifest: Json) -> str:
+    rejected = {**manifest["rejected"]["trajectories"], **manifest["rejected"]["examples"]}
+    if manifest["errors"]:
+        rejected["errors"] = manifest["errors"]
+    return ", ".join(f"{rule} {count}" for rule, count in rejected.items()) or "the program made no predictor call"

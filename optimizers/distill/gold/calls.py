@@ -1,0 +1,72 @@
+"""One call of a predictor with the reply that gold annotations give, and what makes such calls."""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from corpora.passages import PassageRecord
+from corpora.questions import Question
+from optimizers.distill.gold.annotation import Annotation, annotate
+from optimizers.distill.gold.contexts import Contexts
+
+
+@dataclass(frozen=True)
+class Call:
+    """The inputs of a predictor and the outputs to learn.
+
+    Args:
+        skill: What it teaches; mixtures are given by skill.
+        inputs: Value of every input field.
+        outputs: Value of every output field.
+    """
+
+    skill: str
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+
+
+@dataclass
+class Material:
+    """What the calls of one question are made from.
+
+    Args:
+        contexts: Passages for prompts.
+        rng: Every random choice.
+        wrong: Answers of other questions of the source, from which wrong drafts are drawn.
+        sizes: Numbers of passages in a prompt, of which one is drawn for each.
+    """
+
+    contexts: Contexts
+    rng: random.Random
+    wrong: Sequence[str]
+    sizes: Sequence[int] = field(default=(1, 2, 3, 4, 5))
+    _annotations: dict[str, Annotation | None] = field(default_factory=dict)
+
+    def annotation(self, question: Question, corpus: Mapping[str, PassageRecord]) -> Annotation | None:
+        """Return `annotate(question, corpus)`, looked up once for all predictors."""
+        if question.id not in self._annotations:
+            self._annotations[question.id] = annotate(question, corpus)
+        return self._annotations[question.id]
+
+    def size(self) -> int:
+        """Return a number of passages."""
+        return self.rng.choice(self.sizes)
+
+    def wrong_answer(self, right: str) -> str:
+        """Return an answer of another question, of the kind of `right` (number or not) if there is one."""
+        same_kind = [text for text in self.wrong if text != right and _has_digit(text) == _has_digit(right)] or [
+            text for text in self.wrong if text != right
+        ]
+        return self.rng.choice(same_kind) if same_kind else "unknown"
+
+
+class Maker(Protocol):
+    """Yields the calls of one predictor for one question."""
+
+    def __call__(self, gold: Annotation, material: Material) -> Iterator[Call]:
+        """Yield any number of calls, none if the question lacks what they need."""
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))

@@ -1,0 +1,140 @@
+"""Which makers give the gold replies of which predictor, and the examples of a question."""
+
+import functools
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from corpora.passages import PassageRecord
+from corpora.questions import Question
+from optimizers.distill.examples import Example, make_example
+from optimizers.distill.gold import cov_rag, genground, multihop, reading, retro_rag, self_completion
+from optimizers.distill.gold.calls import Maker, Material
+from programs.catalog import build
+from signatures.common.errors import UserError, unknown
+
+_READING: tuple[Maker, ...] = (reading.read, reading.read_hops)
+
+# Predictors that answer from memory have no makers: what a student cannot know, it cannot learn from gold.
+GOLD: dict[str, dict[str, tuple[Maker, ...]]] = {
+    "rag": {"reading": _READING},
+    "multihop": {"querying.predict": (multihop.query,), "reading.predict": (reading.read_with_reasons,)},
+    "genground": {
+        "deduction": (genground.deduce,),
+        "grounding": (genground.ground,),
+        "conclusion": (genground.conclude,),
+        "truth": (genground.decide_truth,),
+        "reading": _READING,
+        "citing": (genground.cite_evidence,),
+    },
+    "cov_rag": {
+        "answering": (reading.cite,),
+        "verifying": (cov_rag.verify,),
+        "revising": (cov_rag.revise,),
+        "reading": (reading.read_response,),
+    },
+    "self_completion": {
+        "reflecting": (self_completion.reflect,),
+        "searching": (self_completion.search,),
+        "answering": (reading.cite,),
+        "reading": (reading.read_response,),
+    },
+    "retro_rag": {
+        "naming": (retro_rag.name_entities,),
+        "weighing": (retro_rag.weigh,),
+        "answering.predict": (retro_rag.answer,),
+        "concluding.predict": (retro_rag.final_answer,),
+        "monitoring": (retro_rag.answer,),
+        "agreement": (retro_rag.judge_agreement,),
+        "assessing": (retro_rag.judge_answer,),
+        "inferring": (retro_rag.infer,),
+        "relevance": (retro_rag.judge_relevance,),
+        "attribution": (retro_rag.judge_attribution,),
+        "searching": (retro_rag.search,),
+    },
+}
+
+# Knobs with which a program has predictors that its default lacks.
+_VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "genground": ({"true_false": True}, {"ground": False}, {"early_stop": False}),
+    "cov_rag": ({"chain": False},),
+}
+
+
+def gold_examples(
+    program: str,
+    question: Question,
+    corpus: Mapping[str, PassageRecord],
+    material: Material,
+    adapter: Any,
+    *,
+    predictors: tuple[str, ...] | None = None,
+    **about: str,
+) -> Iterator[Example]:
+    """Yield the examples that the gold of one question gives for the predictors of a program.
+
+    Args:
+        program: Name in the catalog.
+        question: With its gold.
+        corpus: The passages of its corpus by id, the gold among them.
+        material: Contexts, randomness and wrong answers.
+        adapter: Of the LM to train.
+        predictors: Names; None for all that have gold replies.
+        about: Fields of `Example`: source, licence, labels and split.
+
+    Raises:
+        UserError: The program or a predictor has no gold replies.
+    """
+    if program not in GOLD:
+        raise unknown("program with gold replies", program, GOLD)
+    chosen = tuple(GOLD[program]) if predictors is None else predictors
+    for predictor in chosen:
+        if predictor not in GOLD[program]:
+            raise unknown(f"predictor of {program} with gold replies", predictor, GOLD[program])
+    gold = material.annotation(question, corpus)
+    if gold is None:
+        return
+    for predictor in chosen:
+        signature = signature_of(program, predictor)
+        for maker in GOLD[program][predictor]:
+            for call in maker(gold, material):
+                yield make_example(
+                    adapter,
+                    signature,
+                    call.inputs,
+                    call.outputs,
+                    program=program,
+                    predictor=predictor,
+                    skill=call.skill,
+                    question_id=question.id,
+                    **about,
+                )
+
+
+def signature_of(program: str, predictor: str) -> Any:
+    """Return the signature of a predictor of a program with its default knobs, else of a variant of it.
+
+    Raises:
+        UserError: No variant has it.
+    """
+    signatures = _signatures(program)
+    if predictor not in signatures:
+        raise UserError(f"{program} has no predictor {predictor!r}. Choose from: {', '.join(signatures)}.")
+    return signatures[predictor]
+
+
+@functools.cache
+def _signatures(program: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for knobs in ({}, *_VARIANTS.get(program, ())):
+        for name, predictor in build(program, None, **knobs).named_predictors():
+            found.setdefault(name, predictor.signature)
+    return found
+
+
+def material_for(retrieve: Any, questions: list[Question], seed: int) -> Material:
+    """Return the material for the questions of one source."""
+    from optimizers.distill.gold.contexts import Contexts
+
+    wrong = sorted({question.answers[0] for question in questions if question.answers})
+    return Material(Contexts(retrieve), random.Random(seed), wrong)

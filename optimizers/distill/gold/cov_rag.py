@@ -1,0 +1,77 @@
+"""CoV-RAG: verification of right and wrong responses on complete and incomplete references, revised questions.
+
+He et al. 2024, section 2.3: the scores are labelled by an LM there. Here they follow from the gold by rule: whether the
+response states the gold answer, which of its marks point to the passage with the sentence, and which gold passages are
+among the references.
+"""
+
+from collections.abc import Iterator
+
+from optimizers.distill.gold.annotation import Annotation
+from optimizers.distill.gold.calls import Call, Material
+from optimizers.distill.gold.reading import cited_response
+from signatures.types import Passage
+
+_REFERENCES = 5  # the paper's k
+
+
+def verify(gold: Annotation, material: Material) -> Iterator[Call]:
+    """Verify one right and one wrong response, the second on incomplete references half of the time."""
+    question = gold.question.question
+    references = material.contexts.mixed(question, gold.gold, _REFERENCES, material.rng)
+    response = cited_response(gold, references)
+    yield Call(
+        "verification",
+        {"passages": references, "question": question, "response": response},
+        _scores(1.0, 1.0, 1.0, bias=0.0, judgement="true", revised=""),
+    )
+    yield Call("verification", *_wrong(gold, material))
+
+
+def revise(gold: Annotation, material: Material) -> Iterator[Call]:
+    """Revise the question where the response is wrong; the ablation without scores."""
+    inputs, outputs = _wrong(gold, material)
+    yield Call("revision", inputs, {"revised_question": outputs["revised_question"]})
+
+
+def _wrong(gold: Annotation, material: Material) -> tuple[dict[str, object], dict[str, object]]:
+    """Return the inputs and outputs of verifying a wrong response."""
+    question, rng = gold.question.question, material.rng
+    kept = list(gold.gold) if rng.random() < 0.5 else _without_one(gold, material)
+    references = material.contexts.mixed(question, kept, _REFERENCES, rng)
+    shown = frozenset(passage.id for passage in references)
+    references_with_gold = sum(passage.id in shown for passage in gold.gold) / len(gold.gold)
+    wrong = material.wrong_answer(gold.answer)
+    number = rng.randint(1, max(len(references), 1))
+    response = f"The answer is {wrong} [{number}]."
+    revised = as_question(gold.missing_query(shown) or (gold.hops[-1].question if gold.hops else ""))
+    scores = _scores(references_with_gold, 0.0, 0.0, bias=1.0, judgement="false", revised=revised)
+    return {"passages": references, "question": question, "response": response}, scores
+
+
+def _without_one(gold: Annotation, material: Material) -> list[Passage]:
+    dropped = material.rng.randrange(len(gold.gold))
+    return [passage for number, passage in enumerate(gold.gold) if number != dropped]
+
+
+def as_question(text: str) -> str:
+    """Return a query as a question; a title becomes a question about it."""
+    text = text.strip()
+    if not text or text.endswith("?"):
+        return text
+    return f"{text}?" if len(text.split()) > 5 else f"Who or what is {text}?"
+
+
+def _scores(
+    references: float, correctness: float, citations: float, *, bias: float, judgement: str, revised: str
+) -> dict[str, object]:
+    return {
+        "reference_correctness": round(references, 2),
+        "correctness": correctness,
+        "citation_accuracy": citations,
+        "truthfulness": 1.0,
+        "bias": bias,
+        "conciseness": 1.0,
+        "judgement": judgement,
+        "revised_question": revised,
+    }

@@ -1,0 +1,71 @@
+"""GenGround: deduction from settled hops, grounding of drafts in batches, conclusions.
+
+The student of the paper (Shi et al. 2024, section 4) learns to ground alone, from trajectories of a teacher; here gold
+annotations give all steps, and batches without gold teach that nothing is citable, which the paper filters out.
+"""
+
+from collections.abc import Iterator
+
+from optimizers.distill.gold.annotation import Annotation, GoldHop
+from optimizers.distill.gold.calls import Call, Material
+from signatures.types import Passage
+
+_RIGHT_DRAFTS = 0.35  # share of drafts that are right, about what a small LM recalls of the datasets at most
+_NO_EVIDENCE = 0.35  # share of batches without gold
+_BATCHES = (1, 2, 3)  # passages in a batch
+
+
+def deduce(gold: Annotation, material: Material) -> Iterator[Call]:
+    """Ask the next sub-question from each prefix of the hops, and finish from all of them."""
+    if len(gold.hops) < 2:
+        return
+    question, settled = gold.question.question, [hop.settled() for hop in gold.hops]
+    for number, hop in enumerate(gold.hops):
+        outputs = {"finished": False, "sub_question": hop.question, "answer": hop.answer}
+        yield Call("deduction", {"hops": settled[:number], "question": question}, outputs)
+    outputs = {"finished": True, "sub_question": question, "answer": gold.answer}
+    yield Call("deduction", {"hops": settled, "question": question}, outputs)
+
+
+def ground(gold: Annotation, material: Material) -> Iterator[Call]:
+    """Ground the draft of each hop in one batch, with the hop's passage or without."""
+    for hop in gold.hops:
+        draft, passages, cited = _batch(gold, hop, material)
+        inputs = {"passages": passages, "question": gold.question.question, "sub_question": hop.question}
+        outputs = {"evidence": hop.sentence if cited else "", "answer": hop.answer if cited else draft}
+        yield Call("grounding", {**inputs, "draft": draft}, outputs)
+
+
+def cite_evidence(gold: Annotation, material: Material) -> Iterator[Call]:
+    """Quote the deciding sentence of a batch, or nothing."""
+    for hop in gold.hops:
+        draft, passages, cited = _batch(gold, hop, material)
+        inputs = {"passages": passages, "question": gold.question.question, "sub_question": hop.question}
+        yield Call("grounding", {**inputs, "draft": draft}, {"evidence": hop.sentence if cited else ""})
+
+
+def conclude(gold: Annotation, material: Material) -> Iterator[Call]:
+    """Answer from all hops."""
+    if len(gold.hops) > 1:
+        hops = [hop.settled() for hop in gold.hops]
+        yield Call("conclusion", {"hops": hops, "question": gold.question.question}, {"answer": gold.answer})
+
+
+def decide_truth(gold: Annotation, material: Material) -> Iterator[Call]:
+    """Answer a yes/no question from all hops."""
+    if len(gold.hops) > 1 and gold.asks_yes_no:
+        hops = [hop.settled() for hop in gold.hops]
+        answer = gold.answer.lower() == "yes"
+        yield Call("conclusion", {"hops": hops, "question": gold.question.question}, {"answer": answer})
+
+
+def _batch(gold: Annotation, hop: GoldHop, material: Material) -> tuple[str, list[Passage], bool]:
+    """Return a draft, the passages of a batch, and whether the hop's passage is among them."""
+    rng, size = material.rng, material.rng.choice(_BATCHES)
+    draft = hop.answer if rng.random() < _RIGHT_DRAFTS else material.wrong_answer(hop.answer)
+    if rng.random() < _NO_EVIDENCE:
+        names = {passage.id for passage in gold.gold}
+        passages = material.contexts.without(hop.question, names, hop.answer, size, rng)
+        if passages:
+            return draft, passages, False
+    return draft, material.contexts.mixed(hop.question, [hop.passage], size, rng), True

@@ -1,0 +1,131 @@
+"""Keep evaluation questions and their gold passages out of training data."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from optimizers.distill.examples import Example
+from signatures.common.errors import UserError
+from signatures.text_words import same_words
+from signatures.types import Passage
+
+if TYPE_CHECKING:
+    from corpora.questions import Question
+
+SAME_QUESTION, SAME_SUB_QUESTION, SAME_GOLD = "same_question", "same_sub_question", "same_gold_passage"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What an evaluation asks and needs; nothing of it may be trained on.
+
+    Args:
+        questions: The texts, as `same_words` writes them: case, punctuation and articles do not count.
+        gold_ids: Ids of the gold passages.
+        gold_texts: Their texts in the same way; corpora may name one passage differently.
+    """
+
+    questions: frozenset[str]
+    gold_ids: frozenset[str]
+    gold_texts: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, questions: "Iterable[Question]", passages: Mapping[str, Passage] | None = None) -> "Evaluation":
+        """Return what the questions ask and need.
+
+        Args:
+            questions: Of the evaluation, in any order.
+            passages: Passages by id; the texts of gold passages among them are compared, too.
+        """
+        asked = list(questions)
+        ids = {name for question in asked for name in gold_of(question)}
+        texts = {same_words(passages[name].text) for name in ids if name in passages} if passages else set()
+        return cls(
+            frozenset(same_words(question.question) for question in asked) - {""},
+            frozenset(ids),
+            frozenset(texts) - {""},
+        )
+
+    def __or__(self, other: "Evaluation") -> "Evaluation":
+        return Evaluation(
+            self.questions | other.questions, self.gold_ids | other.gold_ids, self.gold_texts | other.gold_texts
+        )
+
+
+NOTHING = Evaluation(frozenset(), frozenset())
+
+
+class Screened(NamedTuple):
+    """Questions that may be trained on, and how many were refused for which reason."""
+
+    questions: "list[Question]"
+    refused: Counter[str]
+
+
+def gold_of(question: "Question") -> list[str]:
+    """Return the ids of a question's gold passages, those of its sub-questions included."""
+    return [*question.gold_ids, *(name for part in question.sub_questions for name in part.gold_ids)]
+
+
+def leak_of(question: "Question", evaluation: Evaluation, passages: Mapping[str, Passage] | None = None) -> str | None:
+    """Return why a question may not be trained on; None if it may.
+
+    It, or one of its sub-questions, is an evaluation question, or one of its gold passages is gold of one.
+
+    Args:
+        question: The question to train on.
+        evaluation: What is held back.
+        passages: Passages by id; the texts of gold passages among them are compared, too.
+    """
+    if same_words(question.question) in evaluation.questions:
+        return SAME_QUESTION
+    if any(same_words(part.question) in evaluation.questions for part in question.sub_questions):
+        return SAME_SUB_QUESTION
+    gold = gold_of(question)
+    if evaluation.gold_ids.intersection(gold):
+        return SAME_GOLD
+    if evaluation.gold_texts and passages:
+        texts = {same_words(passages[name].text) for name in gold if name in passages}
+        if texts & evaluation.gold_texts:
+            return SAME_GOLD
+    return None
+
+
+def without_leaks(
+    questions: "Iterable[Question]", evaluation: Evaluation, passages: Mapping[str, Passage] | None = None
+) -> Screened:
+    """Return the questions that may be trained on, in their order, and why the others may not."""
+    kept, refused = [], Counter[str]()
+    for question in questions:
+        why = leak_of(question, evaluation, passages)
+        if why is None:
+            kept.append(question)
+        else:
+            refused[why] += 1
+    return Screened(kept, refused)
+
+
+def drop_leaked(
+    examples: Iterable[Example], asked: "Mapping[str, Question]", evaluation: Evaluation
+) -> tuple[list[Example], Counter[str]]:
+    """Return the examples whose questions may be trained on, and why the others may not.
+
+    Args:
+        examples: Their `question_id` is looked up in `asked`.
+        asked: Questions by id.
+        evaluation: What is held back.
+
+    Raises:
+        UserError: The question of an example is unknown, so that it cannot be checked.
+    """
+    kept, refused = [], Counter[str]()
+    for example in examples:
+        if example.question_id not in asked:
+            raise UserError(f"The question {example.question_id!r} of an example is unknown: name its question file.")
+        why = leak_of(asked[example.question_id], evaluation)
+        if why is None:
+            kept.append(example)
+        else:
+            refused[why] += 1
+    return kept, refused

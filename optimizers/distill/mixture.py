@@ -1,0 +1,185 @@
+"""Mix examples: no repeats, a cap per source, counts or weights per skill, a limit on made data, two splits."""
+
+import hashlib
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from optimizers.distill.examples import Example, by_skill
+from signatures.common.errors import UserError, unknown
+
+MADE_SOURCE, MADE_LABELS = "world", "made"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mixture:
+    """How examples are mixed.
+
+    Args:
+        counts: Skill -> most examples; skills that are not named are kept whole.
+        weights: Skill -> weight; as many examples as the scarcest skill allows, and of no skill that is not named.
+            Neither counts nor weights keep everything.
+        total: With `weights`, at most this many examples.
+        cap: Most examples of one source; None for no cap.
+        made_share: Largest share of any skill that is of the generated world, in [0, 1].
+        validation: Share of the questions that are held back to measure the loss, in [0, 1).
+        seed: Seed of every random choice.
+
+    Raises:
+        UserError: A number is out of range, or both counts and weights are given.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    weights: Mapping[str, float] = field(default_factory=dict)
+    total: int | None = None
+    cap: int | None = None
+    made_share: float = 0.5
+    validation: float = 0.1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.counts and self.weights:
+            raise UserError("A mixture has counts or weights of its skills, not both.")
+        if self.total is not None and not self.weights:
+            raise UserError("The total of a mixture needs weights of its skills.")
+        if not 0 <= self.made_share <= 1 or not 0 <= self.validation < 1:
+            raise UserError(
+                f"made_share={self.made_share} must be from 0 to 1, validation={self.validation} from 0 to below 1."
+            )
+        if any(count < 0 for count in self.counts.values()) or (self.cap or 0) < 0 or (self.total or 0) < 0:
+            raise UserError("Counts, cap and total of a mixture must not be negative.")
+        if any(not weight > 0 for weight in self.weights.values()):
+            raise UserError("Weights of a mixture must be above 0: leave out the skills that it shall not have.")
+
+
+class Mixed(NamedTuple):
+    """The examples of a mixture, and how many were left out by which step."""
+
+    examples: list[Example]
+    dropped: dict[str, int]
+
+
+def mix(examples: Iterable[Example], mixture: Mixture) -> Mixed:
+    """Return the mixture; what is chosen depends on the examples and the seed, not on their order.
+
+    Raises:
+        UserError: A skill of the mixture has no example.
+    """
+    given = list(examples)
+    distinct = without_repeats(given)
+    capped = cap_sources(distinct, mixture.cap, seed=mixture.seed)
+    groups = by_skill(capped)
+    for skill in {**mixture.counts, **mixture.weights}:
+        if skill not in groups:
+            raise unknown("skill", skill, groups)
+    limited = {skill: limit_made(group, mixture.made_share, seed=mixture.seed) for skill, group in groups.items()}
+    wanted = _wanted({skill: len(group) for skill, group in limited.items()}, mixture)
+    drawn = {
+        skill: limit_made(group, mixture.made_share, most=wanted.get(skill), seed=mixture.seed)
+        for skill, group in groups.items()
+    }
+    chosen = {id(example) for group in drawn.values() for example in group}
+    mixed = [example for example in capped if id(example) in chosen]
+    dropped = {
+        "repeats": len(given) - len(distinct),
+        "cap_of_source": len(distinct) - len(capped),
+        "made_share": len(capped) - sum(map(len, limited.values())),
+        "skill": sum(map(len, limited.values())) - len(mixed),
+    }
+    return Mixed(split_by_question(mixed, mixture.validation, seed=mixture.seed), dropped)
+
+
+def _wanted(available: Mapping[str, int], mixture: Mixture) -> dict[str, int]:
+    """Return the most examples of each skill."""
+    if not mixture.weights:
+        return {skill: min(mixture.counts.get(skill, count), count) for skill, count in available.items()}
+    whole = sum(mixture.weights.values())
+    total = min(available[skill] * whole / weight for skill, weight in mixture.weights.items())
+    total = total if mixture.total is None else min(total, mixture.total)
+    # The smallest product may be 2.9999999 where it is 3.
+    return {skill: int(total * mixture.weights.get(skill, 0) / whole + 1e-9) for skill in available}
+
+
+def without_repeats(examples: Iterable[Example]) -> list[Example]:
+    """Return the examples in their order, each prompt with its reply once."""
+    return list({example.key: example for example in reversed(list(examples))}.values())[::-1]
+
+
+def cap_sources(examples: Sequence[Example], cap: int | None, *, seed: int = 0) -> list[Example]:
+    """Return the examples in their order, of each source a random choice of at most `cap`."""
+    if cap is None:
+        return list(examples)
+    left: Counter[str] = Counter()
+    chosen = set()
+    for example in shuffled(examples, seed):
+        if left[example.source] < cap:
+            left[example.source] += 1
+            chosen.add(id(example))
+    return [example for example in examples if id(example) in chosen]
+
+
+def is_made(example: Example) -> bool:
+    """Return whether an example is of the generated world."""
+    return example.source == MADE_SOURCE or example.labels == MADE_LABELS
+
+
+def limit_made(
+    examples: Sequence[Example], share: float = 0.5, *, most: int | None = None, seed: int = 0
+) -> list[Example]:
+    """Return a random choice of at most `most` examples, of which at most `share` are of the generated world.
+
+    Real examples take the place of made ones where there are enough; else there are fewer examples.
+    """
+    order = shuffled(examples, seed)
+    size = len(order) if most is None else min(most, len(order))
+    real = [example for example in order if not is_made(example)]
+    made = [example for example in order if is_made(example)]
+    first_made = sum(map(is_made, order[:size]))
+    allowed = min(first_made, int(share * size + 1e-9))
+    while True:
+        kept_real = min(len(real), size - allowed)
+        if allowed <= share * (kept_real + allowed) + 1e-9:
+            break
+        allowed = min(allowed - 1, int(share / (1 - share) * kept_real + 1e-9))
+    chosen = {id(example) for example in (*real[:kept_real], *made[:allowed])}
+    return [example for example in examples if id(example) in chosen]
+
+
+def split_by_question(examples: Iterable[Example], validation: float, *, seed: int = 0) -> list[Example]:
+    """Return the examples with their split, which depends on seed and question id alone.
+
+    All examples of a question are in one split, whatever program, skill or source they are of.
+
+    Args:
+        examples: Whatever split they have is replaced.
+        validation: Share of the questions that are held back, in [0, 1).
+        seed: Chooses them.
+    """
+
+    def split(question_id: str) -> str:
+        digest = hashlib.sha256(f"{seed}:{question_id}".encode(errors="replace")).digest()
+        return "validation" if int.from_bytes(digest[:8]) < validation * 2**64 else "train"
+
+    return [example.model_copy(update={"split": split(example.question_id)}) for example in examples]
+
+
+def shuffled(examples: Sequence[Example], seed: int) -> list[Example]:
+    """Return the examples in a random order that depends on seed and contents alone."""
+    ordered = sorted(examples, key=lambda example: example.key)
+    random.Random(seed).shuffle(ordered)
+    return ordered
+
+
+def counts_of(examples: Sequence[Example]) -> dict[str, Any]:
+    """Return how many examples there are by skill, source, split, labels and predictor, and the made share by skill."""
+    facets = ("skill", "source", "split", "labels", "program", "predictor")
+    counts: dict[str, Any] = {
+        f"by_{facet}": dict(sorted(Counter(getattr(example, facet) for example in examples).items()))
+        for facet in facets
+    }
+    shares = {
+        skill: round(sum(map(is_made, group)) / len(group), 4) for skill, group in sorted(by_skill(examples).items())
+    }
+    return {"examples": len(examples), **counts, "made_share_by_skill": shares}

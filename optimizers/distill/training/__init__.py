@@ -1,0 +1,1 @@
+"""The training of a causal LM on examples: LoRA or full, on CPU or GPU, resumable."""

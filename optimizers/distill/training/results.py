@@ -1,0 +1,58 @@
+"""The description of a finished training run: `training.json`."""
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import ujson
+
+from signatures.common.files import atomic_write, sha256_file
+
+DESCRIPTION = "training.json"
+_PACKAGES = ("torch", "transformers", "peft", "safetensors")
+
+
+def describe(training: Any, about: dict[str, Any]) -> dict[str, Any]:
+    """Return what was trained, with what, for how long, and what was measured.
+
+    Args:
+        training: A finished `Training`.
+        about: Added as it is.
+    """
+    student = training.student
+    return {
+        "base": student.base.name,
+        "base_sha256": student.base.sha256,
+        "data_sha256": training.data.sha256,
+        "examples": training.data.counts(),
+        "left_out": training.data.left_out,
+        "settings": training.settings.model_dump(mode="json"),
+        "device": student.device.name,
+        "bfloat16": student.device.bfloat16,
+        "packed": student.packs,
+        "weights": sum(weight.numel() for weight in student.weights.values()),
+        "steps": training.step,
+        "tokens": training.tokens,
+        "hours": training.seconds() / 3600,
+        "validation": training.measured,
+        "files": {path.name: sha256_file(path) for path in sorted(training.folder.glob("*.safetensors"))},
+        "versions": {"python": platform.python_version(), **_versions()},
+        **about,
+    }
+
+
+def _versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for name in _PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def write(folder: Path, description: dict[str, Any]) -> None:
+    """Write the description of a finished run."""
+    with atomic_write(folder / DESCRIPTION) as file:
+        file.write(ujson.dumps(description, indent=2, ensure_ascii=False, escape_forward_slashes=False) + "\n")

@@ -1,0 +1,90 @@
+"""The settings of a training run."""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from signatures.common.errors import UserError, first_problem
+
+# What may differ when a run is resumed: it changes neither the data nor the order of the steps.
+EXECUTION = frozenset({"device", "threads", "checkpoint_minutes"})
+
+
+class TrainingSettings(BaseModel):
+    """All settings of a training run; those not in `EXECUTION` must be the same when it is resumed.
+
+    Args:
+        base: The LM to train: "embedded", "gguf:PATH", or a Hugging Face causal LM by name or folder.
+        method: "lora" trains low-rank updates of the linear maps, "full" all weights.
+        rank: Rank of the LoRA matrices.
+        alpha: LoRA updates are multiplied by alpha / rank.
+        first_layer: The layers from this one on are trained (the first is 0); the ones below stay frozen, which saves
+            their half of the backward pass.
+        learning_rate: The highest of the schedule; 1e-3 suits LoRA, 2e-5 full fine-tuning.
+        warmup_steps: Steps over which the learning rate rises from 0.
+        decay: How the learning rate falls to 0 at the end of the run.
+        weight_decay: Of AdamW.
+        clip: Longest gradient.
+        epochs: Passes over the training examples; 1 by default, unlimited if only `max_steps` or `hours` is given.
+        max_steps: Stop after this many steps.
+        hours: Stop after this time; the learning rate reaches 0 then.
+        batch_size: Examples of a step.
+        row_tokens: Most tokens that are computed at once; a batch is cut into rows of this size.
+        max_tokens: Longer examples are left out, and counted.
+        packing: Whether examples share a row and the tokens that their prompts begin with; else a row is padded.
+        loss: "tokens" weighs all reply tokens of a batch the same, "examples" all replies.
+        weights: How often the examples of a skill are used in an epoch; 1 by default, 0.5 is every second one.
+        seed: Of the initial weights of LoRA and of the order of the examples.
+        resume_adapter: Folder of the LoRA adapter to start from.
+        device: "auto", "cpu", "cuda" or "mps".
+        precision: Of matrix products: "auto" is bfloat16 where the processor has instructions for it.
+        threads: Of the CPU; all by default.
+        checkpoint_minutes: Time between checkpoints.
+        evaluate_every: Steps between two measurements on the validation examples; by default only at the end.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base: str = "embedded"
+    method: Literal["lora", "full"] = "lora"
+    rank: int = Field(16, ge=1)
+    alpha: float = Field(32.0, gt=0)
+    first_layer: int = Field(0, ge=0)
+    learning_rate: float = Field(1e-3, gt=0)
+    warmup_steps: int = Field(10, ge=0)
+    decay: Literal["linear", "cosine", "none"] = "linear"
+    weight_decay: float = Field(0.0, ge=0)
+    clip: float = Field(1.0, gt=0)
+    epochs: float | None = Field(None, gt=0)
+    max_steps: int | None = Field(None, ge=1)
+    hours: float | None = Field(None, gt=0)
+    batch_size: int = Field(8, ge=1)
+    row_tokens: int = Field(2048, ge=1)
+    max_tokens: int = Field(2048, ge=2)
+    packing: bool = True
+    loss: Literal["tokens", "examples"] = "tokens"
+    weights: dict[str, float] = Field(default_factory=dict)
+    seed: int = 0
+    resume_adapter: str | None = None
+    device: str = "auto"
+    precision: Literal["auto", "bfloat16", "float32"] = "auto"
+    threads: int | None = Field(None, ge=1)
+    checkpoint_minutes: float = Field(10.0, gt=0)
+    evaluate_every: int | None = Field(None, ge=1)
+
+
+def make_settings(**values: Any) -> TrainingSettings:
+    """Return validated settings.
+
+    Raises:
+        UserError: A value is out of its range, or settings contradict each other.
+    """
+    try:
+        settings = TrainingSettings(**values)
+    except ValidationError as error:
+        raise UserError(f"Training setting {first_problem(error)}.") from error
+    if negative := [skill for skill, weight in settings.weights.items() if weight < 0]:
+        raise UserError(f"The weight of skill {negative[0]!r} is negative. Use 0 to leave a skill out.")
+    if settings.method == "full" and settings.resume_adapter:
+        raise UserError("An adapter can be continued with method 'lora' only. Merge it first, or use method 'lora'.")
+    return settings

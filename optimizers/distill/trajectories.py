@@ -1,0 +1,186 @@
+"""Run a program with a teacher LM and record every predictor call; each call can become a training example.
+
+The examples are rendered from signature, inputs and outputs for the student, whose prompts may differ from the
+teacher's: another form of reply, no demonstrations, the instructions of the uncompiled program.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, SupportsIndex
+
+import dspy
+
+from programs.parts.knobs import knob_values
+from programs.parts.meter import Meter, metered, record_parallel
+from programs.parts.probability import asks_yes_no
+from signatures.common.errors import one_line, user_error_within
+from signatures.types import Passage
+
+Prompts = Literal["plain", "compiled"]
+
+
+class Step(NamedTuple):
+    """One predictor call of a trajectory.
+
+    Args:
+        predictor: Name of the predictor in its program, such as "grounding" or "answering.predict".
+        inputs: Values of the input fields, as they were when the LM was asked.
+        outputs: Values of the output fields.
+    """
+
+    predictor: str
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """What a program did to answer one question.
+
+    Args:
+        prediction: What the program returned; None if it raised.
+        steps: Its predictor calls in the order of the trace; replies that the program overrode or that could not be
+            parsed are not among them.
+        parse_failures: Replies that could not be parsed.
+        truncated: Prompts that were cut to the context of the teacher.
+        overridden: Parsed replies that the program removed from its trace, because it did not follow them.
+        error: The exception that stopped the program, as text; None if there was none.
+    """
+
+    prediction: dspy.Prediction | None
+    steps: tuple[Step, ...] = ()
+    parse_failures: int = 0
+    truncated: int = 0
+    overridden: int = 0
+    error: str | None = None
+
+
+class PredictorPrompt(NamedTuple):
+    """What the student is asked with: the signature of a predictor with its instructions, and demonstrations."""
+
+    signature: Any
+    demos: list[Any]
+
+
+class _Trace(list[Any]):
+    """A trace whose entries keep their inputs as they were; programs extend the lists that they passed to an LM."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.recorded = 0
+
+    def append(self, entry: Any) -> None:
+        self.recorded += 1
+        super().append(_frozen(entry))
+
+    def extend(self, entries: Any) -> None:
+        for entry in entries:
+            self.append(entry)
+
+    def pop(self, place: SupportsIndex = -1) -> Any:
+        raise RuntimeError("A trajectory has more predictor calls than DSPy keeps (max_trace_size).")
+
+
+def _frozen(entry: Any) -> Any:
+    predictor, inputs, prediction = entry
+    kept = {name: list(value) if isinstance(value, list) else value for name, value in inputs.items()}
+    return predictor, kept, prediction
+
+
+def run_recorded(program: dspy.Module, question: str, passages: Sequence[Passage] | None = None) -> Trajectory:
+    """Ask a program one question on the running LM and return what it did.
+
+    An exception of the program ends the trajectory with its error, unless the LM cannot be reached.
+
+    Args:
+        program: Any program of predictors; it is not changed.
+        question: The question.
+        passages: Fixed context in place of the first retrieval.
+
+    Raises:
+        UserError: The LM does not answer.
+        BaseException: Anything but an Exception, such as a spent budget.
+    """
+    trace, fixed = _Trace(), {} if passages is None else {"passages": list(passages)}
+    prediction: dspy.Prediction | None = None
+    error: str | None = None
+    meter = Meter()
+    try:
+        with metered(meter), dspy.context(trace=trace):
+            prediction = program(question=question, **fixed)
+    except Exception as cause:
+        if user_error_within(cause):
+            raise
+        error = f"{type(cause).__name__}: {one_line(cause)}"
+    finally:
+        record_parallel([meter])  # for the meter of the caller
+    names = {id(predictor): name for name, predictor in program.named_predictors()}
+    steps = tuple(_step(names[id(entry[0])], entry) for entry in trace if id(entry[0]) in names)
+    return Trajectory(
+        prediction=prediction,
+        steps=steps,
+        parse_failures=meter.parse_failures,
+        truncated=meter.truncated,
+        overridden=trace.recorded - len(trace),
+        error=error,
+    )
+
+
+def _step(name: str, entry: Any) -> Step:
+    predictor, inputs, prediction = entry
+    fields = predictor.signature
+    return Step(
+        predictor=name,
+        inputs={field: inputs[field] for field in fields.input_fields if field in inputs},
+        outputs={field: prediction[field] for field in fields.output_fields if field in prediction},
+    )
+
+
+def prompts_of(program: dspy.Module, prompts: Prompts = "plain") -> dict[str, PredictorPrompt]:
+    """Return what a student is asked with, by the name of the predictor.
+
+    Args:
+        program: The program of the teacher.
+        prompts: "plain" are the instructions of the uncompiled program with the same knobs, without demonstrations;
+            "compiled" are the program's own instructions and demonstrations, for a student that runs it as it is.
+    """
+    if prompts == "plain":
+        values: dict[str, Any] = knob_values(program)
+        program = type(program)(**values)
+    named = program.named_predictors()
+    return {
+        name: PredictorPrompt(predictor.signature, list(predictor.demos) if prompts == "compiled" else [])
+        for name, predictor in named
+    }
+
+
+# Predictor of the catalog's programs -> what it teaches. An output that is a single bool teaches "judgement" anywhere.
+_SKILLS: Mapping[str, str] = {
+    "reading": "reading",
+    "memory": "memory",
+    "answering": "long_form",
+    "reflecting": "long_form",
+    "deduction": "deduction",
+    "grounding": "grounding",
+    "citing": "grounding",
+    "conclusion": "conclusion",
+    "verifying": "verification",
+    "revising": "verification",
+    "rewriting": "queries",
+    "querying": "queries",
+    "searching": "queries",
+    "naming": "entities",
+    "inferring": "inference",
+    "monitoring": "reading",
+    "concluding": "reading",
+}
+
+
+def skill_of(predictor: str, signature: Any) -> str:
+    """Return the skill that a predictor teaches: by its fields where these say it, else by its name."""
+    name = predictor.removesuffix(".predict")
+    if asks_yes_no(signature):
+        return "judgement"
+    if name in ("answering", "concluding") and "answer" in signature.output_fields:
+        return "reading" if "passages" in signature.input_fields else "memory"
+    return _SKILLS.get(name, name)

@@ -1,0 +1,101 @@
+"""Packed rows give the losses and gradients of single examples."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from optimizers.distill.examples import Example
+from optimizers.distill.training.base_model import load_base
+from optimizers.distill.training.device import Device
+from optimizers.distill.training.encoding import Encoded, encode
+from optimizers.distill.training.rows import batches, pack, single_rows, token_weights
+from optimizers.distill.training.settings import make_settings
+from optimizers.distill.training.student import Student
+
+CPU = Device("cpu", bfloat16=False)
+
+
+def loss_and_gradients(tiny: Path, examples: list[Example], **settings: object) -> tuple[float, dict, int]:
+    student = Student(load_base(str(tiny)), make_settings(**settings), CPU)
+    with torch.no_grad():  # else B is zero, and so are the gradients of A
+        chance = torch.Generator().manual_seed(1)
+        for name, weight in student.weights.items():
+            if "lora_B" in name:
+                weight.copy_(torch.randn(weight.shape, generator=chance) * 0.1)
+    total = torch.zeros(())
+    rows = student.rows(encode(examples, student.base.tokenizer))
+    for row in rows:
+        loss, _ = student.losses(row)
+        loss.backward()
+        total += loss.detach()
+    return total.item(), {name: weight.grad for name, weight in student.weights.items()}, len(rows)
+
+
+@pytest.mark.parametrize("method", ["lora", "full"])
+@pytest.mark.parametrize("loss", ["tokens", "examples"])
+def test_packed_loss_and_gradients_equal_those_of_single_examples(
+    tiny: Path, examples: list[Example], method: str, loss: str
+) -> None:
+    packed, packed_gradients, rows = loss_and_gradients(tiny, examples, method=method, loss=loss, row_tokens=150)
+    single, gradients, single_rows = loss_and_gradients(tiny, examples, method=method, loss=loss, packing=False)
+    assert 1 < rows < single_rows == len(examples)
+    assert packed == pytest.approx(single, rel=1e-5)
+    assert gradients.keys() == packed_gradients.keys()
+    for name, gradient in gradients.items():
+        assert gradient.abs().max() > 0, name
+        torch.testing.assert_close(packed_gradients[name], gradient, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_the_loss_is_that_of_transformers_with_labels(tiny: Path, examples: list[Example]) -> None:
+    """Token by token the same as the library's own loss with the prompt masked."""
+    base = load_base(str(tiny))
+    encoded = encode(examples[:1], base.tokenizer)[0]
+    tokens = torch.tensor([[*encoded.prompt, *encoded.reply]])
+    labels = tokens.clone()
+    labels[:, : len(encoded.prompt)] = -100
+    expected = base.model(input_ids=tokens, labels=labels).loss.item()
+    ours, _, _ = loss_and_gradients(tiny, examples[:1], method="full")
+    assert ours == pytest.approx(expected, rel=1e-5)
+
+
+def encoded(prompt: list[int], reply: list[int], group: int = 0) -> Encoded:
+    return Encoded(tuple(prompt), tuple(reply), group, "reading")
+
+
+def test_a_packed_row_computes_the_shared_prefix_once() -> None:
+    shared = list(range(10, 30))
+    batch = [encoded([*shared, 40, 41], [50, 2]), encoded([*shared, 42], [51, 2]), encoded([7] * 9, [8, 2], group=1)]
+    rows = pack(batch, 100, token_weights(batch, "tokens"))
+    assert len(rows) == 1
+    assert rows[0].tokens == [*shared, 42, 51, 40, 41, 50, *[7] * 9, 8]
+    assert rows[0].lengths == [20, 2, 3, 10]
+    assert rows[0].prefixes == [None, 0, 0, None]
+    assert rows[0].positions == [*range(20), 20, 21, 20, 21, 22, *range(10)]
+    predicted = {(place, token) for place, token, _, _ in rows[0].targets}
+    assert predicted == {(20, 51), (21, 2), (23, 50), (24, 2), (33, 8), (34, 2)}
+
+
+def test_rows_are_as_long_as_allowed_unless_one_example_is_longer() -> None:
+    batch = [encoded(list(range(100, 100 + size)), [1, 2], group=size) for size in (40, 40, 45, 200)]
+    rows = pack(batch, 90, token_weights(batch, "tokens"))
+    assert sorted(len(row.tokens) for row in rows) == [46, 82, 201] or max(len(row.tokens) for row in rows) == 201
+    assert sorted(member for row in rows for member in {target[3] for target in row.targets}) == [0, 1, 2, 3]
+    assert [len(row.tokens) for row in single_rows(batch, token_weights(batch, "tokens"))] == [41, 41, 46, 201]
+
+
+def test_every_example_is_used_once_in_an_epoch_in_an_order_of_its_own() -> None:
+    examples = [encoded([number] * 9, [1], group=number % 3) for number in range(20)]
+    first, second = (batches(examples, 6, {}, 0, epoch) for epoch in (0, 1))
+    assert [len(batch) for batch in first] == [6, 6, 6, 2]
+    assert sorted(place for batch in first for place in batch) == list(range(20))
+    assert first != second
+    assert first == batches(examples, 6, {}, 0, 0)
+    assert first != batches(examples, 6, {}, 1, 0)
+
+
+def test_a_skill_is_used_as_often_as_its_weight_says() -> None:
+    examples = [encoded([number], [1]) for number in range(100)]
+    used = [place for batch in batches(examples, 8, {"reading": 2.5}, 0, 0) for place in batch]
+    assert 230 <= len(used) <= 270
+    assert {used.count(place) for place in range(100)} == {2, 3}
