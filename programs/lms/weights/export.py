@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from programs.lms import smollm
-from programs.lms.weights.choice import BASE, load
+from programs.lms.weights.choice import BASE, BASE_8BIT, load
 from programs.lms.weights.gguf_files import FileType, read_metadata, write_gguf
 from programs.lms.weights.llama import Shape
 from programs.lms.weights.sources import Source
@@ -128,7 +128,7 @@ def tokenizer() -> Any:
 
 
 def _source(folder: Path | str) -> Source:
-    return load(None if str(folder) == BASE else Path(folder).expanduser())
+    return load(None if str(folder) in (BASE, BASE_8BIT) else Path(folder).expanduser())
 
 
 def _write_folder(folder: Path | str, output: Path, write: Callable[[Path], None]) -> Path:

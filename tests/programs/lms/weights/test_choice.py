@@ -47,6 +47,14 @@ def test_the_base_is_named_and_converted_as_without_adapters(default) -> None:
     assert connection.lm.model.startswith(f"embedded/smollm2-135m-instruct@{smollm.weights_hash()[:16]}-")
 
 
+def test_the_base_with_8_bits_is_a_model_of_its_own(default) -> None:
+    base, control = choice.weights("base"), choice.weights("base-8bit")
+    assert control.hash != base.hash
+    assert (control.name, control.context_size, control.folder) == (base.name, base.context_size, None)
+    make_adapter(default, SHAPE)
+    assert choice.weights("base-8bit") == control != choice.weights()
+
+
 def test_the_default_is_the_adapter_in_the_package_if_there_is_one(default) -> None:
     assert choice.weights() == choice.weights("base")
     make_adapter(default, SHAPE)

@@ -81,6 +81,11 @@ def test_an_adapter_of_the_embedded_lm_says_the_same_in_all_runtimes(own_cache, 
     assert len(set(changed)) > 1
 
 
+@pytest.mark.slow
+def test_the_untrained_model_with_8_bits_says_the_same_in_all_runtimes(own_cache, tmp_path) -> None:
+    assert len(set(agree("base-8bit", tmp_path))) > 1
+
+
 def test_bfloat16_is_rounded_to_the_nearest(tmp_path) -> None:
     from safetensors.torch import load_file
 
