@@ -174,6 +174,13 @@ class _Form:
         outputs = {name: escape_all(value) for name, value in outputs.items()}
         return super().format_assistant_message_content(signature, outputs, missing_field_message)  # type: ignore[misc]
 
+    def format_finetune_data(
+        self, signature: Any, demos: list[Inputs], inputs: Inputs, outputs: Inputs
+    ) -> dict[str, Messages]:
+        """Return a prompt and its reply as messages, the form of training data of `dspy.BootstrapFinetune`."""
+        reply = self.format_assistant_message_content(signature, outputs)
+        return {"messages": [*self.format(signature, demos, inputs), {"role": "assistant", "content": reply}]}
+
     def _call_postprocess(self, processed: Any, original: Any, outputs: list[Any], *rest: Any) -> list[Inputs]:
         record_replies(outputs)
         if any(map(is_thinking_only, outputs)):

@@ -1,7 +1,8 @@
 """`verihop distill train`: train a small LM on examples."""
 
+import sys
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -9,7 +10,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
-from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.next_commands import QUESTION, command
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -85,12 +86,41 @@ class Machine:
     checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints.")] = 10.0
 
 
+@dataclass(frozen=True)
+class Measuring:
+    """What is measured on the validation examples."""
+
+    PANEL: ClassVar[str] = "Validation"
+    metric_examples: Annotated[
+        int,
+        typer.Option(min=0, help="Examples of each skill answered to get EM and F1; 0 for the loss alone."),
+    ] = 20
+    validation_examples: Annotated[int, typer.Option(min=1, help="Examples of each skill to measure the loss on.")] = 50
+    evaluate_every: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Steps between two measurements, the first before training; by default only at the end.",
+            show_default=False,
+        ),
+    ] = None
+    keep_best: Annotated[
+        str | None,
+        typer.Option(
+            help="Keep the weights with the best value of this metric in OUT/best: em, f1, em\\[SKILL], "
+            "f1\\[SKILL] or loss.",
+            show_default=False,
+        ),
+    ] = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Result(options.Output):
     """Where the weights are written, and what is printed."""
 
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the adapter or weights.")]
+    out: Annotated[Path, typer.Option("--out", "--output", "-o", help="Folder for the adapter or weights.")]
     resume: options.Resume = False
+    estimate: Annotated[bool, typer.Option("--estimate", help="Print how long it takes, and stop.")] = False
 
 
 @with_option_groups
@@ -99,41 +129,62 @@ def train(
     method: Method,
     schedule: Schedule,
     machine: Machine,
+    measuring: Measuring,
     result: Result,
 ) -> None:
     """Train a small LM on examples: LoRA or full, resumable, on CPU or GPU."""
     from experiments.cli.distill.training_progress import TrainingProgress
-    from experiments.runs.files import git_revision
-    from optimizers.distill.training.base_model import load_base, require_packages
     from optimizers.distill.training.data import read_data
+    from optimizers.distill.training.estimate import estimate
+    from optimizers.distill.training.lm.base_model import load_base, require_packages
+    from optimizers.distill.training.scoring import reply_scores
     from optimizers.distill.training.train import Training
 
     require_packages()
-    settings = _settings(method, schedule, machine)
+    settings = _settings(method, schedule, machine, measuring)
     if not result.quiet:
         note(f"Loading {settings.base} ...")
     base = load_base(settings.base)
     data = read_data(examples, base.tokenizer, settings)
-    training = Training(base, data, settings, result.output)
+    training = Training(base, data, settings, result.out)
+    if measuring.metric_examples and data.validation:
+        training.evaluate = reply_scores(training.student, data, measuring.metric_examples)
     if data.left_out:
         lost = ", ".join(f"{count} of {skill}" for skill, count in data.left_out.items())
         note(f"Longer than {settings.max_tokens} tokens and left out: {lost}.")
-    about = {"revision": git_revision(), "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    if result.estimate or not (result.quiet or result.resume):
+        size = estimate(training)
+        if result.estimate:
+            emit(asdict(size)) if result.as_json else say(str(size))
+            return
+        note(str(size))
     with resumable(), TrainingProgress(training, shown=not result.quiet) as progress:
-        description = training.run(resume=result.resume, report=progress.add, about=about)
+        description = training.run(resume=result.resume, report=progress.add, about=_about())
     if result.as_json:
         emit(description)
         return
-    _print(description, result.output)
-    next_step(command("verihop", "eval", "--lm", f"embedded:{result.output}", "..."))
+    _print(description, result.out)
+    next_step(command("verihop", "ask", "--program", "cot", "--lm", f"embedded:{result.out}", QUESTION))
 
 
-def _settings(method: Method, schedule: Schedule, machine: Machine) -> "TrainingSettings":
+def _about() -> dict[str, Any]:
+    from experiments.runs.files import git_revision
+    from experiments.runs.provenance import portable
+
+    return {
+        "command": " ".join(portable(["verihop", *sys.argv[1:]])),
+        "revision": git_revision(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+    }
+
+
+def _settings(method: Method, schedule: Schedule, machine: Machine, measuring: Measuring) -> "TrainingSettings":
     from optimizers.distill.training.settings import make_settings
 
-    values: dict[str, Any] = {**vars(method), **vars(schedule), **vars(machine)}
+    values: dict[str, Any] = {**vars(method), **vars(schedule), **vars(machine), **vars(measuring)}
     values["first_layer"] = values.pop("layers")
     values["weights"] = _weights(values.pop("weight"))
+    del values["metric_examples"]
     if values["learning_rate"] is None:
         values["learning_rate"] = 2e-5 if method.method == "full" else 1e-3
     values["resume_adapter"] = str(method.resume_adapter) if method.resume_adapter else None

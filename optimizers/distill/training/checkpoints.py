@@ -7,7 +7,7 @@ from typing import Any
 
 import ujson
 
-from optimizers.distill.training.student import Student
+from optimizers.distill.training.lm.student import Student
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import atomic_write
 
@@ -54,7 +54,7 @@ def _all(run: Path) -> list[Path]:
 
 def newest(run: Path) -> Path | None:
     """Return the folder of the last complete checkpoint; None if there is none."""
-    return (_all(run) or [None])[-1]
+    return max(_all(run), default=None)
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:

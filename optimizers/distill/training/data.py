@@ -24,6 +24,7 @@ class TrainingData:
         validation_examples: Their texts, in the same order.
         sha256: Of the file.
         left_out: How many are longer than the settings allow, by skill.
+        sources: How many training examples are of each data set, with its licence.
     """
 
     train: list[Encoded]
@@ -31,6 +32,17 @@ class TrainingData:
     validation_examples: list[Example]
     sha256: str
     left_out: dict[str, int] = field(default_factory=dict)
+    sources: dict[str, int] = field(default_factory=dict)
+
+    def first(self, per_skill: int) -> list[Encoded]:
+        """Return the first validation examples of each skill, at most `per_skill`."""
+        counts: Counter[str] = Counter()
+        chosen = []
+        for example in self.validation:
+            counts[example.skill] += 1
+            if counts[example.skill] <= per_skill:
+                chosen.append(example)
+        return chosen
 
     def counts(self) -> dict[str, int]:
         """Return how many training examples each skill has."""
@@ -51,19 +63,22 @@ def read_data(folder: Path | str, tokenizer: Any, settings: TrainingSettings) ->
     encoded = list(zip(examples, encode(examples, tokenizer), strict=True))
     kept = [(example, tokens) for example, tokens in encoded if len(tokens) <= settings.max_tokens]
     left_out = Counter(example.skill for example, tokens in encoded if len(tokens) > settings.max_tokens)
-    train = [
-        tokens for example, tokens in kept if example.split == "train" and settings.weights.get(example.skill, 1.0)
+    used = [
+        (example, tokens)
+        for example, tokens in kept
+        if example.split == "train" and settings.weights.get(example.skill, 1.0)
     ]
-    if not train:
+    if not used:
         raise UserError(
             f"No example of {str(path)!r} can be trained on: {sum(left_out.values())} of {len(examples)} are longer "
             f"than {settings.max_tokens} tokens, the others are for validation or have the weight 0."
         )
     held_back = [(example, tokens) for example, tokens in kept if example.split == "validation"]
     return TrainingData(
-        train=train,
+        train=[tokens for _, tokens in used],
         validation=[tokens for _, tokens in held_back],
         validation_examples=[example for example, _ in held_back],
         sha256=sha256_file(path),
         left_out=dict(sorted(left_out.items())),
+        sources=dict(sorted(Counter(f"{example.source} ({example.licence})" for example, _ in used).items())),
     )

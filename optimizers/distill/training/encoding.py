@@ -50,7 +50,7 @@ def encode(examples: Sequence[Example], tokenizer: Any) -> list[Encoded]:
 
 
 def _tokens(tokenizer: Any, text: str) -> list[int]:
-    return tokenizer(text, add_special_tokens=False)["input_ids"]  # type: ignore[no-any-return]
+    return tokenizer(text, add_special_tokens=False)["input_ids"]
 
 
 def end_token(tokenizer: Any, messages: list[dict[str, str]]) -> int:

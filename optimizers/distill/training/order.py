@@ -31,6 +31,14 @@ class BatchOrder:
         """Return the epoch of a step, from 0."""
         return max(number for number, first in enumerate(self._epochs) if first <= step)
 
+    def epochs_until(self, step: int) -> float:
+        """Return how many passes over the examples the first `step` steps are."""
+        if not step:
+            return 0.0
+        epoch = self.epoch(step - 1)
+        end = self._epochs[epoch + 1] if epoch + 1 < len(self._epochs) else len(self._steps)
+        return epoch + (step - self._epochs[epoch]) / (end - self._epochs[epoch])
+
     def steps(self) -> int | None:
         """Return the steps of the whole run; None if only the time ends it."""
         settings = self._settings

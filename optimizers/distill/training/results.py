@@ -1,12 +1,14 @@
 """The description of a finished training run: `training.json`."""
 
 import platform
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import ujson
 
+from signatures.common.errors import unknown
 from signatures.common.files import atomic_write, sha256_file
 
 DESCRIPTION = "training.json"
@@ -26,6 +28,7 @@ def describe(training: Any, about: dict[str, Any]) -> dict[str, Any]:
         "base_sha256": student.base.sha256,
         "data_sha256": training.data.sha256,
         "examples": training.data.counts(),
+        "sources": training.data.sources,
         "left_out": training.data.left_out,
         "settings": training.settings.model_dump(mode="json"),
         "device": student.device.name,
@@ -40,6 +43,25 @@ def describe(training: Any, about: dict[str, Any]) -> dict[str, Any]:
         "versions": {"python": platform.python_version(), **_versions()},
         **about,
     }
+
+
+def best(measured: Sequence[dict[str, Any]], name: str) -> int:
+    """Return the step with the best value of a metric, the latest of equals.
+
+    Args:
+        measured: Step, losses and metrics of each measurement.
+        name: A metric, of which the highest is the best, or "loss", of which the lowest is.
+
+    Raises:
+        UserError: There is no such metric.
+    """
+    values = []
+    for one in measured:
+        there = {**one["metrics"], **({"loss": -one["losses"]["all"]} if one["losses"] else {})}
+        if name not in there:
+            raise unknown("metric", name, there)
+        values.append((there[name], one["step"]))
+    return max(values)[1]
 
 
 def _versions() -> dict[str, str | None]:

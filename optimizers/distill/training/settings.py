@@ -40,7 +40,11 @@ class TrainingSettings(BaseModel):
         precision: Of matrix products: "auto" is bfloat16 where the processor has instructions for it.
         threads: Of the CPU; all by default.
         checkpoint_minutes: Time between checkpoints.
-        evaluate_every: Steps between two measurements on the validation examples; by default only at the end.
+        evaluate_every: Steps between two measurements on the validation examples, the first before training; by
+            default they are measured only at the end.
+        validation_examples: Validation examples of each skill whose loss is measured, the first of the file.
+        keep_best: Metric by which the best weights measured are kept in the folder `best`, such as "f1" (higher is
+            better) or "loss" (lower is better).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -71,6 +75,8 @@ class TrainingSettings(BaseModel):
     threads: int | None = Field(None, ge=1)
     checkpoint_minutes: float = Field(10.0, gt=0)
     evaluate_every: int | None = Field(None, ge=1)
+    validation_examples: int = Field(50, ge=1)
+    keep_best: str | None = None
 
 
 def make_settings(**values: Any) -> TrainingSettings:
@@ -85,6 +91,8 @@ def make_settings(**values: Any) -> TrainingSettings:
         raise UserError(f"Training setting {first_problem(error)}.") from error
     if negative := [skill for skill, weight in settings.weights.items() if weight < 0]:
         raise UserError(f"The weight of skill {negative[0]!r} is negative. Use 0 to leave a skill out.")
+    if settings.keep_best and not settings.evaluate_every:
+        raise UserError(f"To keep the best weights by {settings.keep_best!r}, say after how many steps to measure.")
     if settings.method == "full" and settings.resume_adapter:
         raise UserError("An adapter can be continued with method 'lora' only. Merge it first, or use method 'lora'.")
     return settings

@@ -1,5 +1,6 @@
 """The training loop: steps until the data, the steps or the time end; checkpoints and a log on the way."""
 
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -9,20 +10,21 @@ from typing import Any
 import ujson
 
 from optimizers.distill.training import checkpoints, results
-from optimizers.distill.training.base_model import BaseModel
 from optimizers.distill.training.data import TrainingData
-from optimizers.distill.training.device import choose_device
 from optimizers.distill.training.interrupts import uninterrupted
+from optimizers.distill.training.lm.base_model import BaseModel
+from optimizers.distill.training.lm.device import choose_device
+from optimizers.distill.training.lm.student import Student
 from optimizers.distill.training.order import BatchOrder
 from optimizers.distill.training.schedule import learning_rate
 from optimizers.distill.training.settings import EXECUTION, TrainingSettings
-from optimizers.distill.training.student import Student
 from optimizers.distill.training.validation import validation_losses
 from signatures.common.errors import UserError
-from signatures.common.files import exclusive_lock
+from signatures.common.files import atomic_write, exclusive_lock
 
 LOG = "training.jsonl"
-Evaluate = Callable[[Student], dict[str, float]]
+Evaluate = Callable[[Path], dict[str, float]]
+BEST = "best"
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,8 @@ class Training:
         data: The examples.
         settings: All settings.
         folder: Where weights, log, checkpoints and description are written.
-        evaluate: Measures the student on tasks; its values are kept beside the losses. Called at the end, and every
-            `settings.evaluate_every` steps.
+        evaluate: Measures the weights in a folder on tasks; its values are kept beside the losses. Called at the end,
+            and every `settings.evaluate_every` steps.
         clock: Seconds, for tests.
     """
 
@@ -75,7 +77,7 @@ class Training:
 
         if settings.threads:
             torch.set_num_threads(settings.threads)
-        self.data, self.settings, self.folder, self._clock = data, settings, folder, clock
+        self.data, self.settings, self.folder, self.clock = data, settings, folder, clock
         self.student = Student(base, settings, choose_device(settings.device, settings.precision))
         self.order = BatchOrder(data.train, settings)
         self.total = self.order.steps()
@@ -83,7 +85,7 @@ class Training:
         self.optimizer = torch.optim.AdamW(
             weights, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
-        self._evaluate = evaluate
+        self.evaluate = evaluate
         self.step, self.tokens, self._spent = 0, 0, 0.0
         self.measured: list[dict[str, Any]] = []
 
@@ -126,7 +128,7 @@ class Training:
 
     def seconds(self) -> float:
         """Return the training time so far, all sessions together."""
-        return self._spent + (self._clock() - self._started if hasattr(self, "_started") else 0.0)
+        return self._spent + (self.clock() - self._started if hasattr(self, "_started") else 0.0)
 
     # --- a run ----------------------------------------------------------------------------------------------------
 
@@ -158,7 +160,8 @@ class Training:
                 raise
             with uninterrupted():
                 self.student.save(self.folder)
-            self._measure()
+            self._checkpoint()  # measuring may take long, and be interrupted
+            self.measure()
             description = results.describe(self, about or {})
             results.write(self.folder, description)
             checkpoints.remove_checkpoints(self.folder)
@@ -167,6 +170,8 @@ class Training:
     def _open(self, resume: bool) -> None:
         checkpoint = checkpoints.newest(self.folder)
         if resume:
+            if checkpoint is None and (self.folder / results.DESCRIPTION).is_file():
+                raise UserError(f"The training run in {str(self.folder)!r} is complete. Choose another folder.")
             if checkpoint is None:
                 raise UserError(f"{str(self.folder)!r} holds no checkpoint to resume. Start without resuming.")
             state = checkpoints.read_state(checkpoint)
@@ -177,7 +182,7 @@ class Training:
             self._cut_log()
         elif checkpoint is not None or (self.folder / LOG).exists():
             raise UserError(f"{str(self.folder)!r} holds a training run already. Resume it, or choose another folder.")
-        self._started = self._clock()
+        self._started = self.clock()
         self._last_checkpoint = self._started
 
     def _check_unchanged(self, state: dict[str, Any]) -> None:
@@ -202,11 +207,14 @@ class Training:
         if not path.exists():
             return
         lines = path.read_text(encoding="utf-8").splitlines()[: self.step]
-        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+        with atomic_write(path) as file:
+            file.write("".join(f"{line}\n" for line in lines))
 
     def _steps(self, report: Callable[[Step], None]) -> None:
         with open(self.folder / LOG, "a", encoding="utf-8") as log:
             while not self._finished():
+                if self.settings.evaluate_every and self.step % self.settings.evaluate_every == 0:
+                    self.measure()
                 loss, tokens, rate, gradient = self.train_step()
                 with uninterrupted():
                     self.tokens += tokens
@@ -214,9 +222,7 @@ class Training:
                     log.write(ujson.dumps(asdict(done)) + "\n")
                     log.flush()
                 report(done)
-                if self.settings.evaluate_every and self.step % self.settings.evaluate_every == 0:
-                    self._measure()
-                if self._clock() - self._last_checkpoint >= self.settings.checkpoint_minutes * 60:
+                if self.clock() - self._last_checkpoint >= self.settings.checkpoint_minutes * 60:
                     self._checkpoint()
 
     def _finished(self) -> bool:
@@ -236,12 +242,23 @@ class Training:
         }
         with uninterrupted():
             checkpoints.write_checkpoint(self.folder, self.student, self.optimizer, state)
-        self._last_checkpoint = self._clock()
+        self._last_checkpoint = self.clock()
 
-    def _measure(self) -> None:
-        """Measure loss and metrics on the validation examples, unless this step has been measured."""
+    def measure(self) -> None:
+        """Measure loss and metrics on the validation examples, unless this step has been measured.
+
+        Raises:
+            UserError: There is no metric of the name `settings.keep_best`.
+        """
         if self.measured and self.measured[-1]["step"] == self.step:
             return
-        losses = validation_losses(self.student, self.data.validation)
-        metrics = self._evaluate(self.student) if self._evaluate else {}
+        losses = validation_losses(self.student, self.data.first(self.settings.validation_examples))
+        metrics: dict[str, float] = {}
+        if self.evaluate:
+            with tempfile.TemporaryDirectory(dir=self.folder, prefix=".measured-") as name:
+                self.student.save(Path(name))
+                metrics = self.evaluate(Path(name))
         self.measured.append({"step": self.step, "losses": losses, "metrics": metrics})
+        if self.settings.keep_best and results.best(self.measured, self.settings.keep_best) == self.step:
+            with uninterrupted():
+                self.student.save(self.folder / BEST)

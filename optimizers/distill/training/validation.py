@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from optimizers.distill.training.encoding import Encoded
-from optimizers.distill.training.student import Student
+from optimizers.distill.training.lm.student import Student
 
 
 def validation_losses(student: Student, examples: Sequence[Encoded]) -> dict[str, float]:

@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from optimizers.distill.examples import Example
-from optimizers.distill.training.base_model import load_base
-from optimizers.distill.training.device import Device
 from optimizers.distill.training.encoding import Encoded, encode
+from optimizers.distill.training.lm import attention
+from optimizers.distill.training.lm.base_model import load_base
+from optimizers.distill.training.lm.device import Device
+from optimizers.distill.training.lm.student import Student
 from optimizers.distill.training.rows import batches, pack, single_rows, token_weights
 from optimizers.distill.training.settings import make_settings
-from optimizers.distill.training.student import Student
 
 CPU = Device("cpu", bfloat16=False)
 
@@ -99,3 +100,12 @@ def test_a_skill_is_used_as_often_as_its_weight_says() -> None:
     used = [place for batch in batches(examples, 8, {"reading": 2.5}, 0, 0) for place in batch]
     assert 230 <= len(used) <= 270
     assert {used.count(place) for place in range(100)} == {2, 3}
+
+
+@pytest.mark.parametrize(("heads", "groups"), [(4, 2), (3, 3)])
+def test_both_ways_to_compute_attention_agree(heads: int, groups: int) -> None:
+    """GPUs use the kernel, CPUs plain products."""
+    chance = torch.Generator().manual_seed(0)
+    query = torch.randn(heads, 5, 8, generator=chance)
+    key, value = (torch.randn(groups, 9, 8, generator=chance) for _ in range(2))
+    torch.testing.assert_close(attention.plain(query, key, value, 0.3), attention.fused(query, key, value, 0.3))

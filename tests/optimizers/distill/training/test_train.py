@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from optimizers.distill.training.base_model import load_base
 from optimizers.distill.training.data import read_data
+from optimizers.distill.training.lm.base_model import load_base
 from optimizers.distill.training.settings import make_settings
 from optimizers.distill.training.train import Step, Training
 from signatures.common.errors import UserError
@@ -23,7 +23,7 @@ def make_training(tiny: Path, folder: Path, out: Path, **values: Any) -> Trainin
 @pytest.mark.parametrize("method", ["lora", "full"])
 def test_training_lowers_the_loss_of_both_splits(tiny: Path, folder: Path, tmp_path: Path, method: str) -> None:
     training = make_training(tiny, folder, tmp_path / "out", method=method, epochs=8)
-    training._measure()
+    training.measure()
     before = training.measured.pop()["losses"]
     description = training.run()
     after = description["validation"][-1]["losses"]
@@ -73,6 +73,24 @@ def test_an_interrupted_run_continues_exactly(tiny: Path, folder: Path, tmp_path
     ]
     assert losses[0] == losses[1]
     assert not list((tmp_path / "out").glob("checkpoint-*"))
+
+
+def test_a_run_interrupted_before_its_first_step_is_resumed(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    def stop(_: Path) -> dict[str, float]:
+        raise KeyboardInterrupt
+
+    first = make_training(tiny, folder, tmp_path / "out", evaluate_every=100)
+    first.evaluate = stop
+    with pytest.raises(KeyboardInterrupt):
+        first.run()
+    description = make_training(tiny, folder, tmp_path / "out", evaluate_every=100).run(resume=True)
+    assert [one["step"] for one in description["validation"]] == [0, 5]
+
+
+def test_a_run_names_the_sources_of_its_examples(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    description = make_training(tiny, folder, tmp_path / "out", weights={"yes_no": 0}, max_steps=1).run()
+    assert description["sources"] == {"made (CC0-1.0)": 12}
+    assert description["examples"] == {"reading": 12}
 
 
 def test_what_has_changed_is_not_resumed(tiny: Path, folder: Path, tmp_path: Path) -> None:

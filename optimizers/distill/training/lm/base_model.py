@@ -19,7 +19,7 @@ class BaseModel:
     """A loaded LM.
 
     Args:
-        model: A `transformers` causal LM in single precision.
+        model: A `transformers` causal LM, in the precision of its files.
         tokenizer: Its tokenizer, with a chat template.
         name: As it was asked for.
         sha256: Hash of the weights files.
@@ -84,12 +84,11 @@ def _load_gguf(name: str) -> BaseModel:
 
 
 def _load_hugging_face(name: str) -> BaseModel:
-    import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
-        model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32)
+        model = AutoModelForCausalLM.from_pretrained(name, dtype="auto")
     except (OSError, ValueError, KeyError) as error:
         raise UserError(
             f"No LM {name!r} to train: {one_line(error)}. Name a folder or model in Hugging Face format, embedded, "

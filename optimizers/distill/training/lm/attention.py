@@ -80,21 +80,29 @@ def segment_attention(
 
 def _attend(query: Any, key: Any, value: Any, scaling: float) -> Any:
     """Return the causal attention of the last tokens of a sequence, (heads, tokens, size)."""
+    return (plain if query.device.type == "cpu" else fused)(query, key, value, scaling)
+
+
+def fused(query: Any, key: Any, value: Any, scaling: float) -> Any:
+    """Return the attention, computed by PyTorch's kernel."""
+    import torch
+
+    mask = _visible(query.shape[1], key.shape[1], query.device)
+    grouped = key.shape[0] != query.shape[0]
+    return torch.nn.functional.scaled_dot_product_attention(
+        query[None], key[None], value[None], attn_mask=mask, scale=scaling, enable_gqa=grouped
+    )[0]
+
+
+def plain(query: Any, key: Any, value: Any, scaling: float) -> Any:
+    """Return the attention, computed by plain products: on CPUs a quarter of the time of the kernel (README)."""
     import torch
 
     heads, length, size = query.shape
     groups, known = key.shape[0], key.shape[1]
-    if query.device.type != "cpu":
-        mask = _visible(length, known, query.device)
-        together = torch.nn.functional.scaled_dot_product_attention(
-            query[None], key[None], value[None], attn_mask=mask, scale=scaling, enable_gqa=groups != heads
-        )
-        return together[0]
-    # On CPUs the plain products are several times faster than the fused kernel's backward pass (README).
-    scores = torch.bmm(query.reshape(groups, -1, size) * scaling, key.transpose(1, 2)).view(heads, length, known)
-    hidden = ~_visible(length, known, query.device)
-    shares = torch.softmax(scores.masked_fill(hidden, float("-inf")), dim=-1)
-    return torch.bmm(shares.view(groups, -1, known), value).view(heads, length, size)
+    mask = _bias(length, known, heads // groups, query.dtype)
+    scores = torch.baddbmm(mask, query.reshape(groups, -1, size), key.transpose(1, 2), alpha=scaling)
+    return torch.bmm(torch.softmax(scores, dim=-1), value).view(heads, length, size)
 
 
 @functools.lru_cache(maxsize=64)
@@ -103,3 +111,12 @@ def _visible(length: int, known: int, device: Any) -> Any:
     import torch
 
     return torch.ones(length, known, dtype=torch.bool, device=device).tril_(known - length)
+
+
+@functools.lru_cache(maxsize=64)
+def _bias(length: int, known: int, repeats: int, dtype: Any) -> Any:
+    """Return what is added to the scores of `repeats` heads that share their keys: 0 for what is seen, else -inf."""
+    import torch
+
+    bias = torch.zeros(length, known, dtype=dtype).masked_fill_(~_visible(length, known, None), float("-inf"))
+    return bias.repeat(repeats, 1)[None]

@@ -42,6 +42,8 @@ def add_lora(model: Any, *, rank: int, alpha: float, first_layer: int, seed: int
             setattr(parent, name.rpartition(".")[2], lora)
             weights[f"{_PREFIX}{path}.{name}.lora_A.weight"] = lora.lora_a
             weights[f"{_PREFIX}{path}.{name}.lora_B.weight"] = lora.lora_b
+    if not weights:
+        raise UserError(f"Models of type {model.config.model_type!r} have no linear maps for LoRA. Use method 'full'.")
     return weights
 
 
@@ -56,12 +58,32 @@ def decoder_layers(model: Any) -> dict[str, Any]:
     for path, module in model.named_modules():
         if isinstance(module, torch.nn.ModuleList) and len(module) == model.config.get_text_config().num_hidden_layers:
             return {f"{path}.{number}": layer for number, layer in enumerate(module)}
-    raise UserError(f"Models of type {model.config.model_type!r} cannot be trained with LoRA: they have no layers.")
+    raise UserError(
+        f"Models of type {model.config.model_type!r} have no list of layers. Train all of them, with method 'full'."
+    )
 
 
 def _lora_linear() -> Any:
     """Return the class of a linear map with an update; torch is imported late, so the class is made late."""
     import torch
+
+    class Product(torch.autograd.Function):
+        """x W' + (x A') B', with the additions inside the products; W is frozen."""
+
+        @staticmethod
+        def forward(ctx: Any, states: Any, weight: Any, lora_a: Any, lora_b: Any) -> Any:
+            """Return the product for states (rows, inputs)."""
+            narrow = states @ lora_a.t()
+            ctx.save_for_backward(states, weight, lora_a, lora_b, narrow)
+            return (states @ weight.t()).addmm_(narrow, lora_b.t())
+
+        @staticmethod
+        def backward(ctx: Any, gradient: Any) -> Any:  # type: ignore[override]
+            """Return the gradients of states, A and B."""
+            states, weight, lora_a, lora_b, narrow = ctx.saved_tensors
+            through = gradient @ lora_b
+            to_states = (gradient @ weight).addmm_(through, lora_a) if ctx.needs_input_grad[0] else None
+            return to_states, None, through.t() @ states, gradient.t() @ narrow
 
     class LoraLinear(torch.nn.Module):
         """A frozen linear map plus scale * B A."""
@@ -76,8 +98,11 @@ def _lora_linear() -> Any:
             self.lora_b = torch.nn.Parameter(torch.zeros(linear.out_features, rank, device=device))
 
         def forward(self, states: Any) -> Any:
-            narrow = torch.nn.functional.linear(states, (self.lora_a * self.scale).to(states.dtype))
-            return self.linear(states) + torch.nn.functional.linear(narrow, self.lora_b.to(states.dtype))
+            weight = self.linear.weight
+            lora_a, lora_b = (self.lora_a * self.scale).to(weight.dtype), self.lora_b.to(weight.dtype)
+            product = Product.apply(states.reshape(-1, states.shape[-1]), weight, lora_a, lora_b)
+            product = product.view(*states.shape[:-1], -1)
+            return product if self.linear.bias is None else product + self.linear.bias
 
     return LoraLinear
 
@@ -92,7 +117,7 @@ def save_adapter(folder: Path, weights: dict[str, Any], *, base: str, rank: int,
         task_type=TaskType.CAUSAL_LM,
         base_model_name_or_path=base,
         r=rank,
-        lora_alpha=int(alpha) if float(alpha).is_integer() else alpha,  # type: ignore[arg-type]
+        lora_alpha=int(alpha) if float(alpha).is_integer() else alpha,
         target_modules=sorted({path.split(".")[-1] for path in _paths(weights)}),
         layers_to_transform=sorted({_layer(path) for path in _paths(weights)}),
         inference_mode=True,

@@ -1,13 +1,14 @@
 """The LM in training: its trainable weights, the loss of a batch, and its files."""
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from optimizers.distill.training import attention, lora
-from optimizers.distill.training.base_model import BaseModel
-from optimizers.distill.training.device import Device
-from optimizers.distill.training.encoding import Encoded
+from optimizers.distill.training.encoding import Encoded, end_token
+from optimizers.distill.training.lm import attention, lora
+from optimizers.distill.training.lm.base_model import BaseModel
+from optimizers.distill.training.lm.device import Device
 from optimizers.distill.training.rows import Row, pack, single_rows, token_weights
 from optimizers.distill.training.settings import TrainingSettings
 from signatures.common.files import atomic_write
@@ -23,6 +24,8 @@ class Student:
     """
 
     def __init__(self, base: BaseModel, settings: TrainingSettings, device: Device):
+        import torch
+
         self.base, self.settings, self.device = base, settings, device
         self.model = base.model
         self.packs = settings.packing and attention.supports_segments(self.model)
@@ -41,7 +44,7 @@ class Student:
                 folder = Path(settings.resume_adapter)
                 lora.load_adapter(folder, self.weights, rank=settings.rank, alpha=settings.alpha)
         else:
-            self.model.to(device.name).requires_grad_(True)
+            self.model.to(device.name, torch.float32).requires_grad_(True)
             self._freeze_below(settings.first_layer)
             self.weights = {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
         self.model.train()
@@ -69,9 +72,7 @@ class Student:
         positions = torch.tensor([row.positions], device=device)
         segments = {"segments": attention.segments_of(row)} if self.packs else {}
         places, targets, weights, _ = zip(*row.targets, strict=True)
-        # Full fine-tuning keeps its weights in single precision; LoRA's frozen ones are in bfloat16 already.
-        mixed = self.device.bfloat16 and self.settings.method == "full"
-        with torch.autocast(device, dtype=torch.bfloat16, enabled=mixed):
+        with self.mixed_precision():
             decoder = self.model.get_decoder()
             states = decoder(input_ids=tokens, position_ids=positions, use_cache=False, **segments).last_hidden_state
             # The LM head is as large as a third of the LM: it runs on what predicts the replies alone.
@@ -80,6 +81,19 @@ class Student:
             logits.float(), torch.tensor(targets, device=device), reduction="none"
         )
         return (losses * torch.tensor(weights, device=device)).sum(), losses.detach()
+
+    def mixed_precision(self) -> Any:
+        """Return the context in which `forward` runs."""
+        import torch
+
+        # Full fine-tuning keeps its weights in single precision; LoRA's frozen ones are in bfloat16 already.
+        mixed = self.device.bfloat16 and self.settings.method == "full"
+        return torch.autocast(self.device.name, dtype=torch.bfloat16, enabled=mixed)
+
+    @functools.cached_property
+    def end_token(self) -> int:
+        """The token that ends a reply."""
+        return end_token(self.base.tokenizer, [{"role": "user", "content": "question"}])
 
     def save(self, folder: Path) -> None:
         """Write the adapter in PEFT's format, or all weights in Hugging Face format, with the tokenizer."""

@@ -1,0 +1,1 @@
+"""The LM that is trained: its weights, the computation of its loss, its replies and its files."""

@@ -1,0 +1,82 @@
+"""Real metrics on the validation examples: EM and F1 of greedy replies against the gold replies, by skill."""
+
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import ujson
+
+from optimizers.distill.training.data import TrainingData
+from optimizers.distill.training.lm.generate import replies
+from optimizers.distill.training.lm.student import Student
+from optimizers.metrics.answer import MUSIQUE, exact_match, token_overlap
+from programs.lms.tolerant import read_json
+from signatures.common.errors import UserError
+
+
+def reply_scores(student: Student, data: TrainingData, per_skill: int) -> Callable[[Path], dict[str, float]]:
+    """Return a function that scores greedy replies to the first `per_skill` validation examples of each skill.
+
+    The names of its values are `em[SKILL]` and `f1[SKILL]`, and `em` and `f1`, the means over the skills.
+    """
+    places: list[int] = []
+    counts: dict[str, int] = defaultdict(int)
+    for place, example in enumerate(data.validation_examples):
+        if counts[example.skill] < per_skill:
+            counts[example.skill] += 1
+            places.append(place)
+
+    def scores(_: Path) -> dict[str, float]:
+        texts = replies(student, [data.validation[place] for place in places])
+        found: dict[str, list[tuple[float, float]]] = defaultdict(list)
+        for place, text in zip(places, texts, strict=True):
+            example = data.validation_examples[place]
+            found[example.skill].append(score_reply(text, example.completion))
+        return _means(found)
+
+    return scores
+
+
+def _means(found: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
+    means: dict[str, float] = {}
+    for number, name in enumerate(("em", "f1")):
+        by_skill = {skill: sum(pair[number] for pair in pairs) / len(pairs) for skill, pairs in sorted(found.items())}
+        means |= {f"{name}[{skill}]": mean for skill, mean in by_skill.items()}
+        if by_skill:
+            means[name] = sum(by_skill.values()) / len(by_skill)
+    return means
+
+
+def score_reply(reply: str, gold: str) -> tuple[float, float]:
+    """Return EM and F1 of a reply, each in [0, 1]; an unparseable reply scores 0.
+
+    Of a JSON object the field `answer` is compared, or all fields if the gold reply has none of that name: then the
+    scores are means over its fields. Any other reply is compared as a whole.
+    """
+    expected = _object(gold)
+    if not expected:
+        return _score(reply, gold)
+    answered = _object(reply)
+    if answered is None:
+        return 0.0, 0.0
+    names = ["answer"] if "answer" in expected else list(expected)
+    pairs = [_score(_text(answered.get(name)), _text(expected[name])) for name in names]
+    return sum(em for em, _ in pairs) / len(names), sum(f1 for _, f1 in pairs) / len(names)
+
+
+def _score(answer: str, gold: str) -> tuple[float, float]:
+    exact, overlap = exact_match(answer, [gold]), token_overlap(answer, [gold], MUSIQUE)  # two empty texts are equal
+    return exact or 0.0, overlap.f1 if overlap else 0.0
+
+
+def _object(text: str) -> dict[str, Any] | None:
+    try:
+        value = read_json(text)
+    except (ValueError, UserError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else ujson.dumps(value, ensure_ascii=False)

@@ -1,0 +1,135 @@
+"""DSPy's weight optimizers train with our trainer, on prompts of our adapter, and the returned LM answers."""
+
+from pathlib import Path
+from typing import Any
+
+import dspy
+import pytest
+from dspy.lm15 import Message, Request, Response, TextPart, Usage
+
+from optimizers.distill.bootstrap_finetune import to_examples, trainable_lm
+from optimizers.distill.examples import read_examples
+from optimizers.distill.training.lm.base_model import load_base
+from optimizers.distill.training.settings import make_settings
+from programs.lms.adapter import JsonForm
+from programs.lms.calls.metered import metered_lm
+from programs.lms.connect import Connection
+from programs.lms.requests import turns
+from signatures.common.errors import UserError
+from tests.conftest import ScriptedEngine
+from tests.tiny_llama import write_tiny_llama
+
+COLOURS = {"sky": "blue", "grass": "green", "blood": "red"}
+TRAINSET = [dspy.Example(question=thing, answer=colour).with_inputs("question") for thing, colour in COLOURS.items()]
+
+
+class TorchEngine:
+    """Generates with transformers from the weights in a folder, with an adapter or merged."""
+
+    free = True
+    supports_response_schema = True
+    supported_params = ("temperature", "max_tokens", "response_format")
+
+    def __init__(self, folder: Path, base: Path):
+        from peft import PeftModel
+
+        adapter = (folder / "adapter_config.json").exists()
+        loaded = load_base(str(base if adapter else folder))
+        self.tokenizer = loaded.tokenizer
+        self.model = PeftModel.from_pretrained(loaded.model, str(folder)) if adapter else loaded.model
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "TorchEngine":
+        return self
+
+    def complete(self, request: Request) -> Response:
+        text = self.tokenizer.apply_chat_template(turns(request), tokenize=False, add_generation_prompt=True)
+        tokens = self.tokenizer(text, return_tensors="pt", add_special_tokens=False).input_ids
+        made = self.model.generate(input_ids=tokens, max_new_tokens=40, do_sample=False, pad_token_id=2)
+        reply = self.tokenizer.decode(made[0, tokens.shape[1] :], skip_special_tokens=True)
+        message = Message.assistant([TextPart(reply)])
+        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=Usage())
+
+
+@pytest.fixture(scope="module")
+def tiny_bytes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny_bytes")
+    write_tiny_llama(folder, characters=True)
+    return folder
+
+
+@pytest.fixture
+def connection(tiny_bytes: Path) -> Connection:
+    lm = metered_lm("tiny/llama", engine=TorchEngine(tiny_bytes, tiny_bytes), cache=False, temperature=0.0)
+    return Connection("tiny", lm, JsonForm(), None, "samples")
+
+
+def teacher() -> dspy.Module:
+    program = dspy.Predict("question -> answer")
+    engine = ScriptedEngine(
+        lambda system, user: {"answer": next(colour for thing, colour in COLOURS.items() if thing in user)}
+    )
+    program.set_lm(metered_lm("scripted/teacher", engine=engine, cache=False))
+    return program
+
+
+def right(example: Any, prediction: Any, trace: Any = None) -> bool:
+    return bool(example.answer == prediction.answer)
+
+
+@pytest.mark.parametrize("method", ["lora", "full"])
+def test_bootstrap_finetune_returns_a_program_on_the_trained_lm(
+    connection: Connection, tiny_bytes: Path, tmp_path: Path, method: str
+) -> None:
+    settings = make_settings(base=str(tiny_bytes), method=method, learning_rate=1e-2, epochs=40, precision="float32")
+    lm = trainable_lm(
+        connection, tmp_path / "out", settings, open_engine=lambda folder: TorchEngine(folder, tiny_bytes)
+    )
+    student = dspy.Predict("question -> answer")
+    student.set_lm(lm)
+    with connection.use():
+        optimizer = dspy.BootstrapFinetune(metric=right, adapter=connection.adapter, num_threads=2)
+        trained = optimizer.compile(student, trainset=TRAINSET, teacher=teacher())
+        answers = [trained(question=thing).answer for thing in COLOURS]
+    assert answers == list(COLOURS.values())
+    examples = read_examples(tmp_path / "out" / "01" / "examples.jsonl")
+    expected = connection.adapter.format(student.signature, [], {"question": "sky"})
+    assert [message.model_dump() for message in examples[0].messages][:1] == expected[:1]
+    assert sorted(example.completion for example in examples) == [
+        '{"answer": "blue"}', '{"answer": "green"}', '{"answer": "red"}'
+    ]  # fmt: skip
+    assert trained.lm.model.startswith("tiny/llama@")
+    assert lm.model == "tiny/llama"
+
+
+def test_better_together_trains_twice_from_the_same_weights_on(
+    connection: Connection, tiny_bytes: Path, tmp_path: Path
+) -> None:
+    settings = make_settings(base=str(tiny_bytes), learning_rate=1e-2, precision="float32")
+    lm = trainable_lm(
+        connection, tmp_path / "out", settings, open_engine=lambda folder: TorchEngine(folder, tiny_bytes)
+    )
+    student = dspy.Predict("question -> answer")
+    student.set_lm(lm)
+    weights = dspy.BootstrapFinetune(
+        metric=right, adapter=connection.adapter, num_threads=2, train_kwargs={"epochs": 20}
+    )
+    with connection.use():
+        trained = dspy.BetterTogether(metric=right, w=weights).compile(
+            student, trainset=TRAINSET, valset=TRAINSET, teacher=teacher(), strategy="w -> w"
+        )
+    assert [one["strategy"] for one in trained.candidate_programs if one["strategy"] == ""] == [""]
+    assert len(trained.candidate_programs) == 3
+    assert not trained.flag_compilation_error_occurred
+    assert trained.candidate_programs[0]["score"] == 100.0
+    assert '"resume_adapter": "' + str(tmp_path / "out" / "01") in (tmp_path / "out/02/training.json").read_text()
+
+
+def test_nothing_to_train_on_is_an_error() -> None:
+    with pytest.raises(UserError, match="No trace passed the metric"):
+        to_examples([])
+
+
+def test_an_lm_on_a_server_cannot_be_trained(tmp_path: Path) -> None:
+    remote = Connection("openai/gpt-x", metered_lm("openai/gpt-x", api_key="none"), JsonForm(), None, "samples")
+    with pytest.raises(UserError, match=r"'openai/gpt-x' cannot be trained here"):
+        trainable_lm(remote, tmp_path, make_settings())

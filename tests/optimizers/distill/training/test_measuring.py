@@ -1,0 +1,115 @@
+"""Estimates, metrics on the validation examples, and the best weights."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from optimizers.distill.training.data import read_data
+from optimizers.distill.training.estimate import estimate
+from optimizers.distill.training.lm.base_model import load_base
+from optimizers.distill.training.lm.generate import replies
+from optimizers.distill.training.scoring import reply_scores, score_reply
+from optimizers.distill.training.settings import make_settings
+from optimizers.distill.training.train import Training
+from signatures.common.errors import UserError
+
+
+def make_training(tiny: Path, folder: Path, out: Path, **values: Any) -> Training:
+    settings = make_settings(**{"batch_size": 4, "learning_rate": 1e-2, "precision": "float32", **values})
+    base = load_base(str(tiny))
+    return Training(base, read_data(folder, base.tokenizer, settings), settings, out)
+
+
+def test_an_estimate_counts_the_run_and_changes_no_weight(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    training = make_training(tiny, folder, tmp_path / "out", epochs=2)
+    before = {name: weight.detach().clone() for name, weight in training.student.weights.items()}
+    size = estimate(training, seconds=0)
+    assert all(torch.equal(weight, before[name]) for name, weight in training.student.weights.items())
+    assert (size.examples, size.steps, size.epochs) == (18, 10, 2.0)
+    description = training.run()
+    assert size.tokens == description["tokens"]
+    assert size.hours == pytest.approx(size.tokens / size.tokens_per_second / 3600)
+
+
+def test_an_estimate_of_a_time_says_how_many_epochs_fit(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    training = make_training(tiny, folder, tmp_path / "out", hours=1)
+    times = iter(range(0, 1_000_000, 30))  # a batch takes 30 s
+    training.clock = lambda: float(next(times))
+    size = estimate(training, seconds=0)
+    assert size.hours <= 1
+    assert size.epochs > 2
+    assert size.steps == pytest.approx(size.epochs * 5, abs=1)
+
+
+def test_replies_in_batches_equal_those_one_by_one(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    training = make_training(tiny, folder, tmp_path / "out", epochs=12)
+    training.run()
+    student, held_back = training.student, training.data.validation
+    together = replies(student, held_back)
+    assert together == [replies(student, [one])[0] for one in held_back]
+    assert len(set(together)) > 2
+    assert student.model.training
+    assert student.packs
+
+
+def test_learnt_replies_score_high(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    training = make_training(tiny, folder, tmp_path / "out", epochs=20, evaluate_every=50, keep_best="em")
+    training.evaluate = reply_scores(training.student, training.data, 20)
+    description = training.run()
+    first, last = description["validation"][0], description["validation"][-1]
+    assert first["step"] == 0
+    assert last["step"] == 100
+    assert first["metrics"].keys() == {"em", "f1", "em[reading]", "f1[reading]", "em[yes_no]", "f1[yes_no]"}
+    assert last["metrics"]["em"] > first["metrics"]["em"]
+    assert (tmp_path / "out" / "best" / "adapter_model.safetensors").exists()
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "adapter_config.json",
+        "adapter_model.safetensors",
+        "best",
+        "training.json",
+        "training.jsonl",
+    ]
+
+
+def test_the_best_weights_are_kept_by_a_function_of_their_folder(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    scores = iter([0.1, 0.9, 0.3, 0.2])
+    seen: list[bytes] = []
+
+    def evaluate(adapter: Path) -> dict[str, float]:
+        assert json.loads((adapter / "adapter_config.json").read_text())["r"] == 16
+        seen.append((adapter / "adapter_model.safetensors").read_bytes())
+        return {"program": next(scores)}
+
+    training = make_training(tiny, folder, tmp_path / "out", evaluate_every=2, keep_best="program", epochs=1)
+    training.evaluate = evaluate
+    description = training.run()
+    assert [one["step"] for one in description["validation"]] == [0, 2, 4, 5]
+    assert (tmp_path / "out" / "best" / "adapter_model.safetensors").read_bytes() == seen[1]
+    assert (tmp_path / "out" / "adapter_model.safetensors").read_bytes() == seen[3]
+
+
+def test_an_unknown_metric_is_refused_before_training(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="after how many steps"):
+        make_settings(keep_best="loss")
+    training = make_training(tiny, folder, tmp_path / "out", evaluate_every=2, keep_best="glory")
+    with pytest.raises(UserError, match=r"Unknown metric 'glory'. Choose from: loss"):
+        training.run()
+
+
+@pytest.mark.parametrize(
+    ("reply", "gold", "em", "f1"),
+    [
+        ('{"answer": "The Nile"}', '{"answer": "nile"}', 1.0, 1.0),
+        ('{"evidence": "x", "answer": "blue Nile"}', '{"evidence": "y", "answer": "nile"}', 0.0, 2 / 3),
+        ("yes", "Yes", 1.0, 1.0),
+        ("no", "yes", 0.0, 0.0),
+        ("I do not know", '{"answer": "nile"}', 0.0, 0.0),
+        ('{"queries": ["a river"], "done": true}', '{"queries": ["a river"], "done": false}', 0.5, 0.5),
+        ('{"answer": ""}', '{"answer": ""}', 1.0, 1.0),
+    ],
+)
+def test_scores_of_a_reply(reply: str, gold: str, em: float, f1: float) -> None:
+    assert score_reply(reply, gold) == pytest.approx((em, f1))
