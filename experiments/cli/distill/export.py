@@ -21,7 +21,7 @@ class Form:
         Literal["hf", "gguf"],
         typer.Option(help="hf for transformers and vLLM; gguf for llama.cpp and Ollama, with a Modelfile."),
     ]
-    output: Annotated[Path, typer.Option("--output", "-o", help="New folder.")]
+    out: Annotated[Path, typer.Option("--out", "-o", help="New folder.")]
     file_type: Annotated[
         Literal["q8_0", "f16"], typer.Option(help="Of gguf: 8 bits, or 16 with less rounding at twice the size.")
     ] = "q8_0"
@@ -42,15 +42,15 @@ def export(
     from programs.lms.weights.export import export_gguf, export_transformers
 
     if form.to == "gguf":
-        path = export_gguf(folder, form.output, file_type=form.file_type)
+        path = export_gguf(folder, form.out, file_type=form.file_type)
         commands = [
             command("verihop", "ask", "your question", "--lm", f"gguf:{path}"),
-            command("ollama", "create", form.output.name, "-f", form.output / "Modelfile"),
+            command("ollama", "create", form.out.name, "-f", form.out / "Modelfile"),
         ]
     else:
-        path = export_transformers(folder, form.output, dtype=form.dtype)
+        path = export_transformers(folder, form.out, dtype=form.dtype)
         commands = [command("vllm", "serve", path)]
-    size = sum(file.stat().st_size for file in form.output.iterdir())
+    size = sum(file.stat().st_size for file in form.out.iterdir())
     if form.as_json:
         emit({"path": str(path), "bytes": size})
         return

@@ -132,7 +132,7 @@ def run(*arguments: object):
 def test_the_command_writes_and_says_what_is_next(tmp_path) -> None:
     model = make_model(tmp_path / "model", SHAPE)
     (model / "README.md").write_text("card")
-    shown = run(model, "--to", "gguf", "--output", tmp_path / "out")
+    shown = run(model, "--to", "gguf", "--out", tmp_path / "out")
     assert shown.exit_code == 0, shown.output
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"model.gguf", "Modelfile", "README.md"}
     assert "ollama create out" in shown.output
