@@ -87,11 +87,12 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--llama-cpp", action="store_true", help="also measure llama.cpp; may take minutes")
+    parser.add_argument("--source", default="base", help="base, or the folder of an adapter or of merged weights")
     parser.add_argument("--out", type=Path, required=True)
     args = parser.parse_args()
     engines: dict[str, Any] = {
-        "openvino": EmbeddedEngine(),
-        "openvino exact": EmbeddedEngine(exact=True),
+        "openvino": EmbeddedEngine(source=args.source),
+        "openvino exact": EmbeddedEngine(exact=True, source=args.source),
     }
     if args.llama_cpp:
         engines["llama.cpp"] = GgufEngine(str(smollm.weights_path()))

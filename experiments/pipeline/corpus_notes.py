@@ -70,7 +70,7 @@ def simulated_note(lm_id: str, questions: "Sequence[Question]") -> str | None:
 
 def judge_note(judge_id: str | None) -> str | None:
     """Return a note if the judge is the embedded LM, whose verdicts are worth nothing; None for another or no judge."""
-    return JUDGE_NOTE if judge_id == "embedded" else None
+    return JUDGE_NOTE if judge_id is not None and judge_id.partition(":")[0] == "embedded" else None
 
 
 def no_gain_note(lm_id: str) -> str | None:

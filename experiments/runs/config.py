@@ -28,8 +28,8 @@ class LMConfig:
     """Which LM to connect and how to call it; None leaves a setting to the connection's default.
 
     Args:
-        id: "embedded", "simulated", "gguf:PATH", a DSPy id such as "openai/gpt-4o-mini", or a model of a server; None
-            means the LM of the artifact, or "embedded".
+        id: "embedded", "embedded:FOLDER", "simulated", "gguf:PATH", a DSPy id such as "openai/gpt-4o-mini", or a model
+            of a server; None means the LM of the artifact, or "embedded".
         api_base: Base URL of an OpenAI-compatible server.
         api_key_env: Name of the environment variable that contains the server's key.
         model_type: "chat" or "text" (completions without a chat template).

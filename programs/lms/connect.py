@@ -131,8 +131,8 @@ def connect(
 
     Args:
         lm_id: `embedded`, `embedded:base` (untrained), `embedded:<folder>` (an adapter or merged weights),
-            `embedded:exact` and `embedded:exact:<folder>` (slower; replies do not depend on concurrent calls),
-            `gguf:<path>`, or any DSPy id.
+            `embedded:base-8bit` (untrained, stored as an adapter is), `embedded:exact` and `embedded:exact:<folder>`
+            (slower; replies do not depend on concurrent calls), `gguf:<path>`, or any DSPy id.
         api_base: Base URL of an OpenAI-compatible server; `lm_id` is then the model's name there.
         api_key_env: Name of the environment variable with the key; only that key is sent to `api_base`.
         model_type: "text" for completion-style models.

@@ -29,7 +29,7 @@ class EmbeddedEngine:
     Args:
         exact: Compute in float32: replies depend on the prompt alone, P(yes) up to its sixth decimal; takes about twice
             the time.
-        source: Empty for the default weights, `base`, or a folder (`programs.lms.weights.choice`).
+        source: Empty for the default weights, `base`, `base-8bit`, or a folder (`programs.lms.weights.choice`).
 
     Raises:
         UserError: The folder has no weights that can be served.

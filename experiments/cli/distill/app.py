@@ -2,11 +2,10 @@
 
 import typer
 
+from experiments.cli.distill.export import export
 from experiments.cli.distill.mix import mix
 from experiments.cli.distill.synthesize import synthesize
 from experiments.cli.distill.train import train
-
-# `export` is imported here (experiments.cli.distill.export).
 
 distill = typer.Typer(
     no_args_is_help=True, help="Make training examples from a teacher, train a small LM on them, export it."
@@ -14,4 +13,4 @@ distill = typer.Typer(
 distill.command("synthesize")(synthesize)
 distill.command("mix")(mix)
 distill.command("train")(train)
-# distill.command("export")(export)
+distill.command("export")(export)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from programs.lms.weights.llama import gguf_name, to_gguf
-from programs.lms.weights.sources import Source
+from programs.lms.weights.sources import Source, open_gguf
 
 FileType = Literal["q8_0", "f16"]
 
@@ -53,17 +53,13 @@ def write_gguf(path: Path, source: Source, template: Path, file_type: FileType, 
 
 def read_metadata(path: Path, *names: str) -> list[Any]:
     """Return values of a GGUF file's metadata; None for a name that it does not have."""
-    import gguf
-
-    fields = gguf.GGUFReader(path).fields
+    fields = open_gguf(path).fields
     return [fields[name].contents() if name in fields else None for name in names]
 
 
 def _fields(path: Path) -> Iterator[tuple[str, Any, Any, Any]]:
     """Yield name, value and types of each field of a GGUF file's metadata that a writer does not add itself."""
-    import gguf
-
-    for name, field in gguf.GGUFReader(path).fields.items():
+    for name, field in open_gguf(path).fields.items():
         if not name.startswith("GGUF.") and name != "general.architecture":
             yield name, field.contents(), field.types[0], field.types[-1] if len(field.types) > 1 else None
 

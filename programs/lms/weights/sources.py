@@ -1,5 +1,6 @@
 """Where weights come from: a GGUF file, a folder of merged weights, either with an adapter."""
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ def gguf_source(path: Path) -> Source:
     """Return the model in a GGUF file, dequantised."""
     import gguf
 
-    reader = gguf.GGUFReader(path)
+    reader = open_gguf(path)
     tensors = {tensor.name: tensor for tensor in reader.tensors}
     shape = _gguf_shape(reader, tied="output.weight" not in tensors)
 
@@ -53,6 +54,19 @@ def gguf_source(path: Path) -> Source:
         return from_gguf(name, array, shape)
 
     return Source(shape, read)
+
+
+def open_gguf(path: Path) -> Any:
+    """Return a reader of a GGUF file; the last one is kept, because reading a vocabulary takes seconds."""
+    state = path.stat()
+    return _open(path.resolve(), state.st_size, state.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=1)
+def _open(path: Path, size: int, modified: int) -> Any:
+    import gguf
+
+    return gguf.GGUFReader(path)
 
 
 def _gguf_shape(reader: Any, *, tied: bool) -> Shape:

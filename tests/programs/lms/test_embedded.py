@@ -34,7 +34,7 @@ class Read(dspy.Signature):
 
 @pytest.fixture(scope="module")
 def connection() -> Connection:
-    return connect("embedded", cache=False, max_tokens=32)
+    return connect("embedded:base", cache=False, max_tokens=32)
 
 
 def ask(connection: Connection, text: str, **config) -> str:
@@ -97,7 +97,7 @@ def test_a_closed_model_loads_again_and_copies_are_the_same_model(connection: Co
     assert copy.deepcopy(connection.lm).engine is engine
     connection.close()
     assert ask(connection, "Hello.", temperature=0.0)
-    assert connect("embedded").lm.engine is engine
+    assert connect("embedded:base").lm.engine is engine
 
 
 def test_the_weights_hash_names_the_model(connection: Connection) -> None:
@@ -122,7 +122,7 @@ def test_the_cache_folder_can_be_moved(monkeypatch: pytest.MonkeyPatch, tmp_path
 
 @pytest.mark.slow
 def test_the_exact_model_does_not_depend_on_its_company() -> None:
-    exact = connect("embedded:exact", cache=False)
+    exact = connect("embedded:exact:base", cache=False)
     prompts = [f"Write one line about the number {n}." for n in range(6)]
     alone = [ask(exact, prompt, temperature=0.0) for prompt in prompts]
     with ThreadPoolExecutor(6) as pool:
