@@ -159,6 +159,7 @@ def train(
             return
         note(str(size))
     with resumable(), TrainingProgress(training, shown=not result.quiet) as progress:
+        training.before_measuring = progress.measuring
         description = training.run(resume=result.resume, report=progress.add, about=_about())
     if result.as_json:
         emit(description)

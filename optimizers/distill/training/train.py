@@ -86,6 +86,7 @@ class Training:
             weights, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         self.evaluate = evaluate
+        self.before_measuring: Callable[[], None] = lambda: None
         self.step, self.tokens, self._spent = 0, 0, 0.0
         self.measured: list[dict[str, Any]] = []
 
@@ -252,6 +253,8 @@ class Training:
         """
         if self.measured and self.measured[-1]["step"] == self.step:
             return
+        if self.data.validation or self.evaluate:
+            self.before_measuring()
         losses = validation_losses(self.student, self.data.first(self.settings.validation_examples))
         metrics: dict[str, float] = {}
         if self.evaluate:
