@@ -169,6 +169,7 @@ class Training:
         return description
 
     def _open(self, resume: bool) -> None:
+        checkpoints.remove_leftovers(self.folder)
         checkpoint = checkpoints.newest(self.folder)
         if resume:
             if checkpoint is None and (self.folder / results.DESCRIPTION).is_file():
@@ -258,7 +259,7 @@ class Training:
         losses = validation_losses(self.student, self.data.first(self.settings.validation_examples))
         metrics: dict[str, float] = {}
         if self.evaluate:
-            with tempfile.TemporaryDirectory(dir=self.folder, prefix=".measured-") as name:
+            with tempfile.TemporaryDirectory(dir=self.folder, prefix=checkpoints.MEASURED) as name:
                 self.student.save(Path(name))
                 metrics = self.evaluate(Path(name))
         self.measured.append({"step": self.step, "losses": losses, "metrics": metrics})

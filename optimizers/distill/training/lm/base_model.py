@@ -59,7 +59,7 @@ def load_base(name: str) -> BaseModel:
         UserError: There is no such LM, or it has no chat template.
     """
     require_packages()
-    with _quiet():
+    with quiet():
         return _load_gguf(name) if name == "embedded" or name.startswith("gguf:") else _load_hugging_face(name)
 
 
@@ -116,7 +116,7 @@ def _weights_hash(name: str) -> str:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silence the progress bars and advice of transformers while the block runs."""
     from transformers.utils import logging
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from optimizers.distill.training.encoding import Encoded, end_token
 from optimizers.distill.training.lm import attention, lora
-from optimizers.distill.training.lm.base_model import BaseModel
+from optimizers.distill.training.lm.base_model import BaseModel, quiet
 from optimizers.distill.training.lm.device import Device
 from optimizers.distill.training.rows import Row, pack, single_rows, token_weights
 from optimizers.distill.training.settings import TrainingSettings
@@ -107,7 +107,8 @@ class Student:
         folder.mkdir(parents=True, exist_ok=True)
         trained, self.model.config._attn_implementation = self.model.config._attn_implementation, "sdpa"
         try:
-            self.model.save_pretrained(folder, safe_serialization=True)
+            with quiet():
+                self.model.save_pretrained(folder)
         finally:
             self.model.config._attn_implementation = trained
         self.base.tokenizer.save_pretrained(folder)

@@ -72,7 +72,7 @@ def test_an_interrupted_run_continues_exactly(tiny: Path, folder: Path, tmp_path
         for run in ("out", "whole")
     ]
     assert losses[0] == losses[1]
-    assert not list((tmp_path / "out").glob("checkpoint-*"))
+    assert not [path for path in (tmp_path / "out").iterdir() if path.is_dir()]
 
 
 def test_a_run_interrupted_before_its_first_step_is_resumed(tiny: Path, folder: Path, tmp_path: Path) -> None:
