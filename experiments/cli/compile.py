@@ -88,6 +88,7 @@ def compile_(
     from experiments.pipeline.compile import CompileConfig, compile_program
     from optimizers.metrics.typed.opened import typed_metric
 
+    reranked = {} if program.rerank is None else {"rerank": program.rerank}
     config = CompileConfig(
         metric=typed_metric(optimization.metric),
         optimizer=optimization.optimizer,
@@ -96,7 +97,7 @@ def compile_(
         seed=execution.seed,
         threads=execution.threads,
         index=program.index,
-        provenance={"train_path": str(questions), "val_path": str(validation.val or "")},
+        provenance={"train_path": str(questions), "val_path": str(validation.val or ""), **reranked},
     )
     trainset = setup.open_questions(questions, split=selection.split, limit=selection.limit)
     valset = validation.questions()
@@ -122,7 +123,7 @@ def compile_(
         emit({"artifact": str(result.out), **artifact.model_dump(mode="json"), "notes": notes})
         return
     _print(artifact, program.program, result.out)
-    words = [*used(lm), *used(program, "retriever"), *used(limits)]
+    words = [*used(lm), *used(program, "retriever", "rerank"), *used(limits)]
     following = [command("verihop", "ask", "--artifact", result.out, *words, QUESTION)]
     if held_out := validation.words() or other_split(questions, selection.split):
         run = new_path(result.out.with_name(f"{result.out.name}-eval"))

@@ -142,7 +142,8 @@ def eval_(
         groups = (replace(lm, lm=lm_config.id), scoring, selection, contexts, limits)
         words = [word for group in groups for word in used(group)]
         words += used(execution, "threads", "seed")
-        indexed = [] if program_config.index is None else ["--index", program_config.index, *used(program, "retriever")]
+        retrieval = used(program, "retriever", "rerank")
+        indexed = [] if program_config.index is None else ["--index", program_config.index, *retrieval]
         next_step(_following(summary, [questions, *words], indexed, fixed=fixed is not None))
 
 

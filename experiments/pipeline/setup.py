@@ -34,6 +34,7 @@ class ProgramConfig:
         knobs: Override those of the preset or of the artifact.
         index: Index folder; None if the program retrieves nothing.
         retriever: Another retriever of the index than it was built for.
+        rerank: "own", "none", or a cross-encoder by folder or name; None means as the artifact was compiled, or "none".
     """
 
     program: str | None = None
@@ -42,6 +43,7 @@ class ProgramConfig:
     knobs: Mapping[str, Any] = field(default_factory=dict)
     index: Path | None = None
     retriever: str | None = None
+    rerank: str | None = None
 
 
 def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[ProgramConfig, LMConfig]:
@@ -58,6 +60,9 @@ def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[Progra
     artifact = read_artifact(program.artifact)
     if program.index is None and (stored := artifact.data.get("index")):
         program = replace(program, index=_index_of(program.artifact, stored, artifact.corpus))
+    # A stranger's artifact could name any model, so that only our own reranker is opened unasked.
+    if program.rerank is None and artifact.data.get("rerank") == "own":
+        program = replace(program, rerank="own")
     if lm.id is None and artifact.lm:
         if lm.api_base is None and (artifact.lm.model or "").startswith(_SERVER_PREFIX):
             raise UserError(
@@ -74,6 +79,7 @@ def _index_of(artifact: Path, stored: object, corpus: str | None) -> Path | None
     A stranger's artifact could name any folder, so only the index that it was compiled on is opened unasked.
     """
     from corpora.index.open import fingerprints
+    from corpora.retrievers.rerank import without_reranking
 
     named = isinstance(stored, str) and "\0" not in stored
     index = Path(os.path.normpath(artifact.resolve() / str(stored))) if named else None
@@ -84,7 +90,7 @@ def _index_of(artifact: Path, stored: object, corpus: str | None) -> Path | None
         index = None
     if index is None:
         raise UserError(f"{artifact} names no folder as its index: name the folder of an index (index).")
-    if corpus not in fingerprints(index):
+    if corpus is None or without_reranking(corpus) not in fingerprints(index):
         raise UserError(
             f"{artifact} names the index {index}, which is not the one it was compiled on: name the index yourself, "
             "if that is intended (index)."
@@ -172,15 +178,18 @@ def open_retriever(config: ProgramConfig) -> "Retriever | None":
     """Return the retriever of the program's index folder; None if it has none.
 
     Raises:
-        UserError: A retriever is named, but no index; or the index cannot be opened.
+        UserError: A retriever or reranker is named, but no index; or the index or reranker cannot be opened.
     """
     if config.index is None:
         if config.retriever is not None:
             raise UserError(f"The retriever {config.retriever} needs an index: name its folder (index), too.")
+        if config.rerank not in (None, "none"):
+            raise UserError(f"The reranker {config.rerank} needs an index: name its folder (index), too.")
         return None
     from corpora.index.open import open_index
+    from corpora.retrievers.rerank import NONE, open_reranker
 
-    return open_index(config.index, retriever=config.retriever)
+    return open_reranker(open_index(config.index, retriever=config.retriever), config.rerank or NONE)
 
 
 def open_questions(path: Path, *, split: str | None = None, limit: int | None = None) -> "list[Question]":

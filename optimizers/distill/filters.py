@@ -35,6 +35,11 @@ def no_prompt_cut(trajectory: Trajectory, question: Any) -> bool:
     return trajectory.truncated == 0
 
 
+def no_reply_cut(trajectory: Trajectory, question: Any) -> bool:
+    """Return whether every reply of the teacher ended by itself; one that is cut can often be parsed."""
+    return trajectory.cut_replies == 0
+
+
 def citations_exist(trajectory: Trajectory, question: Any) -> bool:
     """Return whether every passage that the prediction cites is among those it read."""
     if trajectory.prediction is None:
@@ -69,6 +74,7 @@ SOUND: tuple[TrajectoryRule, ...] = (
     ended_without_error,
     every_reply_parsed,
     no_prompt_cut,
+    no_reply_cut,
     citations_exist,
     evidence_of_hops_is_quoted,
 )

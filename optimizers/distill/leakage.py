@@ -1,7 +1,12 @@
-"""Keep evaluation questions and their gold passages out of training data."""
+"""Keep evaluation questions and their gold passages out of training data.
 
+Questions are screened before they are asked (`without_leaks`). Examples are checked, too (`without_asked`): a teacher
+may pose an evaluation question of one hop as a step of another question.
+"""
+
+import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +18,7 @@ from signatures.types import Passage
 if TYPE_CHECKING:
     from corpora.questions import Question
 
+_LONGEST = 600  # characters of a line that may be a question; lines of passages are longer or contain more
 SAME_QUESTION, SAME_SUB_QUESTION, SAME_GOLD = "same_question", "same_sub_question", "same_gold_passage"
 
 
@@ -129,3 +135,44 @@ def drop_leaked(
         else:
             refused[why] += 1
     return kept, refused
+
+
+def asks_any(example: Example, evaluation: Evaluation) -> bool:
+    """Return whether a line of the prompt, or a text of the reply, is an evaluation question, with or without a label.
+
+    Passages and hops share their lines with other words, so an evaluation question in one of them is no leak.
+    """
+    if not evaluation.questions:
+        return False
+    return any(
+        same_words(part) in evaluation.questions
+        for text in _texts_of(example)
+        if len(text) <= _LONGEST
+        for part in (text, text.partition(":")[2])
+        if part.strip()
+    )
+
+
+def without_asked(examples: Iterable[Example], evaluation: Evaluation) -> tuple[list[Example], int]:
+    """Return the examples that ask no evaluation question, and the number of the others."""
+    given = list(examples)
+    kept = [example for example in given if not asks_any(example, evaluation)]
+    return kept, len(given) - len(kept)
+
+
+def _texts_of(example: Example) -> Iterator[str]:
+    for message in example.messages:
+        if message.role != "system":
+            yield from message.content.splitlines()
+    for reply in [
+        *(message.content for message in example.messages if message.role == "assistant"),
+        example.completion,
+    ]:
+        try:
+            value = json.loads(reply)
+        except ValueError:
+            value = None
+        if isinstance(value, dict):
+            yield from (text for text in value.values() if isinstance(text, str))
+        else:
+            yield from reply.splitlines()

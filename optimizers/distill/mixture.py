@@ -24,7 +24,8 @@ class Mixture:
         total: With `weights`, at most this many examples.
         cap: Most examples of one source; None for no cap.
         made_share: Largest share of any skill that is of the generated world, in [0, 1].
-        validation: Share of the questions that are held back to measure the loss, in [0, 1).
+        validation: Share of the questions that are held back to measure the loss, in [0, 1); None keeps the splits that
+            the examples have, but holds a question back everywhere if it is held back anywhere.
         seed: Seed of every random choice.
 
     Raises:
@@ -36,7 +37,7 @@ class Mixture:
     total: int | None = None
     cap: int | None = None
     made_share: float = 0.5
-    validation: float = 0.1
+    validation: float | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -44,7 +45,7 @@ class Mixture:
             raise UserError("A mixture has counts or weights of its skills, not both.")
         if self.total is not None and not self.weights:
             raise UserError("The total of a mixture needs weights of its skills.")
-        if not 0 <= self.made_share <= 1 or not 0 <= self.validation < 1:
+        if not 0 <= self.made_share <= 1 or not 0 <= (self.validation or 0) < 1:
             raise UserError(
                 f"made_share={self.made_share} must be from 0 to 1, validation={self.validation} from 0 to below 1."
             )
@@ -70,10 +71,11 @@ def mix(examples: Iterable[Example], mixture: Mixture) -> Mixed:
     given = list(examples)
     distinct = without_repeats(given)
     capped = cap_sources(distinct, mixture.cap, seed=mixture.seed)
-    groups = by_skill(capped)
+    named = by_skill(given)
     for skill in {**mixture.counts, **mixture.weights}:
-        if skill not in groups:
-            raise unknown("skill", skill, groups)
+        if skill not in named:
+            raise unknown("skill", skill, named)
+    groups = by_skill(capped)
     limited = {skill: limit_made(group, mixture.made_share, seed=mixture.seed) for skill, group in groups.items()}
     wanted = _wanted({skill: len(group) for skill, group in limited.items()}, mixture)
     drawn = {
@@ -88,6 +90,8 @@ def mix(examples: Iterable[Example], mixture: Mixture) -> Mixed:
         "made_share": len(capped) - sum(map(len, limited.values())),
         "skill": sum(map(len, limited.values())) - len(mixed),
     }
+    if mixture.validation is None:
+        return Mixed(one_split_each(mixed), dropped)
     return Mixed(split_by_question(mixed, mixture.validation, seed=mixture.seed), dropped)
 
 
@@ -96,15 +100,24 @@ def _wanted(available: Mapping[str, int], mixture: Mixture) -> dict[str, int]:
     if not mixture.weights:
         return {skill: min(mixture.counts.get(skill, count), count) for skill, count in available.items()}
     whole = sum(mixture.weights.values())
-    total = min(available[skill] * whole / weight for skill, weight in mixture.weights.items())
+    total = min(available.get(skill, 0) * whole / weight for skill, weight in mixture.weights.items())
     total = total if mixture.total is None else min(total, mixture.total)
     # The smallest product may be 2.9999999 where it is 3.
     return {skill: int(total * mixture.weights.get(skill, 0) / whole + 1e-9) for skill in available}
 
 
 def without_repeats(examples: Iterable[Example]) -> list[Example]:
-    """Return the examples in their order, each prompt with its reply once."""
-    return list({example.key: example for example in reversed(list(examples))}.values())[::-1]
+    """Return the examples in their order, each prompt with its reply once; real data takes precedence over made."""
+    best: dict[str, Example] = {}
+    for example in examples:
+        known = best.setdefault(example.key, example)
+        if _precedence(example) < _precedence(known):
+            best[example.key] = example
+    return list(best.values())
+
+
+def _precedence(example: Example) -> tuple[bool, str]:
+    return is_made(example), example.model_dump_json(exclude={"messages", "completion"})
 
 
 def cap_sources(examples: Sequence[Example], cap: int | None, *, seed: int = 0) -> list[Example]:
@@ -163,6 +176,15 @@ def split_by_question(examples: Iterable[Example], validation: float, *, seed: i
         return "validation" if int.from_bytes(digest[:8]) < validation * 2**64 else "train"
 
     return [example.model_copy(update={"split": split(example.question_id)}) for example in examples]
+
+
+def one_split_each(examples: Sequence[Example]) -> list[Example]:
+    """Return the examples with their splits, a question that is held back in one example held back in all."""
+    held = {example.question_id for example in examples if example.split == "validation"}
+    return [
+        example.model_copy(update={"split": "validation"}) if example.question_id in held else example
+        for example in examples
+    ]
 
 
 def shuffled(examples: Sequence[Example], seed: int) -> list[Example]:

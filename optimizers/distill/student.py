@@ -56,6 +56,7 @@ class Made:
         rejected_trajectories: Rule -> number of trajectories that it was the first to reject.
         rejected_examples: Rule -> number of steps of kept trajectories that it was the first to reject.
         overridden: Replies that the program did not follow; they are in no trajectory.
+        kinds: Kind of example -> number, where a recipe tells them apart.
     """
 
     examples: list[Example] = field(default_factory=list)
@@ -63,6 +64,7 @@ class Made:
     rejected_trajectories: Counter[str] = field(default_factory=Counter)
     rejected_examples: Counter[str] = field(default_factory=Counter)
     overridden: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True)
@@ -99,14 +101,18 @@ class Student:
                 demos=prompt.demos,
                 program=self.program,
                 predictor=step.predictor,
-                skill=skill_of(step.predictor, prompt.signature),
+                skill=skill_of(step.predictor, prompt.signature, self.program),
                 question_id=question_id,
                 source=source.name,
                 licence=source.licence,
                 labels=labels,
             )
-        broken = "prompt_fits_student" if meter.truncated else None
-        if broken is None and not self._parses(prompt.signature, example.completion):
+        return self.keep(made, example, prompt.signature, cut=meter.truncated > 0)
+
+    def keep(self, made: Made, example: Example, signature: Any, *, cut: bool) -> bool:
+        """Add an example, unless its prompt was cut or its reply is one that the student could not parse."""
+        broken = "prompt_fits_student" if cut else None
+        if broken is None and not self._parses(signature, example.completion):
             broken = "reply_parses_for_student"
         if broken is not None:
             made.rejected_examples[broken] += 1

@@ -43,6 +43,7 @@ class Trajectory:
             parsed are not among them.
         parse_failures: Replies that could not be parsed.
         truncated: Prompts that were cut to the context of the teacher.
+        cut_replies: Replies that ended at the limit of tokens, even if they could be parsed.
         overridden: Parsed replies that the program removed from its trace, because it did not follow them.
         error: The exception that stopped the program, as text; None if there was none.
     """
@@ -51,6 +52,7 @@ class Trajectory:
     steps: tuple[Step, ...] = ()
     parse_failures: int = 0
     truncated: int = 0
+    cut_replies: int = 0
     overridden: int = 0
     error: str | None = None
 
@@ -121,6 +123,7 @@ def run_recorded(program: dspy.Module, question: str, passages: Sequence[Passage
         steps=steps,
         parse_failures=meter.parse_failures,
         truncated=meter.truncated,
+        cut_replies=meter.cut_replies,
         overridden=trace.recorded - len(trace),
         error=error,
     )
@@ -154,33 +157,32 @@ def prompts_of(program: dspy.Module, prompts: Prompts = "plain") -> dict[str, Pr
     }
 
 
-# Predictor of the catalog's programs -> what it teaches. An output that is a single bool teaches "judgement" anywhere.
+# Predictor of the catalog's programs -> what it teaches, in the words of the makers of gold (`gold/`).
 _SKILLS: Mapping[str, str] = {
-    "reading": "reading",
-    "memory": "memory",
     "answering": "long_form",
-    "reflecting": "long_form",
-    "deduction": "deduction",
-    "grounding": "grounding",
+    "reflecting": "abstention",
+    "truth": "conclusion",
     "citing": "grounding",
-    "conclusion": "conclusion",
     "verifying": "verification",
-    "revising": "verification",
+    "revising": "revision",
     "rewriting": "queries",
     "querying": "queries",
     "searching": "queries",
     "naming": "entities",
     "inferring": "inference",
-    "monitoring": "reading",
-    "concluding": "reading",
 }
+_LONG_FORMS = ("cov_rag", "self_completion")  # programs whose reader extracts the short answer from a long one
 
 
-def skill_of(predictor: str, signature: Any) -> str:
+def skill_of(predictor: str, signature: Any, program: str = "") -> str:
     """Return the skill that a predictor teaches: by its fields where these say it, else by its name."""
-    name = predictor.removesuffix(".predict")
-    if asks_yes_no(signature):
+    name, inputs, outputs = predictor.removesuffix(".predict"), signature.input_fields, signature.output_fields
+    if asks_yes_no(signature) and name not in _SKILLS:
         return "judgement"
-    if name in ("answering", "concluding") and "answer" in signature.output_fields:
-        return "reading" if "passages" in signature.input_fields else "memory"
+    if "answer" in outputs and not {"draft", "hops"} & set(inputs):
+        if "passages" not in inputs:
+            return "memory"
+        if program in _LONG_FORMS:
+            return "short_answer"
+        return "reading_with_reasons" if "reasoning" in outputs or "inferences" in inputs else "reading"
     return _SKILLS.get(name, name)

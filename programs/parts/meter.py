@@ -48,6 +48,7 @@ class Meter:
         truncated: Prompts cut to fit the context.
         reasoning_tokens: Those of `completion_tokens` that are thinking; estimated if the LM does not report them.
         thinking_only: Replies that contain only thinking and no answer; they count as parse failures as well.
+        cut_replies: Replies that ended at the limit of tokens, cached or not; what they say may be incomplete.
         usd: Price of the calls in US dollars, if the LM reports one.
         retries: Calls that repeated a failed one.
         wait_seconds: Spent waiting for a server that limits the rate or fails, over all calls.
@@ -64,6 +65,7 @@ class Meter:
     truncated: int = 0
     reasoning_tokens: int = 0
     thinking_only: int = 0
+    cut_replies: int = 0
     usd: float = 0.0
     retries: int = 0
     wait_seconds: float = 0.0

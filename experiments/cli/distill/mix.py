@@ -8,7 +8,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
-from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -34,8 +34,21 @@ class Shares:
         float, typer.Option(min=0, max=1, help="Largest share of a skill that is of the generated world.")
     ] = 0.5
     validation: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Share of the questions held back to measure the loss.")
-    ] = 0.1
+        float | None,
+        typer.Option(
+            min=0,
+            max=0.9,
+            help="Share of the questions held back to measure the loss; by default those of the folders.",
+            show_default=False,
+        ),
+    ] = None
+    exclude: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="questions.jsonl of an evaluation, repeatable: examples that ask one of its questions are left out.",
+            show_default=False,
+        ),
+    ] = None
     seed: options.Seed = 0
 
 
@@ -65,7 +78,7 @@ def mix(
         validation=shares.validation,
         seed=shares.seed,
     )
-    manifest = mix_folders(folders, mixture, out=result.out, overwrite=result.overwrite)
+    manifest = mix_folders(folders, mixture, out=result.out, exclude=shares.exclude or (), overwrite=result.overwrite)
     if result.as_json:
         emit({"folder": str(result.out), **manifest})
         return
@@ -73,7 +86,11 @@ def mix(
     say(f"{counts['examples']} examples: {', '.join(f'{name} {n}' for name, n in counts['by_skill'].items())}.")
     say(f"Left out: {', '.join(f'{name} {n}' for name, n in manifest['dropped'].items())}.")
     say(f"Written: {result.out}")
-    next_step(command("verihop", "distill", "train", result.out))
+    next_step(
+        command(
+            "verihop", "distill", "train", result.out, "-o", new_path(result.out.with_name(f"{result.out.name}-lm"))
+        )
+    )
 
 
 def _numbers(texts: list[str] | None) -> dict[str, float]:

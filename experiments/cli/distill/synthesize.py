@@ -2,85 +2,19 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from experiments.cli.distill.synthesis_options import Filters, Questions, Recipe, Student, Teacher, names_in
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
-from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from experiments.pipeline.synthesis.synthesize import Synthesized
-
-
-@dataclass(frozen=True)
-class Teacher(options.LM):
-    """The LM that writes the trajectories, and how it is called."""
-
-    PANEL: ClassVar[str] = "Teacher"
-    lm: Annotated[
-        str | None,
-        typer.Option(
-            "--teacher",
-            help="LM that writes the trajectories: any id that --lm of other commands takes; by default that of "
-            "--artifact.",
-            show_default=False,
-        ),
-    ] = None
-
-
-@dataclass(frozen=True)
-class StudentOptions:
-    """Whom the examples are for."""
-
-    PANEL: ClassVar[str] = "Student"
-    student: Annotated[
-        str,
-        typer.Option(help="LM to train, whose prompts are rendered: embedded or another id, or a form, json or chat."),
-    ] = "embedded"
-    prompts: Annotated[
-        str,
-        typer.Option(
-            help="Prompts of the student: plain (no demonstrations, the instructions of the uncompiled program) or "
-            "compiled (those of --artifact)."
-        ),
-    ] = "plain"
-
-
-@dataclass(frozen=True)
-class Questions(options.Selection):
-    """Which questions are asked."""
-
-    exclude: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="questions.jsonl of an evaluation, repeatable: its questions, and questions with its gold passages, "
-            "are not used.",
-            show_default=False,
-        ),
-    ] = None
-    passages: Annotated[
-        Path | None,
-        typer.Option(help="passages.jsonl of the questions; --exclude then compares texts, too.", show_default=False),
-    ] = None
-
-
-@dataclass(frozen=True)
-class Filters:
-    """Which trajectories are kept."""
-
-    PANEL: ClassVar[str] = "Filters"
-    metric: Annotated[str, typer.Option(help="Metric of the final answer.")] = "em"
-    accept: Annotated[float, typer.Option(min=0.001, max=1, help="Lowest score of an answer that is right.")] = 1.0
-    predictors: Annotated[
-        str, typer.Option(help="Only calls of these predictors, separated by commas; by default all.")
-    ] = ""
-    validation: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Share of the questions held back to measure the loss.")
-    ] = 0.1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,17 +31,19 @@ def synthesize(
         typer.Argument(help="DATASET=questions.jsonl, repeatable; `verihop data list` names data sets. Or world=..."),
     ],
     program: options.AnyProgram,
+    recipe: Recipe,
     teacher: Teacher,
-    student: StudentOptions,
+    student: Student,
     selection: Questions,
     filters: Filters,
     execution: options.SeededExecution,
     limits: options.Limits,
     result: Result,
 ) -> None:
-    """Write training examples: a teacher runs a program, and calls of trajectories that pass all filters are kept."""
+    """Write training examples: a teacher runs a program, or a paper's recipe; what passes all filters is kept."""
     from experiments.pipeline import setup
-    from experiments.pipeline.synthesis.opened import SynthesisRequest, open_synthesis
+    from experiments.pipeline.synthesis.opened import open_synthesis
+    from experiments.pipeline.synthesis.request import SynthesisRequest
 
     program_config, teacher_config = setup.with_artifact_defaults(program.config(), teacher.config(execution.threads))
     if teacher_config.id is None:
@@ -116,6 +52,10 @@ def synthesize(
         files=[_named_file(text) for text in questions],
         program=program_config,
         teacher=teacher_config,
+        recipe=recipe.recipe,
+        answers=recipe.answers(teacher_config),
+        grounding=recipe.grounding(),
+        verification=recipe.verification(),
         student=student.student,
         prompts=student.prompts,
         exclude=selection.exclude or (),
@@ -124,7 +64,7 @@ def synthesize(
         limit=selection.limit,
         metric=filters.metric,
         accept=filters.accept,
-        predictors=[name.strip() for name in filters.predictors.split(",") if name.strip()],
+        predictors=names_in(filters.predictors),
         validation=filters.validation,
         seed=execution.seed,
         threads=execution.threads,
@@ -138,7 +78,11 @@ def synthesize(
         emit({"folder": str(result.out), "notes": opened.notes, **made.manifest})
         return
     _print(made)
-    next_step(command("verihop", "distill", "train", result.out))
+    next_step(
+        command(
+            "verihop", "distill", "train", result.out, "-o", new_path(result.out.with_name(f"{result.out.name}-lm"))
+        )
+    )
 
 
 def _named_file(text: str) -> tuple[str, Path]:
@@ -160,6 +104,8 @@ def _print(made: "Synthesized") -> None:
     for kind, names in rejected.items():
         if names:
             say(f"Rejected {kind}: {_listed(names)}.")
+    if "kinds" in manifest:
+        say(f"By kind: {_listed(manifest['kinds'])}.")
     if manifest["refused_questions"]:
         say(f"Questions not used: {_listed(manifest['refused_questions'])}.")
     if manifest["errors"]:

@@ -230,6 +230,14 @@ class _Program:
         str | None,
         typer.Option(help="A retriever of the index other than the one it was built for.", show_default=False),
     ] = None
+    rerank: Annotated[
+        str | None,
+        typer.Option(
+            help="Rerank the retrieved passages: own, none, or a cross-encoder by folder or name. By default none, or "
+            "own if the program was compiled with it.",
+            show_default=False,
+        ),
+    ] = None
 
     def config(self) -> "ProgramConfig":
         """Return the options as a configuration."""

@@ -1,7 +1,7 @@
 """The manifest of a folder of examples: where every example comes from, and why others were rejected."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from experiments.pipeline.synthesis.sources import Seeds
 from experiments.runs.costs import COUNTED
@@ -20,7 +20,7 @@ def manifest_of(
     examples: Sequence[Example],
     *,
     sha256: str,
-    repeats: int,
+    left_out: Mapping[str, int],
     validation: float,
 ) -> Json:
     """Return the manifest.
@@ -31,15 +31,16 @@ def manifest_of(
         rows: Of the questions that are finished.
         examples: As written.
         sha256: Of `examples.jsonl`.
-        repeats: Examples that were left out because another has the same prompt and reply.
+        left_out: Reason -> examples of the rows that are not among those written.
         validation: Share of the questions held back.
     """
+    kinds: Counter[str] = Counter()
     rejected: dict[str, Counter[str]] = {"trajectories": Counter(), "examples": Counter()}
     for row in rows:
+        kinds.update(row["kinds"])
         for kind, counter in rejected.items():
             counter.update(row[f"rejected_{kind}"])
-    if repeats:
-        rejected["examples"]["repeats"] += repeats
+    rejected["examples"].update({reason: count for reason, count in left_out.items() if count})
     errors = [row for row in rows if row["error"] is not None]
     return portable(
         {
@@ -55,6 +56,7 @@ def manifest_of(
             "first_error": errors[0]["error"] if errors else None,
             "validation": validation,
             "counts": counts_of(examples),
+            **({"kinds": dict(sorted(kinds.items()))} if kinds else {}),
             "cost": {name: sum(row[name] or 0 for row in rows) for name in COUNTED},
             "files": {"examples.jsonl": sha256},
         }

@@ -5,24 +5,34 @@ from dataclasses import asdict
 from pathlib import Path
 
 from experiments.pipeline.synthesis.manifest import MANIFEST
+from experiments.pipeline.synthesis.sources import held_of
 from experiments.runs.config import describe_session
 from experiments.runs.files import SCHEMA, Json, read_json, write_json
 from experiments.runs.provenance import portable
 from optimizers.distill.examples import read_examples, write_examples
-from optimizers.distill.mixture import Mixture, counts_of, mix
+from optimizers.distill.leakage import without_asked
+from optimizers.distill.mixture import Mixture, counts_of, is_made, mix
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file
 
 EXAMPLES = "examples.jsonl"
 
 
-def mix_folders(folders: Sequence[Path], mixture: Mixture, *, out: Path, overwrite: bool = False) -> Json:
+def mix_folders(
+    folders: Sequence[Path],
+    mixture: Mixture,
+    *,
+    out: Path,
+    exclude: Sequence[Path] = (),
+    overwrite: bool = False,
+) -> Json:
     """Write the mixture of several folders to `out` and return its manifest.
 
     Args:
         folders: Each with `examples.jsonl` and, if it was synthesized, `manifest.json`.
         mixture: Counts or weights of skills, limits, splits, seed.
         out: The new folder.
+        exclude: Questions of evaluations; examples that ask one of them are left out.
         overwrite: Replace examples in it.
 
     Raises:
@@ -33,7 +43,13 @@ def mix_folders(folders: Sequence[Path], mixture: Mixture, *, out: Path, overwri
     if (out / EXAMPLES).exists() and not overwrite:
         raise UserError(f"{out} already contains examples. Overwrite them, or choose another folder.")
     examples = [example for folder in folders for example in read_examples(folder / EXAMPLES)]
-    mixed = mix(examples, mixture)
+    allowed, asked = without_asked(examples, held_of(exclude))
+    mixed = mix(allowed, mixture)
+    if not mixed.examples:
+        raise UserError(
+            "The mixture is empty: its limits leave nothing"
+            + (", and all examples are of the generated world." if all(map(is_made, examples)) else ".")
+        )
     sha256 = write_examples(out / EXAMPLES, mixed.examples)
     manifest: Json = portable(
         {
@@ -41,7 +57,8 @@ def mix_folders(folders: Sequence[Path], mixture: Mixture, *, out: Path, overwri
             "kind": "mixture",
             "mixture": asdict(mixture),
             "parts": [_part(folder) for folder in folders],
-            "dropped": mixed.dropped,
+            "exclude": [{"file": path.name, "sha256": sha256_file(path)} for path in exclude],
+            "dropped": {**mixed.dropped, "evaluation_question_is_asked": asked},
             "counts": counts_of(mixed.examples),
             "files": {EXAMPLES: sha256},
             **describe_session(),

@@ -6,13 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline import setup
-from experiments.pipeline.setup import ProgramConfig
+from experiments.pipeline.synthesis.gold import Annotations
+from experiments.pipeline.synthesis.request import SynthesisRequest
 from experiments.pipeline.synthesis.sources import Seeds, open_seeds
 from experiments.pipeline.synthesis.synthesize import SynthesisConfig, Synthesized, synthesize
-from experiments.runs.config import LMConfig, describe_program
+from experiments.runs.config import Connected, LMConfig, describe_program
 from experiments.runs.files import Json
+from optimizers.distill.cov_rag import VerificationDistillation, answer_half
 from optimizers.distill.filters import answer_is_right
-from optimizers.distill.recipes import Distillation, Recipe
+from optimizers.distill.genground import GroundingDistillation
+from optimizers.distill.gold.catalog import GOLD
+from optimizers.distill.recipes import Distillation, GoldDistillation, Recipe
 from optimizers.distill.student import FORMS, Student, form_adapter
 from optimizers.distill.trajectories import Prompts, prompts_of
 from signatures.common.errors import UserError, unknown
@@ -21,50 +25,13 @@ from signatures.common.files import sha256_file
 if TYPE_CHECKING:
     import dspy
 
+    from corpora.passages import PassageRecord
+    from optimizers.metrics.metric import Metric
     from programs.lms.calls.budget import Budget
     from programs.lms.connect import Connection
-    from signatures.types import Passage, Retriever
+    from signatures.types import Retriever
 
 PROMPTS: tuple[Prompts, ...] = ("plain", "compiled")
-
-
-@dataclass(frozen=True, kw_only=True)
-class SynthesisRequest:
-    """What examples are made of, by names and paths.
-
-    Args:
-        files: Name of the data set and path of each question file.
-        program: The program, with its index.
-        teacher: The LM that writes trajectories.
-        student: Id of the LM to train, or its form of reply ("json", "chat").
-        prompts: "plain" or "compiled"; see `optimizers.distill.trajectories.prompts_of`.
-        exclude: Questions of evaluations.
-        passages: The corpus of the questions.
-        split: Use only questions of this split.
-        limit: Use at most this many questions of each file.
-        metric: Metric of the final answer.
-        accept: Lowest score of an answer that is right.
-        predictors: Only calls of these become examples; empty for all.
-        validation: Share of the questions held back to measure the loss.
-        seed: Seed of every random choice.
-        threads: Questions in progress at a time.
-    """
-
-    files: Sequence[tuple[str, Path]]
-    program: ProgramConfig
-    teacher: LMConfig
-    student: str = "embedded"
-    prompts: str = "plain"
-    exclude: Sequence[Path] = ()
-    passages: Path | None = None
-    split: str | None = None
-    limit: int | None = None
-    metric: str = "em"
-    accept: float = 1.0
-    predictors: Sequence[str] = ()
-    validation: float = 0.1
-    seed: int = 0
-    threads: int = 8
 
 
 @dataclass(frozen=True)
@@ -74,7 +41,7 @@ class OpenedSynthesis:
     seeds: Seeds
     recipe: Recipe
     config: SynthesisConfig
-    teacher: "Connection"
+    teacher: Connected
     notes: list[str] = field(default_factory=list)
 
     def run(self, out: Path, *, resume: bool = False, progress: bool = True) -> Synthesized:
@@ -82,6 +49,29 @@ class OpenedSynthesis:
         return synthesize(
             self.seeds, self.recipe, self.config, teacher=self.teacher, out=out, resume=resume, progress=progress
         )
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """What the recipes are made of."""
+
+    request: SynthesisRequest
+    seeds: Seeds
+    corpus: "dict[str, PassageRecord] | None"
+    retrieve: "Retriever | None"
+    program: "dspy.Module"
+    student: Student
+    teacher: Connected
+    answers: "Connection | None"
+
+    @property
+    def searched(self) -> "Retriever":
+        """The retriever; every recipe but "program" needs one."""
+        if self.retrieve is None:
+            raise UserError(
+                f"The recipe {self.request.recipe} retrieves passages: name the folder of an index (index)."
+            )
+        return self.retrieve
 
 
 def open_synthesis(request: SynthesisRequest, budget: "Budget | None" = None) -> OpenedSynthesis:
@@ -94,52 +84,111 @@ def open_synthesis(request: SynthesisRequest, budget: "Budget | None" = None) ->
     from programs.artifact import program_name
 
     prompts = _checked_prompts(request)
+    corpus = _passages(request.passages)
     seeds = open_seeds(
         request.files,
         exclude=request.exclude,
-        passages=_passages(request.passages),
+        passages=corpus,
         split=request.split,
         limit=request.limit,
         seed=request.seed,
     )
-    retrieve = setup.open_retriever(request.program)
-    teacher = setup.open_lm(request.teacher, budget)
-    program = setup.open_program(request.program, retrieve, teacher)
+    retrieve = setup.open_retriever(request.opened_program)
     adapter, form = _student(request.student)
+    teacher: Any = Annotations(adapter) if request.gold else setup.open_lm(request.teacher, budget)
+    answers = setup.open_lm(request.answers, budget) if request.answers else None
+    program = setup.open_program(request.opened_program, retrieve, teacher)
     student = Student(adapter, prompts_of(program, prompts), program_name(program))
-    _check_predictors(request.predictors, student)
+    _check_predictors(request, student)
+    recipe = _recipe(_Parts(request, seeds, corpus, retrieve, program, student, teacher, answers))
     asked = [item.question for item in seeds.seeds]
     notes = [text for text in (gold_note(asked, retrieve), simulated_note(teacher.id, asked)) if text]
     config = SynthesisConfig(
         program=student.program,
-        recipe="program",
+        recipe=request.recipe,
         student={**form, "prompts": prompts},
         arguments=_arguments(request, program, retrieve),
+        lms={"answers": answers} if answers else {},
         validation=request.validation,
         seed=request.seed,
         threads=request.threads,
     )
-    return OpenedSynthesis(seeds, _recipe(request, program, student, teacher), config, teacher, notes)
+    return OpenedSynthesis(seeds, recipe, config, teacher, notes)
 
 
-def _recipe(request: SynthesisRequest, program: "dspy.Module", student: Student, teacher: "Connection") -> Recipe:
+def _recipe(parts: _Parts) -> Recipe:
+    request = parts.request
+    if request.gold:
+        return _gold(parts)
+    labels = f"teacher:{parts.teacher.id}"
+    right = answer_is_right(_metric(request), request.accept)
+    on = {} if parts.answers is None else {"drafts": parts.answers.use}
+    if request.recipe == "genground":
+        return GroundingDistillation(
+            parts.program,
+            parts.student,
+            parts.corpus or {},
+            parts.searched,
+            right,
+            labels,
+            settings=request.grounding,
+            seed=request.seed,
+            **on,
+        )
+    if request.recipe == "cov_rag":
+        return VerificationDistillation(
+            parts.program,
+            parts.student,
+            parts.searched,
+            answer_half((item.id for item in parts.seeds.seeds), request.verification.answer_share, request.seed),
+            labels,
+            corpus=parts.corpus,
+            settings=request.verification,
+            seed=request.seed,
+            **({} if parts.answers is None else {"seed_model": parts.answers.use}),
+        )
+    return Distillation(parts.program, parts.student, right, labels, tuple(request.predictors))
+
+
+def _gold(parts: _Parts) -> Recipe:
+    """Return the recipe of gold annotations, by default for the predictors that the program has."""
+    program = parts.student.program
+    if program not in GOLD:
+        raise unknown("program with gold replies", program, GOLD)
+    for name in parts.request.of_predictors:
+        if name not in GOLD[program]:
+            raise unknown(f"predictor of {program} with gold replies", name, GOLD[program])
+    has = tuple(name for name in GOLD[program] if name in parts.student.prompts)
+    wrong = sorted({item.question.answers[0] for item in parts.seeds.seeds if item.question.answers})
+    return GoldDistillation(
+        parts.student,
+        parts.corpus or {},
+        parts.searched,
+        wrong,
+        parts.request.of_predictors or has,
+        parts.request.seed,
+    )
+
+
+def _metric(request: SynthesisRequest) -> "Metric":
     from optimizers.metrics.typed.opened import typed_metric
 
-    metric = typed_metric(request.metric)
+    metric = typed_metric(request.scored_by)
     if metric.judged or not metric.higher_is_better:
         raise UserError(f"{metric.name} cannot say whether an answer is right: name a metric such as em or f1[hotpot].")
-    right = answer_is_right(metric, request.accept)
-    return Distillation(program, student, right, f"teacher:{teacher.id}", tuple(request.predictors))
+    return metric
 
 
 def _checked_prompts(request: SynthesisRequest) -> Prompts:
     chosen = next((name for name in PROMPTS if name == request.prompts), None)
     if chosen is None:
         raise unknown("kind of prompts", request.prompts, PROMPTS)
+    if chosen == "compiled" and request.gold:
+        raise UserError("Gold replies are for the plain prompts of a program: leave prompts at plain.")
     return chosen
 
 
-def _passages(path: Path | None) -> "dict[str, Passage] | None":
+def _passages(path: Path | None) -> "dict[str, PassageRecord] | None":
     from corpora.passages import read_passages
 
     return None if path is None else {passage.id: passage for passage in read_passages(path)}
@@ -155,7 +204,8 @@ def _student(name: str) -> tuple[Any, Json]:
     return adapter, {"id": name, "adapter": type(adapter).__name__, "context_size": size}
 
 
-def _check_predictors(names: Sequence[str], student: Student) -> None:
+def _check_predictors(request: SynthesisRequest, student: Student) -> None:
+    names: Sequence[str] = () if request.gold else request.predictors  # gold knows those of variants, too
     for name in names:
         if name not in student.prompts:
             raise unknown(f"predictor of {student.program}", name, student.prompts)
@@ -166,7 +216,8 @@ def _arguments(request: SynthesisRequest, program: "dspy.Module", retrieve: "Ret
     return {
         "program": describe_program(program, request.program.artifact),
         "corpus": retrieve.fingerprint if retrieve else None,
-        "metric": request.metric,
+        "passages": sha256_file(request.passages) if request.passages else None,
+        "metric": request.scored_by,
         "accept": request.accept,
         "split": request.split,
         "limit": request.limit,

@@ -43,11 +43,13 @@ class Seeds:
         seeds: In the order of their files.
         files: What the manifest says of each file.
         refused: Why how many questions were left out.
+        held: What evaluations ask and need.
     """
 
     seeds: list[Seed]
     files: list[dict[str, Any]]
     refused: Counter[str] = field(default_factory=Counter)
+    held: Evaluation = NOTHING
 
 
 def source_of(name: str) -> Source:
@@ -66,6 +68,16 @@ def source_of(name: str) -> Source:
     if name not in DATASETS:
         raise unknown("data set", name, [*DATASETS, MADE_SOURCE])
     return Source(name, DATASETS[name].licence)
+
+
+def held_of(paths: Sequence[Path], passages: "Mapping[str, Passage] | None" = None) -> Evaluation:
+    """Return what the evaluations in several question files ask and need."""
+    from corpora.questions import read_questions
+
+    held = NOTHING
+    for path in paths:
+        held |= Evaluation.of(read_questions(path), passages)
+    return held
 
 
 def open_seeds(
@@ -94,10 +106,8 @@ def open_seeds(
     """
     from corpora.questions import read_questions, select
 
-    held = NOTHING
-    for path in exclude:
-        held |= Evaluation.of(read_questions(path), passages)
-    found = Seeds([], [], Counter())
+    held = held_of(exclude, passages)
+    found = Seeds([], [], Counter(), held)
     ids: dict[str, Path] = {}
     texts: set[str] = set()
     for name, path in files:

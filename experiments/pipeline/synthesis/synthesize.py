@@ -10,16 +10,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.pipeline.cost_estimate import estimate
 from experiments.pipeline.map_rows import map_rows
 from experiments.pipeline.synthesis.manifest import MANIFEST, manifest_of
 from experiments.pipeline.synthesis.sources import Seed, Seeds
 from experiments.runs.config import Connected, describe_lm, describe_questions, describe_session
 from experiments.runs.files import RUN, SCHEMA, Json, Row, read_rows, write_json
 from optimizers.distill.examples import Example, write_examples
+from optimizers.distill.leakage import without_asked
 from optimizers.distill.mixture import split_by_question, without_repeats
 from optimizers.distill.recipes import Recipe
 from programs.parts.meter import metered
 from signatures.common.errors import UserError, one_line, user_error_within
+from signatures.common.terminal import open_console
 
 if TYPE_CHECKING:
     from optimizers.distill.student import Made
@@ -93,7 +96,7 @@ def synthesize(
         teacher: The LM that the recipe runs on.
         out: The folder; created if missing.
         resume: Continue a stopped synthesis with the same settings.
-        progress: Show a bar on stderr.
+        progress: Show an estimate of the calls and a bar on stderr.
 
     Raises:
         UserError: `out` contains something else, the LM does not answer, or no question gave an example.
@@ -106,6 +109,9 @@ def synthesize(
     def work(item: Seed) -> Row:
         return _row(item, recipe)
 
+    if recipe.max_calls():
+        shown = open_console(stderr=True, quiet=not progress)
+        shown.print(str(estimate(len(seeds.seeds), recipe.max_calls(), threads=config.threads)), highlight=False)
     try:
         rows = map_rows(
             seeds.seeds,
@@ -171,6 +177,7 @@ def _row(item: Seed, recipe: Recipe) -> Row:
         "examples": [example.model_dump(mode="json") for example in made.examples] if made else [],
         "trajectories": made.trajectories if made else 0,
         "overridden": made.overridden if made else 0,
+        "kinds": dict(made.kinds) if made else {},
         "rejected_trajectories": dict(made.rejected_trajectories) if made else {},
         "rejected_examples": dict(made.rejected_examples) if made else {},
         **meter.counts(),
@@ -183,7 +190,9 @@ def _write(out: Path, seeds: Seeds, rows: Sequence[Row], description: Json, conf
     by_id = {row["id"]: row for row in rows}
     ordered = [by_id[item.id] for item in seeds.seeds if item.id in by_id]
     made = [Example.model_validate(example) for row in ordered for example in row["examples"]]
-    examples = split_by_question(without_repeats(made), config.validation, seed=config.seed)
+    distinct = without_repeats(made)
+    allowed, asked = without_asked(distinct, seeds.held)
+    examples = split_by_question(allowed, config.validation, seed=config.seed)
     sha256 = write_examples(out / EXAMPLES, examples)
     manifest = manifest_of(
         description,
@@ -191,7 +200,7 @@ def _write(out: Path, seeds: Seeds, rows: Sequence[Row], description: Json, conf
         ordered,
         examples,
         sha256=sha256,
-        repeats=len(made) - len(examples),
+        left_out={"repeats": len(made) - len(distinct), "evaluation_question_is_asked": asked},
         validation=config.validation,
     )
     write_json(out / MANIFEST, manifest)

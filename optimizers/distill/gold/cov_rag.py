@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from optimizers.distill.gold.annotation import Annotation
 from optimizers.distill.gold.calls import Call, Material
 from optimizers.distill.gold.reading import cited_response
+from signatures.text_words import same_words
 from signatures.types import Passage
 
 _REFERENCES = 5  # the paper's k
@@ -25,13 +26,16 @@ def verify(gold: Annotation, material: Material) -> Iterator[Call]:
         {"passages": references, "question": question, "response": response},
         _scores(1.0, 1.0, 1.0, bias=0.0, judgement="true", revised=""),
     )
-    yield Call("verification", *_wrong(gold, material))
+    inputs, outputs = _wrong(gold, material)
+    if outputs["revised_question"]:  # without a title or a step there is nothing else to search for
+        yield Call("verification", inputs, outputs)
 
 
 def revise(gold: Annotation, material: Material) -> Iterator[Call]:
     """Revise the question where the response is wrong; the ablation without scores."""
     inputs, outputs = _wrong(gold, material)
-    yield Call("revision", inputs, {"revised_question": outputs["revised_question"]})
+    if outputs["revised_question"]:
+        yield Call("revision", inputs, {"revised_question": outputs["revised_question"]})
 
 
 def _wrong(gold: Annotation, material: Material) -> tuple[dict[str, object], dict[str, object]]:
@@ -44,9 +48,16 @@ def _wrong(gold: Annotation, material: Material) -> tuple[dict[str, object], dic
     wrong = material.wrong_answer(gold.answer)
     number = rng.randint(1, max(len(references), 1))
     response = f"The answer is {wrong} [{number}]."
-    revised = as_question(gold.missing_query(shown) or (gold.hops[-1].question if gold.hops else ""))
+    revised = as_question(_query(gold, shown))
     scores = _scores(references_with_gold, 0.0, 0.0, bias=1.0, judgement="false", revised=revised)
     return {"passages": references, "question": question, "response": response}, scores
+
+
+def _query(gold: Annotation, shown: frozenset[str]) -> str:
+    """Return a query other than the question: for the first missing passage, else the last hop or gold passage."""
+    queries = [gold.missing_query(shown), *(hop.question for hop in gold.hops[::-1]), gold.gold[-1].title]
+    asked = same_words(gold.question.question)
+    return next((query for query in queries if query and same_words(query) != asked), "")
 
 
 def _without_one(gold: Annotation, material: Material) -> list[Passage]:

@@ -39,6 +39,8 @@ from programs.parts.meter import record
 from signatures.common.errors import UserError, one_line
 from signatures.common.secrets import redact
 
+_ONE_WORD = 8  # tokens; `programs.lms.adapter` and `programs.parts.probability` allow at most 4
+
 
 class LMUnavailable(UserError):
     """After all retries, the LM cannot be reached, refuses, or replies in another format.
@@ -116,6 +118,7 @@ class MeteredLM(dspy.LM):
             reply_cache.keep(self, call, result)
         else:
             _record_hit(call, result)
+        _record_cut(call, result)
         return finalize(self, call, result)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
@@ -206,6 +209,13 @@ def _book(booking: Reservation, call: PreparedCall, result: CallResult, *, free:
         reply_tokens_at_most(result) if written is None else written
     )
     booking.usd = 0.0 if free else result.cost
+
+
+def _record_cut(call: PreparedCall, result: CallResult) -> None:
+    """Count replies that ended at the limit of tokens, unless the limit leaves room for one word only (yes or no)."""
+    limit = call.request.config.max_tokens if call.request else call.legacy.get("max_tokens")
+    if limit is None or limit > _ONE_WORD:
+        record(cut_replies=sum(response.finish_reason == "length" for response in result.responses))
 
 
 def _record_hit(call: PreparedCall, result: CallResult) -> None:

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 DATA_COMMANDS = ["list", "fetch", "convert", "subset", "pool", "world"]
+DISTILL_COMMANDS = ["synthesize", "mix"]
 
 
 def test_help_is_light():
@@ -30,13 +31,21 @@ COMMANDS = [
     "keyfacts",
     "programs",
     "data",
+    "distill",
     "review",
     "doctor",
 ]
 
 
 @pytest.mark.parametrize(
-    "command", [[], *([name] for name in COMMANDS), *(["data", n] for n in DATA_COMMANDS)], ids=str
+    "command",
+    [
+        [],
+        *([name] for name in COMMANDS),
+        *(["data", n] for n in DATA_COMMANDS),
+        *(["distill", n] for n in DISTILL_COMMANDS),
+    ],
+    ids=str,
 )
 def test_every_command_has_help(command, verihop):
     code, out, err = verihop(*command, "--help")

@@ -91,6 +91,8 @@ REQUIRED = {
     "review resume": {"folder", "reviewer"},
     "data convert": {"name", "source", "out"},
     "data world": {"out"},
+    "distill synthesize": {"questions", "out"},
+    "distill mix": {"folders", "out"},
 }
 
 

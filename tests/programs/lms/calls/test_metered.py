@@ -176,3 +176,18 @@ def test_tokens_bind_when_the_lm_reports_none() -> None:
             lm(f"{number} " + "word " * 30)
     assert 800 < budget.spent["tokens"] <= 1000
     assert budget.spent["calls"] < 20
+
+
+@pytest.mark.parametrize(("limit", "cut"), [(64, 2), (4, 0)])
+def test_a_reply_that_its_limit_cut_is_counted_but_a_single_word_is_not(limit: int, cut: int) -> None:
+    class Cutting:
+        def complete(self, request) -> Response:
+            usage = Usage(input_tokens=10, output_tokens=5)
+            message = Message.assistant([TextPart("yes, and so on and")])
+            return Response(id=None, model=request.model, message=message, finish_reason="length", usage=usage)
+
+    lm = metered_lm("echo/cutting", engine=Cutting(), max_tokens=limit)
+    with metered() as meter:
+        lm("hello")
+        lm("hello")  # from the cache
+    assert (meter.cut_replies, meter.cached_calls) == (cut, 1)

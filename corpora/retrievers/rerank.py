@@ -1,0 +1,221 @@
+"""Reranking: a retriever's first passages in a better order, also with passages that these lead to.
+
+`own` scores words and titles (`rerank_features`) with weights fitted to the gold passages of multi-hop questions; it
+needs no encoder and takes milliseconds. Any cross-encoder of sentence-transformers can rerank instead.
+"""
+
+import functools
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpora.retrievers.rerank_features import CONTEXTS, NAMES, VERSION, Pool, pool_features
+from signatures.common.errors import UserError
+from signatures.common.files import sha256_text
+from signatures.common.strict_json import read_strict_json
+from signatures.types import Passage, Retriever
+
+WEIGHTS = Path(__file__).with_name("rerank_weights.json")
+OWN, NONE = "own", "none"
+DEPTH = 20  # passages that are reranked
+FOUND = 10  # passages that the text of another retrieves
+_FINGERPRINT = re.compile(r"rerank\d+\[[^\]]*\]\((.*)\)", re.DOTALL)
+
+
+class Scorer(Protocol):
+    """Scores the candidates of a query. Safe under threads."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Return a short string that changes with the model and its parameters."""
+        ...
+
+    def __call__(self, query: str, pool: Pool) -> Sequence[float]:
+        """Return one score for each of `pool.candidates`, higher is better."""
+        ...
+
+
+class LinkScorer:
+    """A network with one hidden layer over the features of a pool.
+
+    Args:
+        weights: `hidden` of shape (features, units), `hidden_bias` of shape (units,), `out` of shape (units,), `direct`
+            of shape (features,) and `bias`, a number.
+
+    Raises:
+        UserError: An array is missing, has another shape, or contains a number that is not finite.
+    """
+
+    def __init__(self, weights: dict[str, Any]):
+        try:
+            arrays = {name: np.asarray(weights[name], dtype=np.float64) for name in _SHAPES}
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"The weights of the reranker cannot be read ({error}): train them anew.") from error
+        units = arrays["hidden_bias"].shape[0] if arrays["hidden_bias"].ndim == 1 else 0
+        for name, array in arrays.items():
+            expected = tuple({"features": len(NAMES), "units": units}[axis] for axis in _SHAPES[name])
+            if array.shape != expected or not np.isfinite(array).all():
+                raise UserError(
+                    f"The weights of the reranker: {name} has shape {array.shape} instead of {expected}, or numbers "
+                    "that are not finite: train them anew."
+                )
+        self._arrays = arrays
+
+    @functools.cached_property
+    def fingerprint(self) -> str:
+        """Return version of the features and hash of the weights."""
+        stored = json.dumps({name: array.tolist() for name, array in sorted(self._arrays.items())})
+        return f"links{VERSION}:{sha256_text(stored)[:16]}"
+
+    def __call__(self, query: str, pool: Pool) -> Sequence[float]:
+        """Return a score in [0, 1] for each candidate."""
+        return self.of_features(pool_features(query, pool)).tolist()  # type: ignore[no-any-return]
+
+    def of_features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return a score in [0, 1] for each row of shape (n, features)."""
+        arrays = self._arrays
+        hidden = np.tanh(rows @ arrays["hidden"] + arrays["hidden_bias"])
+        logits = hidden @ arrays["out"] + rows @ arrays["direct"] + arrays["bias"]
+        scores: NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(logits, -60, 60)))
+        return scores
+
+
+_SHAPES: dict[str, tuple[str, ...]] = {
+    "hidden": ("features", "units"),
+    "hidden_bias": ("units",),
+    "out": ("units",),
+    "direct": ("features",),
+    "bias": (),
+}
+
+
+class Reranker:
+    """A `Retriever` that reranks the first passages of another one.
+
+    Args:
+        retriever: Retrieves the candidates.
+        first: Scores them.
+        second: If set, the texts of the best passages retrieve further candidates, and it scores all of them.
+        depth: Passages that are reranked, or `k` if that is more; at least 1.
+        found: Passages that each of these texts retrieves.
+
+    Raises:
+        UserError: `depth` or `found` is below 1.
+    """
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        first: Scorer,
+        second: Scorer | None = None,
+        *,
+        depth: int = DEPTH,
+        found: int = FOUND,
+    ):
+        if depth < 1 or found < 1:
+            raise UserError(f"depth={depth}, found={found}: both must be at least 1.")
+        self.retriever, self._first, self._second = retriever, first, second
+        self._depth, self._found = depth, found
+
+    @property
+    def fingerprint(self) -> str:
+        """Identifies the retriever, the scorers and the numbers of candidates."""
+        second = "" if self._second is None else f"+{self._second.fingerprint}/{CONTEXTS}x{self._found}"
+        return f"rerank{self._depth}[{self._first.fingerprint}{second}]({self.retriever.fingerprint})"
+
+    def load(self) -> None:
+        """Load the models, which the first query would do."""
+        self("load", 1)
+
+    def missing(self, ids: Iterable[str]) -> set[str]:
+        """Return those of `ids` that no passage of the retriever's index has; none if it cannot say."""
+        ask = getattr(self.retriever, "missing", None)
+        return set(ask(ids)) if ask is not None else set()
+
+    def __call__(self, query: str, k: int) -> list[Passage]:
+        """Return at most `k` passages, best first, with the scores of the reranking.
+
+        Raises:
+            UserError: `k` is below 1.
+        """
+        return self.many([query], k)[0]
+
+    def many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        """Return the same as one call per query, in the order of `queries`."""
+        if k < 1:
+            raise UserError(f"k={k}: at least one passage must be retrieved.")
+        pools = [Pool(ranking) for ranking in self.retriever.many(queries, max(k, self._depth))]
+        rankings = [ordered(query, pool, self._first) for query, pool in zip(queries, pools, strict=True)]
+        if self._second is not None:
+            pools = widen(self.retriever, rankings, self._found)
+            rankings = [ordered(query, pool, self._second) for query, pool in zip(queries, pools, strict=True)]
+        return [ranking[:k] for ranking in rankings]
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+
+def ordered(query: str, pool: Pool, scorer: Scorer) -> list[Passage]:
+    """Return the candidates of a pool by a scorer, best first, with its scores; ties are in the order of the pool."""
+    candidates = pool.candidates
+    if not candidates:
+        return []
+    scores = [float(score) for score in scorer(query, pool)]
+    order = sorted(range(len(candidates)), key=lambda place: -scores[place])
+    return [candidates[place].model_copy(update={"score": scores[place]}) for place in order]
+
+
+def widen(retriever: Retriever, rankings: Sequence[Sequence[Passage]], found: int = FOUND) -> list[Pool]:
+    """Return for each ranking a pool with what the texts of its first passages retrieve."""
+    texts = [f"{passage.title} {passage.text}".strip() for ranking in rankings for passage in ranking[:CONTEXTS]]
+    retrieved = iter(retriever.many(texts, found) if texts else [])
+    return [Pool(ranking, [next(retrieved) for _ in ranking[:CONTEXTS]]) for ranking in rankings]
+
+
+def own_scorers(path: Path = WEIGHTS) -> tuple[LinkScorer, LinkScorer]:
+    """Return the fitted scorers: of the retrieved passages, and of all after the search by text.
+
+    Raises:
+        UserError: The file is missing, or its weights are incomplete.
+    """
+    if not path.is_file():
+        raise UserError(f"{path} is missing: install verihop anew, or train the reranker.")
+    try:
+        stored = read_strict_json(path)
+    except ValueError as error:
+        raise UserError(f"{path} cannot be read ({error}): train the reranker anew.") from error
+    rounds = stored.get("rounds") if isinstance(stored, dict) else None
+    if not isinstance(rounds, list) or len(rounds) != 2 or stored.get("features") != list(NAMES):
+        raise UserError(f"{path} has no weights for these features: train the reranker anew.")
+    return LinkScorer(rounds[0]), LinkScorer(rounds[1])
+
+
+def open_reranker(retriever: Retriever, name: str = OWN) -> Retriever:
+    """Return the retriever with a reranker in front, or the retriever itself.
+
+    Args:
+        retriever: Retrieves the candidates.
+        name: `own` (reranks the first passages and what their texts retrieve), `none`, or a cross-encoder of
+            sentence-transformers, by folder or name.
+
+    Raises:
+        UserError: The weights of `own` are missing or damaged.
+    """
+    if name == NONE:
+        return retriever
+    if name == OWN:
+        return Reranker(retriever, *own_scorers())
+    from corpora.retrievers.rerank_cross_encoder import CrossEncoderScorer
+
+    return Reranker(retriever, CrossEncoderScorer(name))
+
+
+def without_reranking(fingerprint: str) -> str:
+    """Return the fingerprint of the retriever below, given that of a `Reranker`; any other unchanged."""
+    match = _FINGERPRINT.fullmatch(fingerprint)
+    return match[1] if match else fingerprint

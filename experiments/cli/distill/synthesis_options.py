@@ -1,0 +1,203 @@
+"""The option groups of `verihop distill synthesize`."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
+
+import typer
+
+from experiments.cli.shared import options
+from signatures.common.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from experiments.runs.config import LMConfig
+    from optimizers.distill.cov_rag import VerificationSettings
+    from optimizers.distill.genground import GroundingSettings
+
+Chosen = TypeVar("Chosen", bound=str)
+
+
+@dataclass(frozen=True)
+class Teacher(options.LM):
+    """The LM that writes the trajectories, and how it is called."""
+
+    PANEL: ClassVar[str] = "Teacher"
+    lm: Annotated[
+        str | None,
+        typer.Option(
+            "--teacher",
+            help="LM that writes the replies: any id that --lm of other commands takes; by default that of "
+            "--artifact. gold asks no LM and takes gold annotations.",
+            show_default=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What is made of a question."""
+
+    PANEL: ClassVar[str] = "Recipe"
+    recipe: Annotated[
+        str,
+        typer.Option(
+            help="program: every predictor call of --program. genground: grounding of drafts in noisy passages. "
+            "cov_rag: answers with citations, and verification of right and wrong ones."
+        ),
+    ] = "program"
+    answers_lm: Annotated[
+        str | None,
+        typer.Option(
+            help="LM whose answers are checked: GenGround's drafts, CoV-RAG's seed model; by default the teacher.",
+            show_default=False,
+        ),
+    ] = None
+    answers_api_base: Annotated[
+        str | None, typer.Option(help="Base URL of the server of --answers-lm.", show_default=False)
+    ] = None
+    answers_api_key_env: Annotated[
+        str | None,
+        typer.Option(help="Environment variable with the API key of --answers-api-base.", show_default=False),
+    ] = None
+    batch_passages: Annotated[
+        int, typer.Option(min=1, max=20, help="genground: passages in the student's prompt, the gold one included.")
+    ] = 3
+    empty_share: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, help="genground: share of questions with an example of noise alone, too (paper: none)."
+        ),
+    ] = 0.0
+    answer_share: Annotated[
+        float, typer.Option(min=0, max=1, help="cov_rag: share of the questions that teach to answer (paper: half).")
+    ] = 0.5
+    negatives: Annotated[
+        int, typer.Option(min=0, max=20, help="cov_rag: wrong responses added per question that teaches to verify.")
+    ] = 1
+    means: Annotated[str, typer.Option(help="cov_rag: how wrong responses are made, in turn, separated by commas.")] = (
+        "repetition,citations,retrieval,query"
+    )
+    verdicts: Annotated[
+        str,
+        typer.Option(
+            help="cov_rag: scores and judgements from gold, teacher, or both (gold, and the teacher's revised question "
+            "where gold has none)."
+        ),
+    ] = "both"
+    show_gold: Annotated[
+        bool, typer.Option("--show-gold", help="cov_rag: the teacher sees the gold answers when it verifies.")
+    ] = False
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="cov_rag: wrong citations and repetition make a right response false."),
+    ] = False
+    n_references: Annotated[
+        int, typer.Option(min=1, max=20, help="cov_rag: references of each response (paper: 5).")
+    ] = 5
+
+    def grounding(self) -> "GroundingSettings":
+        """Return the settings of the recipe genground."""
+        from optimizers.distill.genground import GroundingSettings
+
+        return GroundingSettings(batch_size=self.batch_passages, empty_share=self.empty_share)
+
+    def verification(self) -> "VerificationSettings":
+        """Return the settings of the recipe cov_rag."""
+        from optimizers.distill.cov_rag import LABELS, VerificationSettings
+        from optimizers.distill.negatives import MEANS
+
+        return VerificationSettings(
+            answer_share=self.answer_share,
+            negatives=self.negatives,
+            means=[_one_of(MEANS, name, "means of making wrong responses") for name in names_in(self.means)],
+            labels=_one_of(LABELS, self.verdicts, "verdicts"),
+            show_gold=self.show_gold,
+            strict=self.strict,
+            k=self.n_references,
+        )
+
+    def answers(self, teacher: "LMConfig") -> "LMConfig | None":
+        """Return the LM whose answers are checked, called as the teacher is; None for the teacher."""
+        from experiments.runs.config import LMConfig
+
+        if self.answers_lm is None:
+            if self.answers_api_base or self.answers_api_key_env:
+                raise UserError("--answers-api-base and --answers-api-key-env need a model: add --answers-lm.")
+            return None
+        return LMConfig(self.answers_lm, self.answers_api_base, self.answers_api_key_env, **teacher.calling())
+
+
+@dataclass(frozen=True)
+class Student:
+    """Whom the examples are for."""
+
+    PANEL: ClassVar[str] = "Student"
+    student: Annotated[
+        str,
+        typer.Option(help="LM to train, whose prompts are rendered: embedded or another id, or a form, json or chat."),
+    ] = "embedded"
+    prompts: Annotated[
+        str,
+        typer.Option(
+            help="Prompts of the student: plain (no demonstrations, the instructions of the uncompiled program) or "
+            "compiled (those of --artifact)."
+        ),
+    ] = "plain"
+
+
+@dataclass(frozen=True)
+class Questions(options.Selection):
+    """Which questions are asked."""
+
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Use N questions of each file, chosen at random.", show_default=False)
+    ] = None
+    exclude: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="questions.jsonl of an evaluation, repeatable: its questions, and questions with its gold passages, "
+            "are not used.",
+            show_default=False,
+        ),
+    ] = None
+    passages: Annotated[
+        Path | None,
+        typer.Option(
+            help="passages.jsonl of the questions: the gold of --teacher gold and --recipe genground; --exclude then "
+            "compares texts, too.",
+            show_default=False,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which trajectories are kept."""
+
+    PANEL: ClassVar[str] = "Filters"
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="Metric of the answer: em by default; acc\\[substring] for --recipe genground.", show_default=False
+        ),
+    ] = None
+    accept: Annotated[float, typer.Option(min=0.001, max=1, help="Lowest score of an answer that is right.")] = 1.0
+    predictors: Annotated[
+        str, typer.Option(help="Only calls of these predictors, separated by commas; by default all.")
+    ] = ""
+    validation: Annotated[
+        float, typer.Option(min=0, max=0.9, help="Share of the questions held back to measure the loss.")
+    ] = 0.1
+
+
+def names_in(text: str) -> list[str]:
+    """Return the names in a list separated by commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _one_of(choices: tuple[Chosen, ...], name: str, kind: str) -> Chosen:
+    """Return the choice of that name."""
+    for choice in choices:
+        if choice == name:
+            return choice
+    raise unknown(kind, name, choices)

@@ -1,0 +1,288 @@
+"""CoV-RAG's training data: one half of the questions teaches to answer, the other to verify answers, also wrong ones.
+
+He et al., "Retrieving, Rethinking and Revising: The Chain-of-Verification Can Improve Retrieval Augmented Generation",
+Findings of EMNLP 2024, section 2.3. https://arxiv.org/abs/2410.05801
+
+The questions are divided into two equal parts. On the first, the student learns the answers of the teacher from
+retrieved references. On the second,
+
+1. references are retrieved and a seed model answers from them, rightly or wrongly;
+2. wrong responses are added (`negatives.py`);
+3. each response gets scores, a judgement and a revised question: from gold (`verification_labels.py`), from the teacher
+   (`VerifyAnswer`), or scores from gold and a revised question of the teacher where gold has none;
+4. both halves are trained together, without weights.
+
+Departure: the paper's seed model is trained on the first half; here it is any LM that is named. Its teacher sees no
+gold, and a sample of its labels is compared with gold; here every judgement is (`judgement_agrees_with_gold`). The
+number of added wrong responses is not stated; here it is one for each question.
+"""
+
+import hashlib
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import dspy
+
+from optimizers.distill.answering import Cut, Running, ask, predictor_of, running_lm
+from optimizers.distill.filters import marks_exist
+from optimizers.distill.mixture import MADE_LABELS, MADE_SOURCE
+from optimizers.distill.negatives import (
+    MEANS,
+    Means,
+    incomplete_query,
+    with_repetition,
+    with_wrong_citations,
+    wrong_references,
+)
+from optimizers.distill.student import Made, Source, Student
+from optimizers.distill.trajectories import Step
+from optimizers.distill.verification_labels import citation_accuracy, gold_revision, gold_verification
+from programs.parts.questions import find_question
+from programs.parts.verification import SCORES
+from signatures.citation_marks import strip_citations
+from signatures.common.errors import UserError, unknown
+from signatures.text_words import same_words
+from signatures.types import Passage, Retriever
+
+if TYPE_CHECKING:
+    from corpora.passages import PassageRecord
+    from corpora.questions import Question
+
+Labels = Literal["gold", "teacher", "both"]
+LABELS: tuple[Labels, ...] = ("gold", "teacher", "both")
+ANSWERING, VERIFYING = "answering", "verifying"
+_WORSE = 4  # times k: how far down the ranking wrong references are taken from
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerificationSettings:
+    """Settings of the recipe.
+
+    Args:
+        answer_share: Share of the questions that teach to answer, in [0, 1] (paper: half).
+        negatives: Wrong responses added for each question that teaches to verify (paper: not stated).
+        means: How they are made, in turn.
+        labels: Where scores, judgement and revised question come from.
+        show_gold: Whether the teacher sees the gold answers when it verifies (paper: no).
+        strict: See `gold_verification`.
+        k: References of each response (paper: 5).
+
+    Raises:
+        UserError: A value is not allowed.
+    """
+
+    answer_share: float = 0.5
+    negatives: int = 1
+    means: Sequence[Means] = MEANS
+    labels: Labels = "both"
+    show_gold: bool = False
+    strict: bool = False
+    k: int = 5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.answer_share <= 1 or self.negatives < 0 or self.k < 1:
+            raise UserError(
+                f"answer_share={self.answer_share} must be from 0 to 1, negatives={self.negatives} at least 0, "
+                f"k={self.k} at least 1."
+            )
+        for name in self.means:
+            if name not in MEANS:
+                raise unknown("means of making wrong responses", name, MEANS)
+        if self.labels not in LABELS:
+            raise unknown("labels", self.labels, LABELS)
+        if self.negatives and not self.means:
+            raise UserError("Wrong responses need a means of making them: name one, or set negatives to 0.")
+
+
+class Sample(NamedTuple):
+    """A response to verify: how it came about, what was shown, and the response with its marks."""
+
+    kind: str
+    references: list[Passage]
+    response: str
+
+
+def answer_half(ids: Iterable[str], share: float, seed: int = 0) -> frozenset[str]:
+    """Return the ids of the questions that teach to answer: exactly that share, rounded, chosen by a hash."""
+    ordered = sorted(set(ids), key=lambda name: hashlib.sha256(f"half:{seed}:{name}".encode(errors="replace")).digest())
+    return frozenset(ordered[: round(share * len(ordered))])
+
+
+@dataclass(frozen=True)
+class VerificationDistillation:
+    """The recipe; the running LM is the teacher.
+
+    Args:
+        program: CoV-RAG, which has the predictors "answering" and "verifying".
+        student: Whom the examples are for.
+        retrieve: Ranks the references.
+        answering: Ids of the questions that teach to answer (`answer_half`).
+        labels: Written into examples of the teacher, "teacher:NAME".
+        seed_model: The LM that answers the questions to verify; by default the teacher.
+        corpus: Passages by id, for revised questions of questions without gold sub-questions.
+        settings: Shares, wrong responses, labels.
+        seed: Seed of every random choice.
+    """
+
+    program: dspy.Module
+    student: Student
+    retrieve: Retriever
+    answering: frozenset[str]
+    labels: str
+    seed_model: Running = running_lm
+    corpus: "Mapping[str, PassageRecord] | None" = None
+    settings: VerificationSettings = field(default_factory=VerificationSettings)
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in (ANSWERING, VERIFYING):
+            predictor_of(self.program, name, "cov_rag")
+
+    def describe(self) -> dict[str, Any]:
+        """Return the settings."""
+        return {**asdict(self.settings), "means": list(self.settings.means), "answering": len(self.answering)}
+
+    def max_calls(self) -> int:
+        """Return the most LM calls of a question that teaches to verify: a response and a verdict for each sample."""
+        return 2 * (1 + self.settings.negatives)
+
+    def __call__(self, question: "Question", source: Source) -> Made:
+        """Return the examples of a question."""
+        made = Made()
+        if question.id in self.answering:
+            made.trajectories = 1
+            if broken := self._add_answer(made, question, source):
+                made.rejected_trajectories[broken] += 1
+            return made
+        for sample, broken in self._samples(question):
+            made.trajectories += 1
+            broken = broken or (self._add_verification(made, sample, question, source) if sample else None)
+            if broken:
+                made.rejected_trajectories[broken] += 1
+        return made
+
+    def _add_answer(self, made: Made, question: "Question", source: Source) -> str | None:
+        """Add the example of the teacher's answer; return the rule that rejects it, if one does."""
+        references = self.retrieve(question.question, self.settings.k)
+        try:
+            response = self._answer(question.question, references, running_lm)
+        except Cut as cut:
+            return cut.rule
+        if response is None:
+            return "every_reply_parsed"
+        step = Step(ANSWERING, {"passages": references, "question": question.question}, {"response": response})
+        verified = gold_verification(question, references, response)
+        if verified is None:
+            return "gold_decides"
+        if verified["correctness"] < 1:
+            return "answer_is_right"
+        if not marks_exist(step):
+            return "marks_exist"
+        if not citation_accuracy(question, references, response):
+            return "citation_supports"
+        made.kinds["answer"] += 1
+        self.student.add(made, step, question_id=question.id, source=source, labels=self.labels)
+        return None
+
+    def _samples(self, question: "Question") -> Iterator[tuple[Sample | None, str | None]]:
+        """Yield the responses to verify, or the rule that one of them breaks."""
+        rng = random.Random(f"{self.seed}:{question.id}")
+        references = self.retrieve(question.question, self.settings.k)
+        first, broken = self._sample("seed", question, references)
+        yield first, broken
+        turn = rng.randrange(len(self.settings.means)) if self.settings.means else 0
+        for number in range(self.settings.negatives):
+            means = self.settings.means[(turn + number) % len(self.settings.means)]
+            yield self._negative(means, question, first, rng)
+
+    def _negative(
+        self, means: Means, question: "Question", first: Sample | None, rng: random.Random
+    ) -> tuple[Sample | None, str | None]:
+        if means == "retrieval":
+            ranked = self.retrieve(question.question, _WORSE * self.settings.k)
+            wrong = wrong_references(ranked, question.gold_ids, question.answers, self.settings.k)
+            return self._sample(means, question, wrong)
+        if means == "query":
+            found = self.retrieve(incomplete_query(question.question, rng), self.settings.k)
+            return self._sample(means, question, found)
+        if first is None:
+            return None, "response_to_change"
+        if means == "repetition":
+            return first._replace(kind=means, response=with_repetition(first.response, rng)), None
+        changed = with_wrong_citations(first.response, len(first.references), rng)
+        if changed is None:
+            return None, "citations_to_change"
+        return first._replace(kind=means, response=changed), None
+
+    def _sample(self, kind: str, question: "Question", references: list[Passage]) -> tuple[Sample | None, str | None]:
+        """Return what the seed model answers from references, or the rule that this breaks."""
+        if not references:
+            return None, "references_found"
+        try:
+            response = self._answer(question.question, references, self.seed_model)
+        except Cut as cut:
+            return None, cut.rule
+        return (None, "every_reply_parsed") if response is None else (Sample(kind, references, response), None)
+
+    def _answer(self, question: str, references: Sequence[Passage], on: Running) -> str | None:
+        """Return a response with words, None if there is none or it cannot be parsed."""
+        reply = ask(predictor_of(self.program, ANSWERING, "cov_rag"), on, question=question, passages=list(references))
+        return reply.response.strip() if reply and strip_citations(reply.response) else None
+
+    def _add_verification(self, made: Made, sample: Sample, question: "Question", source: Source) -> str | None:
+        """Add the example of a verified response; return the rule that rejects it, if one does."""
+        by_gold = gold_verification(question, sample.references, sample.response, strict=self.settings.strict)
+        if by_gold is None:
+            return "gold_decides"
+        labels = MADE_LABELS if source.name == MADE_SOURCE else "gold"
+        revision = gold_revision(question, sample.references, self.corpus)
+        if self.settings.labels == "teacher" or (
+            self.settings.labels == "both" and by_gold["judgement"] != "true" and not revision
+        ):
+            labels = self.labels
+            try:
+                judged = self._judged(sample, question)
+            except Cut as cut:
+                return cut.rule
+            if judged is None:
+                return "every_reply_parsed"
+            revision = find_question(judged["revised_question"])
+            if self.settings.labels == "teacher":
+                if broken := _broken_verdict(judged, by_gold):
+                    return broken
+                by_gold = {name: judged[name] for name in by_gold}
+        if by_gold["judgement"] == "true":
+            revision = ""
+        elif not revision or same_words(revision) == same_words(question.question):
+            return "revision_is_known"
+        inputs = {"passages": sample.references, "question": question.question, "response": sample.response}
+        step = Step(VERIFYING, inputs, {**by_gold, "revised_question": revision})
+        if self.student.add(made, step, question_id=question.id, source=source, labels=labels):
+            made.kinds[f"{sample.kind}: {by_gold['judgement']}"] += 1
+        return None
+
+    def _judged(self, sample: Sample, question: "Question") -> dict[str, Any] | None:
+        """Return the outputs of the teacher's verification; None if they cannot be parsed."""
+        verifying: Any = predictor_of(self.program, VERIFYING, "cov_rag")
+        inputs: dict[str, Any] = {"passages": sample.references, "question": question.question}
+        inputs["response"] = sample.response
+        names = list(verifying.signature.output_fields)
+        if self.settings.show_gold:
+            gold = dspy.InputField(desc="accepted answers, which the response is compared with")
+            verifying = dspy.Predict(verifying.signature.append("gold_answers", gold, list[str]))
+            inputs["gold_answers"] = list(question.answers)
+        reply = ask(verifying, **inputs)
+        return None if reply is None else {name: reply[name] for name in names}
+
+
+def _broken_verdict(judged: dict[str, Any], by_gold: dict[str, Any]) -> str | None:
+    """Return the rule that a teacher's verification breaks: its judgement must be that of the gold answer."""
+    if any(not 0 <= float(judged[name]) <= 1 for name in SCORES):
+        return "scores_in_range"
+    if (judged["judgement"] == "true") != (by_gold["correctness"] == 1):
+        return "judgement_agrees_with_gold"
+    if judged["judgement"] == "true" and find_question(judged["revised_question"]):
+        return "revision_follows_judgement"
+    return None

@@ -1,0 +1,140 @@
+"""`verihop distill synthesize` and `mix` as commands."""
+
+import json
+
+import pytest
+
+from optimizers.distill.examples import read_examples
+
+
+@pytest.fixture
+def synthesize(verihop, world):
+    """Return a function that distils GenGround on the small world."""
+
+    def run(out, *arguments):
+        asked = f"world={world / 'questions.jsonl'}"
+        options = ("--program", "genground", "--set", "k=4", "--index", world / "index", "--student", "json")
+        return verihop("distill", "synthesize", asked, *options, "--out", out, "--quiet", *arguments)
+
+    return run
+
+
+SIMULATED = ("--teacher", "simulated", "--limit", 8)
+
+
+def test_examples_are_written_and_the_next_command_trains_on_them(synthesize, tmp_path):
+    code, out, err = synthesize(tmp_path / "ex", *SIMULATED)
+    assert code == 0, err
+    assert f"Next: verihop distill train {tmp_path / 'ex'} -o {tmp_path / 'ex-lm'}" in err
+    assert "By skill: deduction" in out
+    examples = read_examples(tmp_path / "ex" / "examples.jsonl")
+    assert f"{len(examples)} examples from 8 questions" in out
+
+
+def test_a_machine_gets_the_manifest(synthesize, tmp_path):
+    code, out, _ = synthesize(tmp_path / "ex", *SIMULATED, "--json", "--predictors", "grounding")
+    made = json.loads(out)
+    assert (code, made["counts"]["by_predictor"].keys()) == (0, {"grounding"})
+    assert made["folder"] == str(tmp_path / "ex")
+
+
+def test_a_compiled_program_is_distilled_with_its_own_prompts_if_wanted(synthesize, verihop, world, tmp_path):
+    index = ("--index", world / "index")
+    made = verihop("compile", world / "questions.jsonl", "--program", "genground", "--set", "k=4", "--limit", 6, "--lm",
+                   "simulated", "--out", tmp_path / "a", "--quiet", *index)  # fmt: skip
+    assert made[0] == 0
+    asked = ("distill", "synthesize", f"world={world / 'questions.jsonl'}", "--artifact", tmp_path / "a", *index,
+             "--student", "json", "--limit", 6, "--quiet", "--json")  # fmt: skip
+    first = {}
+    for prompts in ("plain", "compiled"):
+        code, _, err = verihop(*asked, "--prompts", prompts, "--out", tmp_path / prompts)
+        assert code == 0, err
+        first[prompts] = read_examples(tmp_path / prompts / "examples.jsonl")[0]
+    assert len(first["plain"].messages) == 2
+    assert len(first["compiled"].messages) > 2
+    assert first["plain"].completion == first["compiled"].completion
+
+
+def test_a_spent_budget_is_code_3_and_is_resumed(synthesize, tmp_path):
+    code, _, err = synthesize(tmp_path / "ex", *SIMULATED, "--budget-calls", 20, "--threads", 1)
+    assert (code, "Resume with the same command, --resume" in err) == (3, True)
+    assert synthesize(tmp_path / "ex", *SIMULATED)[0] == 2
+    code, out, _ = synthesize(tmp_path / "ex", *SIMULATED, "--resume", "--json")
+    assert (code, json.loads(out)["complete"]) == (0, True)
+
+
+def test_ctrl_c_is_code_130_and_says_how_to_resume(synthesize, tmp_path, monkeypatch):
+    def interrupted(*arguments, **keywords):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("experiments.pipeline.synthesis.synthesize.map_rows", interrupted)
+    code, _, err = synthesize(tmp_path / "ex", *SIMULATED)
+    assert (code, "Resume with the same command and --resume" in err, "Traceback" in err) == (130, True, False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "Name the teacher: --teacher ID"),
+        (("--teacher", "nobody"), "Unknown LM 'nobody'"),
+        ((*SIMULATED, "--prompts", "old"), "Unknown kind of prompts 'old'"),
+        ((*SIMULATED, "questions.jsonl"), "Name the data set of 'questions.jsonl'"),
+        ((*SIMULATED, "nobody=questions.jsonl"), "Unknown data set 'nobody'"),
+    ],
+)
+def test_mistakes_are_one_line(arguments, message, synthesize, tmp_path):
+    code, _, err = synthesize(tmp_path / "ex", *arguments)
+    assert (code, message in err, len(err.strip().splitlines())) == (2, True, 1), err
+    assert not (tmp_path / "ex").exists()
+
+
+def test_folders_are_mixed(synthesize, verihop, tmp_path):
+    for name, predictor in (("a", "grounding"), ("b", "deduction")):
+        assert synthesize(tmp_path / name, *SIMULATED, "--predictors", predictor)[0] == 0
+    folders = (tmp_path / "a", tmp_path / "b", tmp_path / "a")
+    code, out, err = verihop("distill", "mix", *folders, "--out", tmp_path / "m", "--made-share", 1, "--count",
+                             "deduction=3", "--json")  # fmt: skip
+    assert code == 0, err
+    manifest = json.loads(out)
+    whole = len(read_examples(tmp_path / "a" / "examples.jsonl"))
+    assert manifest["counts"]["by_skill"] == {"deduction": 3, "grounding": whole}
+    assert manifest["dropped"]["repeats"] == whole
+    assert [part["manifest"]["kind"] for part in manifest["parts"]] == ["distillation"] * 3
+    code, _, err = verihop("distill", "mix", tmp_path / "a", "--out", tmp_path / "m")
+    assert (code, "already contains examples" in err) == (2, True)
+    code, _, err = verihop("distill", "mix", tmp_path / "a", "--out", tmp_path / "half")
+    assert (code, "of the generated world" in err) == (2, True)
+    code, _, err = verihop("distill", "mix", tmp_path / "a", "--out", tmp_path / "x", "--count", "reading")
+    assert (code, "not SKILL=NUMBER" in err) == (2, True)
+
+
+def test_the_recipes_of_the_papers_and_gold(verihop, world, tmp_path):
+    asked = ("distill", "synthesize", f"world={world / 'questions.jsonl'}", "--index", world / "index", "--passages",
+             world / "passages.jsonl", "--student", "json", "--limit", 12, "--quiet")  # fmt: skip
+    code, out, err = verihop(*asked, "--recipe", "genground", "--teacher", "simulated", "--out", tmp_path / "g")
+    assert (code, "By skill: grounding" in out) == (0, True), err
+    wrong = ("--negatives", 2, "--means", "citations,query", "--n-references", 4, "--verdicts", "gold")
+    code, out, err = verihop(
+        *asked, "--recipe", "cov_rag", "--teacher", "simulated", "--out", tmp_path / "c", *wrong, "--json"
+    )
+    assert code == 0, err
+    made = json.loads(out)
+    assert made["recipe"]["means"] == ["citations", "query"]
+    assert {kind.partition(":")[0] for kind in made["kinds"]} <= {"answer", "seed", "citations", "query"}
+    code, out, err = verihop(*asked, "--teacher", "gold", "--program", "rag", "--out", tmp_path / "gold")
+    assert (code, "By skill: reading" in out) == (0, True), err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--means", "lies"), "Unknown means of making wrong responses 'lies'"),
+        (("--verdicts", "people"), "Unknown verdicts 'people'"),
+        (("--recipe", "mine"), "Unknown recipe 'mine'"),
+        (("--answers-api-base", "http://localhost:1/v1"), "need a model: add --answers-lm"),
+        (("--recipe", "genground"), "need the corpus with the gold passages: name its file (passages)"),
+    ],
+)
+def test_mistakes_in_recipes_are_one_line(arguments, message, synthesize, tmp_path):
+    code, _, err = synthesize(tmp_path / "ex", *SIMULATED, *arguments)
+    assert (code, message in err, len(err.strip().splitlines())) == (2, True, 1), err

@@ -1,0 +1,177 @@
+"""Every gold reply is what the program accepts: it parses, its quotes are quotable, its marks point to gold."""
+
+from pathlib import Path
+
+import pytest
+
+from optimizers.distill.gold import cov_rag, genground, reading, retro_rag, self_completion
+from optimizers.distill.gold.catalog import GOLD, gold_examples, signature_of
+from programs.lms.adapter import ChatForm, JsonForm
+from programs.parts.longform import cited_passages, gives_answer
+from programs.parts.passages import quoted_passage
+from programs.parts.questions import find_question
+from signatures.common.errors import UserError
+from signatures.text_words import contains_words
+from tests.conftest import load_module
+
+toy = load_module(Path(__file__).parent / "conftest.py")
+ABOUT = {"source": "toy", "licence": "CC0", "labels": "gold"}
+PREDICTORS = [(program, predictor) for program, makers in GOLD.items() for predictor in makers]
+
+
+def calls(maker, question=toy.TWO_HOPS, seeds=range(25)):
+    return [call for seed in seeds for call in maker(toy.annotated(question), toy.material(seed))]
+
+
+@pytest.mark.parametrize("form", [JsonForm(), ChatForm()], ids=["json", "chat"])
+@pytest.mark.parametrize(("program", "predictor"), PREDICTORS)
+def test_every_predictor_gets_replies_that_parse(program, predictor, form):
+    signature = signature_of(program, predictor)
+    made = 0
+    for question in toy.QUESTIONS:
+        for maker in GOLD[program][predictor]:
+            for call in maker(toy.annotated(question), toy.material()):
+                assert set(call.inputs) == set(signature.input_fields)
+                reply = form.format_assistant_message_content(signature, call.outputs)
+                parsed = form.parse(signature, reply)
+                assert parsed == {name: call.outputs[name] for name in signature.output_fields}
+                made += 1
+    assert made
+
+
+def test_examples_are_the_prompts_of_the_predictor():
+    made = list(gold_examples("rag", toy.ONE_HOP, toy.CORPUS, toy.material(), JsonForm(), **ABOUT))
+    (example,) = made
+    assert example.completion == '{"answer": "1640"}'
+    assert example.messages[-1].content.endswith("when was Tarn built\n\nReply with a JSON object: `answer`.")
+    assert (example.program, example.predictor, example.skill) == ("rag", "reading", "reading")
+
+
+def test_equal_seeds_give_equal_examples():
+    first, again, other = (
+        [e.key for e in gold_examples("genground", toy.TWO_HOPS, toy.CORPUS, toy.material(seed), JsonForm(), **ABOUT)]
+        for seed in (3, 3, 4)
+    )
+    assert first == again
+    assert first != other
+
+
+@pytest.mark.parametrize(("program", "predictors"), [("nope", None), ("rag", ("deduction",))])
+def test_what_has_no_gold_replies_is_named(program, predictors):
+    with pytest.raises(UserError, match="gold replies"):
+        list(
+            gold_examples(program, toy.ONE_HOP, toy.CORPUS, toy.material(), JsonForm(), predictors=predictors, **ABOUT)
+        )
+
+
+def test_a_predictor_that_no_variant_has():
+    with pytest.raises(UserError, match="no predictor 'nothing'"):
+        signature_of("rag", "nothing")
+
+
+def test_reading_shows_all_gold():
+    for call in calls(reading.read):
+        assert {"ossa", "marn"} <= {passage.id for passage in call.inputs["passages"]}
+        assert len(call.inputs["passages"]) <= 5
+
+
+def test_the_order_of_passages_says_nothing():
+    first = {call.inputs["passages"][0].id for call in calls(reading.read)}
+    assert len(first) > 2
+
+
+def test_grounding_quotes_a_passage_or_keeps_the_draft():
+    found = calls(genground.ground)
+    cited = [call for call in found if call.outputs["evidence"]]
+    kept = [call for call in found if not call.outputs["evidence"]]
+    assert cited
+    assert kept
+    for call in cited:
+        assert quoted_passage(call.outputs["evidence"], call.inputs["passages"]) is not None
+        assert contains_words(call.outputs["evidence"], call.outputs["answer"])
+    for call in kept:
+        assert call.outputs["answer"] == call.inputs["draft"]
+        right = {"Into which lake does the Ossa flow?": "Lake Marn", "In which country does Lake Marn lie?": "Veld"}
+        answer = right[call.inputs["sub_question"]]
+        assert not any(contains_words(passage.text, answer) for passage in call.inputs["passages"])
+
+
+def test_drafts_are_right_and_wrong():
+    drafts = {call.inputs["draft"] for call in calls(genground.ground)}
+    assert {"Lake Marn", "Veld"} & drafts
+    assert drafts - {"Lake Marn", "Veld"}
+
+
+def test_deduction_finishes_after_all_hops():
+    first, second, last = calls(genground.deduce, seeds=[0])
+    assert [len(call.inputs["hops"]) for call in (first, second, last)] == [0, 1, 2]
+    assert [call.outputs["finished"] for call in (first, second, last)] == [False, False, True]
+    assert last.outputs["sub_question"] == toy.TWO_HOPS.question
+    assert last.outputs["answer"] == "Veld"
+
+
+def test_truth_is_decided_for_yes_no_questions_alone():
+    assert calls(genground.decide_truth, toy.TWO_HOPS) == []
+    (call,) = calls(genground.decide_truth, toy.YES_NO, seeds=[0])
+    assert call.outputs == {"answer": True}
+
+
+def test_marks_point_to_gold():
+    for call in calls(reading.cite):
+        assert set(cited_passages(call.outputs["response"], call.inputs["passages"])) == {"ossa", "marn"}
+        assert gives_answer(call.outputs["response"])
+
+
+def test_the_response_that_is_read_states_the_answer():
+    (call,) = calls(reading.read_response, seeds=[0])
+    (passage,) = call.inputs["passages"]
+    assert passage.text.endswith("The answer is Veld.")
+    assert "[" not in passage.text
+
+
+def test_right_and_wrong_responses_are_verified():
+    for right, wrong in zip(*[iter(calls(cov_rag.verify))] * 2, strict=True):
+        assert (right.outputs["correctness"], right.outputs["judgement"]) == (1.0, "true")
+        assert right.outputs["revised_question"] == ""
+        assert (wrong.outputs["correctness"], wrong.outputs["judgement"]) == (0.0, "false")
+        assert "Veld " not in wrong.inputs["response"]
+        shown = {passage.id for passage in wrong.inputs["passages"]}
+        assert wrong.outputs["reference_correctness"] == len({"ossa", "marn"} & shown) / 2
+
+
+@pytest.mark.parametrize("question", toy.QUESTIONS, ids=lambda question: question.id)
+def test_a_wrong_response_gets_a_question_that_is_searched_for(question):
+    for call in calls(cov_rag.verify, question):
+        if call.outputs["judgement"] == "false":
+            revised = find_question(call.outputs["revised_question"])
+            assert revised
+            assert revised != question.question
+
+
+def test_the_refusal_comes_with_what_is_missing():
+    for call in calls(self_completion.reflect):
+        shown = {passage.id for passage in call.inputs["passages"]}
+        assert call.outputs["sufficient"] == ({"ossa", "marn"} <= shown)
+        assert bool(call.outputs["missing"]) != call.outputs["sufficient"]
+        assert gives_answer(call.outputs["response"]) == call.outputs["sufficient"]
+
+
+def test_unknown_is_the_answer_without_gold():
+    for call in calls(retro_rag.answer):
+        shown = {passage.id for passage in call.inputs["passages"]}
+        assert (call.outputs["answer"] == "unknown") == (not {"ossa", "marn"} & shown)
+
+
+@pytest.mark.parametrize(
+    "maker",
+    [retro_rag.weigh, retro_rag.judge_relevance, retro_rag.judge_attribution, retro_rag.judge_agreement,
+     retro_rag.judge_answer],
+)  # fmt: skip
+def test_judgements_are_half_yes(maker):
+    verdicts = [value for call in calls(maker) for value in call.outputs.values()]
+    assert verdicts.count(True) == verdicts.count(False) > 0
+
+
+def test_a_claim_with_another_answer_is_not_stated():
+    false = [call for call in calls(retro_rag.judge_attribution) if not call.outputs["stated"]]
+    assert all(not any(call.inputs["claim"] in passage.text for passage in call.inputs["passages"]) for call in false)

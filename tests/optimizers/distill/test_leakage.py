@@ -1,0 +1,86 @@
+"""Evaluation questions and their gold passages stay out of training data."""
+
+import pytest
+
+from corpora.questions import Question, SubQuestion
+from optimizers.distill.leakage import NOTHING, Evaluation, asks_any, drop_leaked, leak_of, without_asked, without_leaks
+from signatures.common.errors import UserError
+from signatures.types import Passage
+
+HELD = [
+    Question(id="e1", question="Who wrote  “The Fog”?", answers=["A"], gold_ids=["p1"]),
+    Question(
+        id="e2",
+        question="Where was the author born?",
+        gold_ids=["p2"],
+        sub_questions=[SubQuestion(question="Who is it?", answer="x", gold_ids=["p3"])],
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({}, None),
+        ({"question": "who wrote the fog"}, "same_question"),
+        ({"question": "Who wrote the fog of war?"}, None),
+        ({"sub_questions": [SubQuestion(question="Where was an author born?")]}, "same_sub_question"),
+        ({"gold_ids": ["p9", "p2"]}, "same_gold_passage"),
+        ({"sub_questions": [SubQuestion(question="New?", gold_ids=["p3"])]}, "same_gold_passage"),
+        ({"context_ids": ["p1", "p2"]}, None),  # a distractor may be gold elsewhere
+    ],
+)
+def test_what_is_a_leak(changes, why):
+    question = Question(**{"id": "t1", "question": "What else?", "gold_ids": ["p9"], **changes})
+    assert leak_of(question, Evaluation.of(HELD)) == why
+    assert leak_of(question, NOTHING) is None
+
+
+def test_gold_passages_of_other_corpora_are_known_by_their_text():
+    ours = {"p1": Passage(id="p1", text="The Fog is a novel."), "p2": Passage(id="p2", text="Other.")}
+    theirs = {"x": Passage(id="x", text="The fog is a novel"), "y": Passage(id="y", text="Unrelated.")}
+    held = Evaluation.of(HELD, ours)
+    assert leak_of(Question(id="t", question="New?", gold_ids=["x"]), held, theirs) == "same_gold_passage"
+    assert leak_of(Question(id="t", question="New?", gold_ids=["y"]), held, theirs) is None
+    assert leak_of(Question(id="t", question="New?", gold_ids=["x"]), held) is None
+
+
+def test_evaluations_are_joined():
+    both = Evaluation.of(HELD[:1]) | Evaluation.of(HELD[1:])
+    assert both == Evaluation.of(HELD)
+
+
+def test_questions_are_removed_and_counted():
+    new = Question(id="t1", question="New?")
+    screened = without_leaks([HELD[0], new, Question(id="t2", question="Newer?", gold_ids=["p2"])], Evaluation.of(HELD))
+    assert screened.questions == [new]
+    assert dict(screened.refused) == {"same_question": 1, "same_gold_passage": 1}
+
+
+def test_examples_are_removed_by_their_questions(example):
+    asked = {"q1": Question(id="q1", question="New?"), "q2": HELD[0]}
+    kept, refused = drop_leaked([example("q1"), example("q2")], asked, Evaluation.of(HELD))
+    assert [each.question_id for each in kept] == ["q1"]
+    assert dict(refused) == {"same_question": 1}
+    with pytest.raises(UserError, match="'q3' of an example is unknown"):
+        drop_leaked([example("q3")], asked, NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "completion", "leaks"),
+    [
+        ("[[ ## question ## ]]\nWho wrote the fog?\n\n[[ ## x ## ]]", "{}", True),
+        ("Passages: none\nQuestion: who wrote “The Fog”", "a", True),
+        ("[1] A: Someone asked: Who wrote the fog? Nobody knew.", "a", False),
+        ("1. Who wrote the fog? -> A", "a", False),
+        ("New?", '{"finished": false, "sub_question": "Who wrote The Fog?", "answer": "A"}', True),
+        ("New?", "[[ ## sub_question ## ]]\nWho wrote The Fog?\n\n[[ ## answer ## ]]\nA", True),
+        ("New?", '{"sub_question": "Who wrote it?", "steps": 3}', False),
+        ("", "", False),
+    ],
+)
+def test_examples_that_ask_an_evaluation_question_are_found(prompt, completion, leaks, example):
+    made = example(prompt).model_copy(update={"completion": completion})
+    assert asks_any(made, Evaluation.of(HELD)) is leaks
+    assert not asks_any(made, NOTHING)
+    assert without_asked([made], Evaluation.of(HELD)) == (([], 1) if leaks else ([made], 0))
