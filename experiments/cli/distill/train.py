@@ -29,7 +29,7 @@ class Method:
     ] = "embedded"
     method: Annotated[str, typer.Option(help="lora (low-rank updates) or full (all weights).")] = "lora"
     rank: Annotated[int, typer.Option(min=1, help="Rank of the updates.")] = 16
-    alpha: Annotated[float, typer.Option(help="Updates are multiplied by alpha / rank.")] = 32.0
+    alpha: Annotated[int, typer.Option(min=1, help="Updates are multiplied by alpha / rank.")] = 32
     layers: Annotated[
         int,
         typer.Option(min=0, help="Number of the first layer that is trained, from 0; the ones below stay as they are."),
@@ -159,6 +159,7 @@ def train(
             return
         note(str(size))
     with resumable(), TrainingProgress(training, shown=not result.quiet) as progress:
+        training.before_measuring = progress.measuring
         description = training.run(resume=result.resume, report=progress.add, about=_about())
     if result.as_json:
         emit(description)

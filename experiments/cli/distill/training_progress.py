@@ -51,7 +51,14 @@ class TrainingProgress:
         self._progress.update(self._task, completed=step.progress, figures=figures)
         if self._lines and step.seconds - self._last_line >= 30:
             self._last_line = step.seconds
-            self.console.print(f"{step.progress:.1%} {figures}", markup=False, highlight=False, soft_wrap=True)
+            self._say(f"{step.progress:.1%} {figures}")
+
+    def measuring(self) -> None:
+        """Say that the validation examples are measured, which may take minutes."""
+        self._say("Measuring on the validation examples ...")
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _figures(self, step: "Step") -> str:
         loss = sum(one.loss for one in self._recent) / len(self._recent)

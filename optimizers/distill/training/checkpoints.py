@@ -9,9 +9,9 @@ import ujson
 
 from optimizers.distill.training.lm.student import Student
 from signatures.common.errors import UserError, one_line
-from signatures.common.files import atomic_write
+from signatures.common.files import atomic_write, remove_temporaries
 
-FOLDER = "checkpoint"
+FOLDER, MEASURED = "checkpoint", ".measured-"
 _WEIGHTS, _OPTIMIZER, _STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 
 
@@ -90,6 +90,13 @@ def restore(checkpoint: Path, student: Student, optimizer: Any) -> None:
         weight, _, entry = name.rpartition("/")
         states.setdefault(names.index(weight), {})[entry] = value
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def remove_leftovers(run: Path) -> None:
+    """Delete what a killed process left half-written; the caller must have the lock of the run."""
+    for folder in [*run.glob(".checkpoint-*"), *run.glob(f"{MEASURED}*")]:
+        shutil.rmtree(folder, ignore_errors=True)
+    remove_temporaries(run)
 
 
 def remove_checkpoints(run: Path) -> None:

@@ -52,7 +52,7 @@ class TrainingSettings(BaseModel):
     base: str = "embedded"
     method: Literal["lora", "full"] = "lora"
     rank: int = Field(16, ge=1)
-    alpha: float = Field(32.0, gt=0)
+    alpha: int = Field(32, ge=1)
     first_layer: int = Field(0, ge=0)
     learning_rate: float = Field(1e-3, gt=0)
     warmup_steps: int = Field(10, ge=0)

@@ -86,6 +86,7 @@ class Training:
             weights, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
         self.evaluate = evaluate
+        self.before_measuring: Callable[[], None] = lambda: None
         self.step, self.tokens, self._spent = 0, 0, 0.0
         self.measured: list[dict[str, Any]] = []
 
@@ -168,6 +169,7 @@ class Training:
         return description
 
     def _open(self, resume: bool) -> None:
+        checkpoints.remove_leftovers(self.folder)
         checkpoint = checkpoints.newest(self.folder)
         if resume:
             if checkpoint is None and (self.folder / results.DESCRIPTION).is_file():
@@ -252,10 +254,12 @@ class Training:
         """
         if self.measured and self.measured[-1]["step"] == self.step:
             return
+        if self.data.validation or self.evaluate:
+            self.before_measuring()
         losses = validation_losses(self.student, self.data.first(self.settings.validation_examples))
         metrics: dict[str, float] = {}
         if self.evaluate:
-            with tempfile.TemporaryDirectory(dir=self.folder, prefix=".measured-") as name:
+            with tempfile.TemporaryDirectory(dir=self.folder, prefix=checkpoints.MEASURED) as name:
                 self.student.save(Path(name))
                 metrics = self.evaluate(Path(name))
         self.measured.append({"step": self.step, "losses": losses, "metrics": metrics})

@@ -13,17 +13,13 @@ def validation_losses(student: Student, examples: Sequence[Encoded]) -> dict[str
 
     sums: dict[str, float] = defaultdict(float)
     counts: dict[str, int] = defaultdict(int)
-    student.model.eval()
-    try:
-        with torch.no_grad():
-            for start in range(0, len(examples), 16):
-                batch = examples[start : start + 16]
-                for row in student.rows(batch):
-                    _, losses = student.losses(row)
-                    for (_, _, _, member), loss in zip(row.targets, losses.tolist(), strict=True):
-                        for name in (batch[member].skill, "all"):
-                            sums[name] += loss
-                            counts[name] += 1
-    finally:
-        student.model.train()
+    with torch.no_grad():
+        for start in range(0, len(examples), 16):
+            batch = examples[start : start + 16]
+            for row in student.rows(batch):
+                _, losses = student.losses(row)
+                for (_, _, _, member), loss in zip(row.targets, losses.tolist(), strict=True):
+                    for name in (batch[member].skill, "all"):
+                        sums[name] += loss
+                        counts[name] += 1
     return {name: sums[name] / counts[name] for name in sorted(sums)}

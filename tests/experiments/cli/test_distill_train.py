@@ -39,6 +39,7 @@ def test_train_writes_an_adapter_and_says_what_comes_next(
     assert "validation loss reading: " in shown
     assert "f1[reading]: " in shown
     assert "18 examples, 15 steps, 3.00 epochs, " in err
+    assert "Measuring on the validation examples" in err
     assert f"Next: verihop ask --program cot --lm embedded:{out} 'your question'" in err
     description = json.loads((out / "training.json").read_text())
     assert description["settings"]["base"] == str(tiny)

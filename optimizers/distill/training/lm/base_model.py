@@ -52,13 +52,14 @@ def load_base(name: str) -> BaseModel:
     """Return the LM by name.
 
     Args:
-        name: "embedded", "gguf:PATH", a folder in Hugging Face format, or a name on the Hugging Face hub.
+        name: "embedded", "gguf:PATH", a folder in Hugging Face format, or a name on the Hugging Face hub; its
+            weights must be safetensors, since other formats can run code.
 
     Raises:
         UserError: There is no such LM, or it has no chat template.
     """
     require_packages()
-    with _quiet():
+    with quiet():
         return _load_gguf(name) if name == "embedded" or name.startswith("gguf:") else _load_hugging_face(name)
 
 
@@ -88,7 +89,7 @@ def _load_hugging_face(name: str) -> BaseModel:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
-        model = AutoModelForCausalLM.from_pretrained(name, dtype="auto")
+        model = AutoModelForCausalLM.from_pretrained(name, dtype="auto", use_safetensors=True)
     except (OSError, ValueError, KeyError) as error:
         raise UserError(
             f"No LM {name!r} to train: {one_line(error)}. Name a folder or model in Hugging Face format, embedded, "
@@ -110,13 +111,12 @@ def _weights_hash(name: str) -> str:
         from transformers.utils import cached_file
 
         folder = Path(str(cached_file(name, "config.json"))).parent
-    files = sorted(path for pattern in ("*.safetensors", "*.bin") for path in folder.glob(pattern))
-    hashes = [sha256_file(path) for path in files]
+    hashes = [sha256_file(path) for path in sorted(folder.glob("*.safetensors"))]
     return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Silence the progress bars and advice of transformers while the block runs."""
     from transformers.utils import logging
 

@@ -49,8 +49,10 @@ def choose_device(name: str = "auto", precision: str = "auto") -> Device:
         return Device(name, precision == "bfloat16")
     if name == "cuda":
         return Device(name, torch.cuda.is_bf16_supported())
+    if name != "cpu" or not torch.backends.mkldnn.is_available():
+        return Device(name, False)
     # Without instructions for it (AVX-512 BF16, AMX, Arm BF16), bfloat16 is slower than single precision.
-    return Device(name, name == "cpu" and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()) and _fast_bfloat16())
+    return Device(name, bool(torch.ops.mkldnn._is_mkldnn_bf16_supported()) and _fast_bfloat16())
 
 
 def _fast_bfloat16() -> bool:

@@ -67,10 +67,8 @@ def _inference(student: Student) -> Iterator[None]:
     config: Any = student.model.config
     before = config._attn_implementation
     config._attn_implementation = "sdpa"
-    student.model.eval()
     try:
         with torch.no_grad(), student.mixed_precision():
             yield
     finally:
-        student.model.train()
         config._attn_implementation = before

@@ -18,7 +18,7 @@ WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 _PREFIX = "base_model.model."
 
 
-def add_lora(model: Any, *, rank: int, alpha: float, first_layer: int, seed: int) -> dict[str, Any]:
+def add_lora(model: Any, *, rank: int, alpha: int, first_layer: int, seed: int) -> dict[str, Any]:
     """Freeze `model`, add updates to the linear maps of its layers from `first_layer` on, and return the new weights.
 
     Returns:
@@ -78,7 +78,7 @@ def _lora_linear() -> Any:
             return (states @ weight.t()).addmm_(narrow, lora_b.t())
 
         @staticmethod
-        def backward(ctx: Any, gradient: Any) -> Any:  # type: ignore[override]
+        def backward(ctx: Any, gradient: Any) -> Any:
             """Return the gradients of states, A and B."""
             states, weight, lora_a, lora_b, narrow = ctx.saved_tensors
             through = gradient @ lora_b
@@ -107,7 +107,7 @@ def _lora_linear() -> Any:
     return LoraLinear
 
 
-def save_adapter(folder: Path, weights: dict[str, Any], *, base: str, rank: int, alpha: float) -> None:
+def save_adapter(folder: Path, weights: dict[str, Any], *, base: str, rank: int, alpha: int) -> None:
     """Write the adapter in PEFT's format, in half precision."""
     import torch
     from peft import LoraConfig, TaskType
@@ -117,7 +117,7 @@ def save_adapter(folder: Path, weights: dict[str, Any], *, base: str, rank: int,
         task_type=TaskType.CAUSAL_LM,
         base_model_name_or_path=base,
         r=rank,
-        lora_alpha=int(alpha) if float(alpha).is_integer() else alpha,
+        lora_alpha=alpha,
         target_modules=sorted({path.split(".")[-1] for path in _paths(weights)}),
         layers_to_transform=sorted({_layer(path) for path in _paths(weights)}),
         inference_mode=True,
@@ -139,7 +139,7 @@ def _layer(path: str) -> int:
     return next(int(part) for part in path.split(".") if part.isdigit())
 
 
-def load_adapter(folder: Path, weights: dict[str, Any], *, rank: int, alpha: float) -> None:
+def load_adapter(folder: Path, weights: dict[str, Any], *, rank: int, alpha: int) -> None:
     """Copy an adapter of PEFT's format into the weights that `add_lora` returned.
 
     Raises:
@@ -157,7 +157,7 @@ def load_adapter(folder: Path, weights: dict[str, Any], *, rank: int, alpha: flo
     if (config.get("r"), config.get("lora_alpha")) != (rank, alpha):
         raise UserError(
             f"The adapter {str(folder)!r} has rank {config.get('r')} and alpha {config.get('lora_alpha')}, not {rank} "
-            f"and {alpha:g}. Train with those of the adapter."
+            f"and {alpha}. Train with those of the adapter."
         )
     if missing := sorted(saved.keys() - weights.keys()) or [
         name for name, weight in saved.items() if weight.shape != weights[name].shape

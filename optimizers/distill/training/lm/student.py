@@ -7,11 +7,11 @@ from typing import Any
 
 from optimizers.distill.training.encoding import Encoded, end_token
 from optimizers.distill.training.lm import attention, lora
-from optimizers.distill.training.lm.base_model import BaseModel
+from optimizers.distill.training.lm.base_model import BaseModel, quiet
 from optimizers.distill.training.lm.device import Device
 from optimizers.distill.training.rows import Row, pack, single_rows, token_weights
 from optimizers.distill.training.settings import TrainingSettings
-from signatures.common.files import atomic_write
+from signatures.common.files import atomic_write, sha256_file
 
 
 class Student:
@@ -31,6 +31,7 @@ class Student:
         self.packs = settings.packing and attention.supports_segments(self.model)
         if self.packs:
             attention.use_segments(self.model)
+        self.resumed_sha256: str | None = None
         if settings.method == "lora":
             self.model.to(device.name, device.precision)
             self.weights = lora.add_lora(
@@ -43,11 +44,12 @@ class Student:
             if settings.resume_adapter:
                 folder = Path(settings.resume_adapter)
                 lora.load_adapter(folder, self.weights, rank=settings.rank, alpha=settings.alpha)
+                self.resumed_sha256 = sha256_file(folder / lora.WEIGHTS)
         else:
             self.model.to(device.name, torch.float32).requires_grad_(True)
             self._freeze_below(settings.first_layer)
             self.weights = {name: weight for name, weight in self.model.named_parameters() if weight.requires_grad}
-        self.model.train()
+        self.model.eval()  # without dropout, so that a run can be repeated and resumed exactly
 
     def _freeze_below(self, first_layer: int) -> None:
         if not first_layer:
@@ -73,10 +75,11 @@ class Student:
         segments = {"segments": attention.segments_of(row)} if self.packs else {}
         places, targets, weights, _ = zip(*row.targets, strict=True)
         with self.mixed_precision():
-            decoder = self.model.get_decoder()
-            states = decoder(input_ids=tokens, position_ids=positions, use_cache=False, **segments).last_hidden_state
-            # The LM head is as large as a third of the LM: it runs on what predicts the replies alone.
-            logits = self.model.get_output_embeddings()(states[0, list(places)])
+            # The LM head may be as large as a third of the LM: it runs on what predicts the replies alone.
+            keep = torch.tensor(places, device=device)
+            logits = self.model(
+                input_ids=tokens, position_ids=positions, use_cache=False, logits_to_keep=keep, **segments
+            ).logits[0]
         losses = torch.nn.functional.cross_entropy(
             logits.float(), torch.tensor(targets, device=device), reduction="none"
         )
@@ -104,7 +107,8 @@ class Student:
         folder.mkdir(parents=True, exist_ok=True)
         trained, self.model.config._attn_implementation = self.model.config._attn_implementation, "sdpa"
         try:
-            self.model.save_pretrained(folder, safe_serialization=True)
+            with quiet():
+                self.model.save_pretrained(folder)
         finally:
             self.model.config._attn_implementation = trained
         self.base.tokenizer.save_pretrained(folder)
