@@ -33,18 +33,65 @@ METRICS = {
     "all_gold@5": (all_gold_at, 5),
 }
 TIMED = 60  # questions whose latency is measured, one at a time
+FOLDS = 4
 
 
-def fit_own(training: Sequence[QuestionSet], hidden: set[str], seed: int = 0) -> list[dict[str, Any]]:
-    """Return the weights of both rounds; the second is fitted on what the first makes of the training questions."""
+def fit_own(
+    training: Sequence[QuestionSet], hidden: set[str], seed: int = 0
+) -> tuple[list[dict[str, Any]], dict[str, Sequence[Pool]]]:
+    """Return the weights of both rounds, and the pools of the second; it is fitted on what the first makes of them."""
     texts = {each.name: [question.question for question in each.questions] for each in training}
     pools = {s.name: [Pool(ranking) for ranking in s.retrieve.many(texts[s.name], DEPTH)] for s in training}
     first = fit_scorer(listings(training, pools, hidden), seed=seed)
     scorer = LinkScorer(first)
+    widened: dict[str, Sequence[Pool]] = {}
     for each in training:
         rankings = [ordered(text, one, scorer) for text, one in zip(texts[each.name], pools[each.name], strict=True)]
-        pools[each.name] = widen(each.retrieve, rankings, FOUND)
-    return [first, fit_scorer(listings(training, pools, hidden), seed=seed)]
+        widened[each.name] = widen(each.retrieve, rankings, FOUND)
+    return [first, fit_scorer(listings(training, widened, hidden), seed=seed)], widened
+
+
+def cross_validated(
+    training: Sequence[QuestionSet], pools: Mapping[str, Sequence[Pool]], hidden: set[str], seed: int = 0
+) -> dict[str, Any]:
+    """Return the paired differences from the hybrid on the training sets, each question scored by a fit without it.
+
+    The first round, whose weights hardly depend on single questions, is not fitted anew.
+    """
+    found = listings(training, pools, hidden)
+    places = [(each, number) for each in training for number in range(len(each.questions))]
+    ids: dict[str, list[list[str]]] = {each.name: [] for each in training}
+    folds = [[n for n, (_, number) in enumerate(places) if number % FOLDS == fold] for fold in range(FOLDS)]
+    ranked: dict[int, list[str]] = {}
+    for held in folds:
+        kept = set(held)
+        scorer = LinkScorer(fit_scorer([each for n, each in enumerate(found) if n not in kept], seed=seed))
+        for n in held:
+            each, number = places[n]
+            one = pools[each.name][number]
+            ranked[n] = [passage.id for passage in ordered(each.questions[number].question, one, scorer)]
+    for n, (each, _) in enumerate(places):
+        ids[each.name].append(ranked[n])
+    result = {}
+    for each in training:
+        first = [[p.id for p in ranking] for ranking in each.retrieve.many([q.question for q in each.questions], 5)]
+        values = [
+            {
+                metric: [
+                    function(read, question.gold_ids, k) for read, question in zip(reads, each.questions, strict=True)
+                ]
+                for metric, (function, k) in METRICS.items()
+            }
+            for reads in (first, ids[each.name])
+        ]
+        result[each.name] = {
+            metric: {
+                "hybrid": _short(mean_of(values[0][metric]).as_dict())["mean"],
+                **_short(paired(values[0][metric], values[1][metric]).as_dict()),
+            }
+            for metric in METRICS
+        }
+    return result
 
 
 def listings(sets: Sequence[QuestionSet], pools: Mapping[str, Sequence[Pool]], hidden: set[str]) -> list[Listing]:
@@ -159,11 +206,13 @@ def main() -> None:
     }
     ready = time.perf_counter()
     if not arguments.measure:
-        rounds = fit_own(training, gold_titles(evaluation), arguments.seed)
+        hidden = gold_titles(evaluation)
+        rounds, pools = fit_own(training, hidden, arguments.seed)
         record = {"about": "Weights of the reranker `own`.", **head, "features": list(NAMES), "rounds": rounds}
         record["seconds"] = round(time.perf_counter() - ready)
         with atomic_write(arguments.weights) as file:
             file.write(json.dumps(portable(record), ensure_ascii=False) + "\n")
+        head["cross_validated"] = cross_validated(training, pools, hidden, arguments.seed)
     sets = measure(evaluation, own_scorers(arguments.weights))
     result = {
         **head,

@@ -12,8 +12,9 @@ import pytest
 from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.questions import Question
+from corpora.retrievers.rerank import open_reranker
 from experiments.pipeline.compile import CompileConfig, compile_program
-from experiments.pipeline.setup import ProgramConfig, with_artifact_defaults
+from experiments.pipeline.setup import ProgramConfig, open_retriever, with_artifact_defaults
 from experiments.runs.config import LMConfig
 from optimizers.metrics.catalog import get_metric
 from programs.artifact import digest_of, read_artifact
@@ -222,3 +223,29 @@ def test_a_metric_of_a_judge_is_refused(make, tmp_path):
     with pytest.raises(UserError, match=r"acc\[judge\] is decided by a judge LM"):
         make(metric=get_metric("acc[judge]"))
     assert not (tmp_path / "a").exists()
+
+
+def compiled_with_reranking(make, home: Path, rerank: str) -> None:
+    index_of(home / "index", "fog")
+    retrieve = open_reranker(open_index(home / "index"))
+    make(out=home / "a", index=home / "index", retrieve=retrieve, provenance={"rerank": rerank})
+
+
+def test_our_reranker_is_opened_again_with_the_artifact_unless_another_is_named(make, tmp_path):
+    compiled_with_reranking(make, tmp_path, "own")
+    found = defaults(tmp_path / "a")[0]
+    assert (found.index, found.rerank) == (tmp_path / "index", "own")
+    assert open_retriever(found).fingerprint == read_artifact(tmp_path / "a").corpus
+    named = ProgramConfig(artifact=tmp_path / "a", rerank="none")
+    assert with_artifact_defaults(named, LMConfig())[0].rerank == "none"
+
+
+def test_a_model_that_an_artifact_names_as_reranker_is_not_opened_unasked(make, tmp_path):
+    compiled_with_reranking(make, tmp_path, "stranger/model")
+    assert defaults(tmp_path / "a")[0].rerank is None
+
+
+def test_a_reranker_needs_an_index():
+    with pytest.raises(UserError, match="The reranker own needs an index"):
+        open_retriever(ProgramConfig(program="rag", rerank="own"))
+    assert open_retriever(ProgramConfig(program="rag", rerank="none")) is None
