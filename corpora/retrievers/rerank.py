@@ -21,7 +21,7 @@ from signatures.common.strict_json import read_strict_json
 from signatures.types import Passage, Retriever
 
 WEIGHTS = Path(__file__).with_name("rerank_weights.json")
-OWN, NONE = "own", "none"
+OWN, LIGHT, NONE = "own", "own-light", "none"
 DEPTH = 20  # passages that are reranked
 FOUND = 10  # passages that the text of another retrieves
 _FINGERPRINT = re.compile(r"rerank\d+\[[^\]]*\]\((.*)\)", re.DOTALL)
@@ -74,7 +74,7 @@ class LinkScorer:
 
     def __call__(self, query: str, pool: Pool) -> Sequence[float]:
         """Return a score in [0, 1] for each candidate."""
-        return self.of_features(pool_features(query, pool)).tolist()  # type: ignore[no-any-return]
+        return self.of_features(pool_features(query, pool)).tolist()
 
     def of_features(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return a score in [0, 1] for each row of shape (n, features)."""
@@ -200,8 +200,8 @@ def open_reranker(retriever: Retriever, name: str = OWN) -> Retriever:
 
     Args:
         retriever: Retrieves the candidates.
-        name: `own` (reranks the first passages and what their texts retrieve), `none`, or a cross-encoder of
-            sentence-transformers, by folder or name.
+        name: `own` (reranks the first passages and what their texts retrieve), `own-light` (the first passages alone),
+            `none`, or a cross-encoder of sentence-transformers, by folder or name.
 
     Raises:
         UserError: The weights of `own` are missing or damaged.
@@ -210,6 +210,8 @@ def open_reranker(retriever: Retriever, name: str = OWN) -> Retriever:
         return retriever
     if name == OWN:
         return Reranker(retriever, *own_scorers())
+    if name == LIGHT:
+        return Reranker(retriever, own_scorers()[0])
     from corpora.retrievers.rerank_cross_encoder import CrossEncoderScorer
 
     return Reranker(retriever, CrossEncoderScorer(name))

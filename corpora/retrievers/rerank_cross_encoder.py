@@ -63,8 +63,8 @@ class CrossEncoderScorer:
             model = CrossEncoder(self._source, device=self._device, local_files_only=local)
         except (OSError, ValueError) as error:
             raise UserError(
-                f"Reranker {self._source!r} cannot be loaded ({str(error).splitlines()[0]}): give own, none, a model "
-                "folder, or the name of a cross-encoder of sentence-transformers."
+                f"Reranker {self._source!r} cannot be loaded ({str(error).splitlines()[0]}): give own, own-light, "
+                "none, a model folder, or the name of a cross-encoder of sentence-transformers."
             ) from error
         if model.config.num_labels != 1:
             raise UserError(

@@ -34,7 +34,8 @@ class ProgramConfig:
         knobs: Override those of the preset or of the artifact.
         index: Index folder; None if the program retrieves nothing.
         retriever: Another retriever of the index than it was built for.
-        rerank: "own", "none", or a cross-encoder by folder or name; None means as the artifact was compiled, or "none".
+        rerank: "own", "own-light", "none", or a cross-encoder by folder or name; None means the one of our own that the
+            artifact was compiled with, or "none".
     """
 
     program: str | None = None
@@ -60,9 +61,9 @@ def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[Progra
     artifact = read_artifact(program.artifact)
     if program.index is None and (stored := artifact.data.get("index")):
         program = replace(program, index=_index_of(program.artifact, stored, artifact.corpus))
-    # A stranger's artifact could name any model, so that only our own reranker is opened unasked.
-    if program.rerank is None and artifact.data.get("rerank") == "own":
-        program = replace(program, rerank="own")
+    # A stranger's artifact could name any model, so that only our own rerankers are opened unasked.
+    if program.rerank is None and (stored := artifact.data.get("rerank")) in ("own", "own-light"):
+        program = replace(program, rerank=stored)
     if lm.id is None and artifact.lm:
         if lm.api_base is None and (artifact.lm.model or "").startswith(_SERVER_PREFIX):
             raise UserError(

@@ -48,7 +48,7 @@ TRAIN = {
 }
 """File -> its converter, and how many passages statements are made from."""
 HELD_OUT = {"hotpotqa/hotpot_dev_500.ircot.jsonl": ("hotpotqa", 500)}
-STEPS, RESAMPLES = 400, 1000
+STEPS, RESAMPLES = 150, 1000
 WANTED, MOST_WRONG = 0.9, 0.1
 Scores = Callable[[Sequence[Pair]], NDArray[np.float64]]
 
@@ -97,7 +97,7 @@ def gain(scores: NDArray[np.float64], others: NDArray[np.float64], pairs: Sequen
         return [*found, float(np.mean(found))]
 
     generator = np.random.default_rng(0)
-    samples = []
+    samples: list[list[float]] = []
     while len(samples) < RESAMPLES:
         rows_of = {
             name: np.concatenate([each[pick] for pick in generator.integers(0, len(each), len(each))])

@@ -99,7 +99,7 @@ class EncoderHead:
                 torch.tensor([weights[place] for place in chosen]),
             )
             optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             torch.nn.utils.clip_grad_norm_(trained, 1.0)
             optimizer.step()
             losses.append(loss.item())
@@ -130,7 +130,7 @@ class EncoderHead:
         inputs = self._tokenizer(
             [shortened(premise, hypothesis) for premise, hypothesis in pairs],
             [hypothesis for _, hypothesis in pairs],
-            truncation="only_first",
+            truncation=True,
             max_length=LONGEST,
             padding=True,
             return_tensors="pt",

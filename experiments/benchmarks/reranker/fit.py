@@ -69,7 +69,7 @@ def fit_scorer(listings: Sequence[Listing], *, units: int = UNITS, steps: int = 
         binary = (crossed * (gold + other)).sum(1) / (gold + other).sum(1)
         loss = (share * (ranking + binary)).sum()
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
         schedule.step()
 

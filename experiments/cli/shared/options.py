@@ -235,8 +235,8 @@ class _Program:
     rerank: Annotated[
         str | None,
         typer.Option(
-            help="Rerank the retrieved passages: own, none, or a cross-encoder by folder or name. By default none, or "
-            "own if the program was compiled with it.",
+            help="Rerank the retrieved passages: own, own-light (faster), none, or a cross-encoder by folder or name. "
+            "By default none, or our own that the program was compiled with.",
             show_default=False,
         ),
     ] = None

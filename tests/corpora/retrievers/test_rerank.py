@@ -86,6 +86,12 @@ def test_none_returns_the_retriever_itself(hybrid):
     assert open_reranker(hybrid, "none") is hybrid
 
 
+def test_light_reranker_only_reorders_what_was_retrieved(hybrid):
+    for query in QUERIES:
+        found = open_reranker(hybrid, "own-light")(query, 20)
+        assert {each.id for each in found} == {each.id for each in hybrid(query, 20)}
+
+
 def test_fingerprint_names_scorers_and_retriever(own, hybrid):
     assert without_reranking(own.fingerprint) == hybrid.fingerprint
     assert without_reranking(hybrid.fingerprint) == hybrid.fingerprint
