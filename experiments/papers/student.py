@@ -99,7 +99,8 @@ def _open_lms(ids: dict[str, str]) -> "dict[str, Connection]":
     from experiments.pipeline import setup
     from experiments.runs.config import LMConfig
 
-    opened, first = {}, {}
+    opened: dict[str, Connection] = {}
+    first: dict[str, Connection] = {}
     for name, id in ids.items():
         lm = setup.open_lm(LMConfig(id))
         opened[name] = first.setdefault(lm.weights_hash or id, lm)
