@@ -95,12 +95,16 @@ def _sizes(adapters: list[str], base: str) -> dict[str, str]:
 
 
 def _open_lms(ids: dict[str, str]) -> "dict[str, Connection]":
-    """Open the LMs; equal ids share one."""
+    """Open the LMs; the first of those with the same weights stands for all, so that their runs are shared."""
     from experiments.pipeline import setup
     from experiments.runs.config import LMConfig
 
-    opened = {id: setup.open_lm(LMConfig(id)) for id in dict.fromkeys(ids.values())}
-    return {name: opened[id] for name, id in ids.items()}
+    opened: dict[str, Connection] = {}
+    first: dict[str, Connection] = {}
+    for name, id in ids.items():
+        lm = setup.open_lm(LMConfig(id))
+        opened[name] = first.setdefault(lm.weights_hash or id, lm)
+    return opened
 
 
 def _head(of: EvaluationSet, lms: "dict[str, Connection]", found: dict[str, Any]) -> dict[str, Any]:

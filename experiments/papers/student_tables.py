@@ -1,4 +1,4 @@
-"""The tables of the trained student: which runs each needs, their differences, and the published numbers beside them."""
+"""The tables of the trained student: the runs of each, their differences, and the published numbers."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
