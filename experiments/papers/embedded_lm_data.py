@@ -35,7 +35,7 @@ PLAN: dict[tuple[str, str], dict[str, int]] = {
         "strategyqa": 250,
         "world": 350,
     },
-    ("genground", "deduction"): {"2wikimultihopqa": 1000, "musique": 240, "world": 250},
+    ("genground", "deduction"): {"2wikimultihopqa": 1000, "musique": 240, "world": 800},
     ("genground", "grounding"): {
         "2wikimultihopqa": 600,
         "musique": 160,

@@ -124,6 +124,21 @@ def held_back_questions(work: Path, name: str) -> list[Question]:
     return [question for question in questions if question.id in chosen]
 
 
+def open_held_back(data: Path, work: Path, name: str) -> tuple[list[Question], list[PassageRecord], Retriever]:
+    """Return the held-back questions of a source, the passages of its pool and their retriever.
+
+    Args:
+        data: Folder with the official files.
+        work: Folder for converted files and indexes; what is there is kept.
+        name: Of a source with held-back questions.
+    """
+    for source in SOURCES.values():
+        if source.pool == SOURCES[name].pool:
+            _convert(source, data, work)
+    index, passages = _index(SOURCES[name].pool, work)
+    return held_back_questions(work, name), passages, index
+
+
 class Guard:
     """Keeps evaluation questions and their gold passages out of training.
 

@@ -1,0 +1,155 @@
+"""The tables that concern training, with our own student: the trained embedded LM against the untrained one.
+
+    python -m experiments.papers.student --data ../shared/data --work ../embedded-lm/work --resume
+
+Questions that nobody trained on, retrieved from one pooled corpus per set: HotpotQA's dev questions and the held-back
+ones of 2WikiMultihopQA. `--rows` are the tables: `targets` (the programs with the trained LM, two with the untrained
+one), `table3` (GenGround's Table 3), `cov_rag` (CoV-RAG with and without verification, and what its second search
+repairs and breaks), `scale` (scores by number of training examples, with `--adapters`). Each table of each set can be
+run alone; `experiments/results/student_embedded.json` keeps the others. A run is resumed with `--resume`, and one
+that another table has made is used again.
+"""
+
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from experiments.papers import student_tables as tables
+from experiments.papers.student_sets import SETS, EvaluationSet, Runs, open_set
+from signatures.common.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from programs.lms.connect import Connection
+
+# Small LMs read few passages well.
+KNOBS: dict[str, dict[str, Any]] = {
+    "rag": {"k": 3},
+    "multihop": {"k": 2, "max_hops": 2},
+    "genground": {"k": 3, "batch_size": 1, "max_hops": 4},
+    "cov_rag": {"k": 3},
+    "self_completion": {"k": 3},
+}
+ROWS = ("targets", "table3", "cov_rag", "scale")
+RESULTS = Path("experiments/results")
+FILE = "student_embedded.json"
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+
+
+@app.command(help=__doc__)
+def student(
+    data: Annotated[Path, typer.Option(help="Folder with the official files.")] = Path("../shared/data"),
+    work: Annotated[Path, typer.Option(help="Folder for converted files, indexes and runs.")] = Path("runs/student"),
+    lm: Annotated[str, typer.Option(help="The trained LM.")] = "embedded",
+    base: Annotated[str, typer.Option(help="The untrained LM.")] = "embedded:base-8bit",
+    sets: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(SETS),
+    questions: Annotated[int, typer.Option(help="Questions of each set.", min=2)] = 200,
+    rows: Annotated[str, typer.Option(help="Tables, separated by commas.")] = ",".join(ROWS),
+    adapters: Annotated[
+        list[str] | None, typer.Option(help="N=FOLDER: an adapter and how many examples it has seen; repeatable.")
+    ] = None,
+    results: Annotated[Path, typer.Option(help="Folder for the result file.")] = RESULTS,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume interrupted runs.")] = False,
+) -> None:
+    """Measure the tables."""
+    named_sets, named_rows = _names("set", sets, SETS), _names("table", rows, ROWS)
+    if "scale" in named_rows and not adapters:
+        if rows != ",".join(ROWS):
+            raise UserError("The table scale needs adapters: name them, e.g. --adapters 1000=FOLDER.")
+        named_rows.remove("scale")
+    sizes = _sizes(adapters or [], base) if "scale" in named_rows else {}
+    lms = _open_lms({"trained": lm, "untrained": base} | sizes)
+    for name in named_sets:
+        of = open_set(name, data, work, questions)
+        runs = Runs(of, lms, KNOBS, work / "student", threads=8, resume=resume)
+        for table in named_rows:
+            _say(f"{table}, {name}")
+            started = time.monotonic()
+            found = tables.scale(runs, list(sizes)) if table == "scale" else getattr(tables, table)(runs)
+            record = {**_head(of, lms, found), "seconds": round(time.monotonic() - started), **found}
+            _keep(results, name, table, record)
+            typer.echo(tables.as_text(name, table, record))
+    _say(f"Written: {results / FILE}")
+
+
+def _names(kind: str, text: str, known: tuple[str, ...]) -> list[str]:
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in names:
+        if name not in known:
+            raise unknown(kind, name, known)
+    return names
+
+
+def _sizes(adapters: list[str], base: str) -> dict[str, str]:
+    """Return number of examples -> LM id, ascending, with the untrained LM for 0."""
+    found = {0: base}
+    for text in adapters:
+        number, _, folder = text.partition("=")
+        if not number.isdigit() or not folder:
+            raise UserError(f"--adapters {text!r} must be N=FOLDER, e.g. 1000=runs/train/adapter.")
+        found[int(number)] = f"embedded:{folder}" if Path(folder).is_dir() else folder
+    return {str(number): found[number] for number in sorted(found)}
+
+
+def _open_lms(ids: dict[str, str]) -> "dict[str, Connection]":
+    """Open the LMs; equal ids share one."""
+    from experiments.pipeline import setup
+    from experiments.runs.config import LMConfig
+
+    opened = {id: setup.open_lm(LMConfig(id)) for id in dict.fromkeys(ids.values())}
+    return {name: opened[id] for name, id in ids.items()}
+
+
+def _head(of: EvaluationSet, lms: "dict[str, Connection]", found: dict[str, Any]) -> dict[str, Any]:
+    """Return what a table was measured with; the tables of a file may come from different sessions."""
+    from experiments.runs.provenance import provenance
+
+    used = {run["lm"] for run in found["runs"].values()}
+    return {
+        **{name: value for name, value in provenance("experiments.papers.student").items() if name != "lm"},
+        "lms": {name: {"id": lm.id, "weights_hash": lm.weights_hash} for name, lm in lms.items() if name in used},
+        "files": of.files,
+        "retriever": of.retrieve.fingerprint,
+        "questions": len(of.questions),
+    }
+
+
+def _keep(results: Path, name: str, table: str, record: dict[str, Any]) -> None:
+    """Write a table into the result file, beside those that it contains, and draw the scale if that is what it is."""
+    from experiments.runs.files import read_json, write_json
+    from experiments.runs.provenance import portable
+
+    path = results / FILE
+    sets = read_json(path)["sets"] if path.is_file() else {}
+    sets.setdefault(name, {})[table] = portable(record)
+    write_json(path, {"sets": sets})
+    if table == "scale":
+        _draw(sets, path.with_name(f"{path.stem}_scale.png"))
+
+
+def _draw(sets: dict[str, Any], path: Path) -> None:
+    """Draw F1 by the number of training examples, a line per program and set."""
+    from experiments.analysis.report.plots import curves
+    from experiments.analysis.statistics import Mean
+
+    lines: dict[str, dict[int, Mean]] = {}
+    for name, of in sets.items():
+        for run in of.get("scale", {}).get("runs", {}).values():
+            line = lines.setdefault(f"{run['program']}, {name}", {})
+            line[int(run["lm"])] = Mean(**run[tables.F1])
+    curves(lines, path, title="F1 by training data", x_label="training examples", y_label=f"{tables.F1}, %")
+
+
+def _say(text: str) -> None:
+    typer.echo(f"\n== {text}", err=True)
+
+
+if __name__ == "__main__":
+    try:
+        app()
+    except UserError as error:
+        typer.echo(f"student: {error}", err=True)
+        sys.exit(2)

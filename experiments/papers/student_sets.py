@@ -1,0 +1,200 @@
+"""The questions, corpora and LMs that the tables of the trained student are measured on."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from signatures.common.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from corpora.questions import Question
+    from experiments.runs.fixed_contexts import FixedContexts
+    from programs.lms.connect import Connection
+    from signatures.types import Passage, Retriever
+
+HOTPOTQA, TWO_WIKI = "hotpotqa", "2wikimultihopqa"
+SETS = (HOTPOTQA, TWO_WIKI)
+METRICS = ("em", "f1[hotpot]", "acc[substring]", "passage_recall@5")
+COSTS = ("lm_calls", "rounds", "tokens")
+_HOTPOTQA_FILE = "hotpotqa/hotpot_dev_500.ircot.jsonl"
+_ORDER_SEED = 0
+
+
+@dataclass(frozen=True)
+class EvaluationSet:
+    """Questions that nobody trained on, over one pooled corpus.
+
+    Args:
+        name: One of `SETS`.
+        questions: To ask.
+        passages: The corpus.
+        retrieve: Hybrid, without a reranker.
+        files: Source files, name -> SHA-256.
+    """
+
+    name: str
+    questions: "list[Question]"
+    passages: "Sequence[Passage]"
+    retrieve: "Retriever"
+    files: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One run: a program with an LM.
+
+    Args:
+        program: Name in the catalog.
+        lm: Key of the LM: "trained", "untrained", or the number of examples an adapter has seen.
+        knobs: Those that differ from the program's own in `KNOBS`.
+        gold: Whether it reads the gold passages alone, in place of retrieved ones.
+        rerank: Reranker in front of the retriever; see `corpora.retrievers.rerank.open_reranker`.
+    """
+
+    program: str
+    lm: str = "trained"
+    knobs: tuple[tuple[str, Any], ...] = ()
+    gold: bool = False
+    rerank: str = "own"
+
+
+def open_set(name: str, data: Path, work: Path, limit: int) -> EvaluationSet:
+    """Convert and index a set under `work`, unless it is there, and return its first questions.
+
+    Raises:
+        UserError: The name is unknown, or a file is missing.
+    """
+    from corpora.questions import select
+    from experiments.papers.embedded_lm_sources import SOURCES, open_held_back
+    from signatures.common.files import sha256_file
+
+    if name not in SETS:
+        raise unknown("set", name, SETS)
+    if name == HOTPOTQA:
+        files: tuple[str, ...] = (_HOTPOTQA_FILE,)
+        questions, passages, retrieve = _hotpotqa(data, work)
+    else:
+        files = (SOURCES[name].file, *SOURCES[name].more)
+        questions, passages, retrieve = open_held_back(data, work, name)
+    digests = {file.rsplit("/", 1)[-1]: sha256_file(data / file) for file in files}
+    return EvaluationSet(name, select(questions, limit=limit), passages, retrieve, digests)
+
+
+def _hotpotqa(data: Path, work: Path) -> "tuple[list[Question], Sequence[Passage], Retriever]":
+    from corpora.datasets.convert import convert
+    from corpora.index.build import build_index
+    from corpora.index.open import open_index
+    from corpora.passages import read_passages
+    from corpora.questions import read_questions
+
+    folder = work / "evaluation" / "hotpotqa-dev"
+    passages, index = folder / "passages.jsonl", folder / "index"
+    if not (folder / "questions.jsonl").is_file():
+        convert("hotpotqa", data / _HOTPOTQA_FILE, folder, overwrite=True)
+    if not (index / "index.json").is_file():
+        build_index(passages, index, resume=index.exists(), progress=True)
+    return read_questions(folder / "questions.jsonl"), list(read_passages(passages)), open_index(index, passages)
+
+
+def gold_contexts(of: EvaluationSet) -> "tuple[list[Question], FixedContexts]":
+    """Return the questions whose gold passages are all in the corpus, and contexts of these alone, in a fixed order.
+
+    Raises:
+        UserError: No question has all its gold passages.
+    """
+    from experiments.runs.fixed_contexts import FixedContexts
+
+    corpus = {passage.id: passage for passage in of.passages}
+    kept = [item for item in of.questions if item.gold_ids and all(gold in corpus for gold in item.gold_ids)]
+    if not kept:
+        raise UserError(f"No question of {of.name} has its gold passages in the corpus: convert it anew.")
+    contexts = {}
+    for question in kept:
+        gold = [corpus[id] for id in dict.fromkeys(question.gold_ids)]
+        random.Random(f"{_ORDER_SEED} {question.id}").shuffle(gold)
+        contexts[question.id] = tuple(gold)
+    most = max(map(len, contexts.values()))
+    return kept, FixedContexts("complete", most, _ORDER_SEED, contexts)
+
+
+class Runs:
+    """Runs programs on a set, each once, and says where their rows are.
+
+    Args:
+        of: The set.
+        lms: Name -> the LM.
+        knobs: Program -> its knobs.
+        folder: Of all runs.
+        threads: Questions asked in parallel.
+        resume: Whether runs of an earlier session are resumed.
+    """
+
+    def __init__(
+        self,
+        of: EvaluationSet,
+        lms: "dict[str, Connection]",
+        knobs: dict[str, dict[str, Any]],
+        folder: Path,
+        *,
+        threads: int,
+        resume: bool,
+    ):
+        self.of, self.lms = of, lms
+        self._knobs, self._folder, self._threads, self._resume = knobs, folder, threads, resume
+        self._finished: dict[Path, dict[str, Any]] = {}
+
+    def knobs(self, asked: Asked) -> dict[str, Any]:
+        """Return the knobs of a run."""
+        return {**self._knobs[asked.program], **dict(asked.knobs)}
+
+    def folder(self, asked: Asked) -> Path:
+        """Return the folder of a run; another LM, other knobs or another number of questions have another."""
+        weights = (self.lms[asked.lm].weights_hash or self.lms[asked.lm].id.replace("/", "_"))[:12]
+        knobs = [f"{name}={value}" for name, value in self.knobs(asked).items()]
+        context = "gold" if asked.gold else f"rerank={asked.rerank}"
+        return (
+            self._folder
+            / f"{self.of.name}-{len(self.of.questions)}"
+            / weights
+            / "-".join((asked.program, *knobs, context))
+        )
+
+    def ask(self, asked: Asked) -> dict[str, Any]:
+        """Return the scores and costs of a run, after asking what is not answered yet."""
+        from corpora.retrievers.rerank import open_reranker
+        from experiments.pipeline.evaluate import evaluate
+        from experiments.runs.config import RunConfig
+        from programs.catalog import build
+
+        folder = self.folder(asked)
+        if folder in self._finished:
+            return self._finished[folder]
+        questions, contexts = gold_contexts(self.of) if asked.gold else (self.of.questions, None)
+        retrieve = None if asked.gold else open_reranker(self.of.retrieve, asked.rerank)
+        summary = evaluate(
+            build(asked.program, retrieve, **self.knobs(asked)),
+            questions,
+            RunConfig(metrics=METRICS, threads=self._threads, contexts=contexts),
+            connection=self.lms[asked.lm],
+            folder=folder,
+            resume=self._resume,
+        )
+        # Gold passages are not retrieved.
+        shown = [name for name in summary.metrics if not (asked.gold and name.startswith("passage_recall"))]
+        self._finished[folder] = {
+            "program": asked.program,
+            "knobs": self.knobs(asked),
+            "lm": asked.lm,
+            "passages": "gold" if asked.gold else f"retrieved, rerank {asked.rerank}",
+            "n": summary.answered,
+            **{name: summary.metrics[name].as_dict() for name in shown},
+            **{name: summary.costs[name].as_dict() for name in COSTS},
+            "errors": summary.errors,
+            "parse_failures": summary.parse_failures,
+            "truncated": summary.truncated,
+            "abstentions": summary.abstentions,
+            "complete": summary.complete,
+        }
+        return self._finished[folder]
