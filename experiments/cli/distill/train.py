@@ -118,7 +118,7 @@ class Measuring:
 class Result(options.Output):
     """Where the weights are written, and what is printed."""
 
-    out: Annotated[Path, typer.Option("--out", "--output", "-o", help="Folder for the adapter or weights.")]
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the adapter or weights.")]
     resume: options.Resume = False
     estimate: Annotated[bool, typer.Option("--estimate", help="Print how long it takes, and stop.")] = False
 

@@ -2,7 +2,9 @@
 
 He et al. 2024, section 2.3: the scores are labelled by an LM there. Here they follow from the gold by rule: whether the
 response states the gold answer, which of its marks point to the passage with the sentence, and which gold passages are
-among the references.
+among the references. The responses are made here, so their scores are known without reading them;
+`optimizers.distill.verification_labels` scores any response, and differs for these: there a mark on a gold passage
+counts although the answer is wrong, and half of the words of a gold answer are worth 0.5.
 """
 
 from collections.abc import Iterator

@@ -10,7 +10,7 @@ from optimizers.distill.gold.annotation import Annotation, GoldHop
 from optimizers.distill.gold.calls import Call, Material
 from signatures.types import Passage
 
-# Low shares, since both teach to keep the draft: with a third each, a student of 135M parameters kept most wrong drafts.
+# Low shares, since both teach to keep the draft: with a third each, a student of 135M parameters kept most wrong ones.
 _RIGHT_DRAFTS = 0.2  # share of drafts that are right
 _NO_EVIDENCE = 0.2  # share of batches without gold
 _BATCHES = (1, 2, 3)  # passages in a batch

@@ -99,7 +99,7 @@ MISTAKES = {
 def test_a_mistake_is_one_line_and_code_2(
     name: str, verihop: Any, tiny: Path, examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # the variable is read at import
     words, message = MISTAKES[name]
     words = [str(examples) if word == "DATA" else word for word in words]
     base = [] if "--base" in words else ["--base", tiny]
