@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from experiments.analysis.compare import Comparison
 
 DEMO_CORPUS = Path(__file__).parents[2] / "corpora" / "demo"
-# Small, so that the demo takes minutes on two cores.
-KNOBS: dict[str, Any] = {"k": 4, "batch_size": 2, "max_hops": 2}
+# What the embedded LM answers best with (README, "A small LM of your own").
+PROGRAM = "rag"
+KNOBS: dict[str, Any] = {"k": 3}
 METRICS = ("em", "f1[hotpot]", "all_gold@5")
 _MARK = ".verihop-demo"
 
@@ -57,6 +58,7 @@ def run_demo(
     """
     from corpora.index.build import build_index
     from corpora.index.open import open_index
+    from corpora.retrievers.rerank import open_reranker
     from corpora.questions import read_questions, select
     from experiments.analysis.report.html import write_report
     from experiments.pipeline.before_after import before_after
@@ -69,7 +71,7 @@ def run_demo(
     _clear(out)
     on_step("Index the demo corpus (BM25 and MiniLM vectors, fused)")
     build_index(DEMO_CORPUS / "passages.jsonl", out / "index", retriever="hybrid", progress=progress)
-    retrieve = open_index(out / "index")
+    retrieve = open_reranker(open_index(out / "index"), "own")
     questions = read_questions(DEMO_CORPUS / "questions.jsonl")
     # The questions have gold decompositions, which help a small LM more than its few correct traces (bootstrap).
     compilation = CompileConfig(
@@ -81,7 +83,7 @@ def run_demo(
         index=out / "index",
     )
     result = before_after(
-        build("genground", retrieve, **KNOBS),
+        build(PROGRAM, retrieve, **KNOBS),
         select(questions, split="train"),
         select(questions, split="dev"),
         RunConfig(metrics=METRICS, threads=threads),
