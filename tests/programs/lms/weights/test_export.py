@@ -64,6 +64,7 @@ def own_cache(tmp_path, monkeypatch) -> None:
     conversion.is_whole.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_tiny_model_says_the_same_in_all_runtimes(own_cache, tmp_path) -> None:
     model = make_model(tmp_path / "model", SHAPE)
     adapter = make_adapter(tmp_path / "adapter", SHAPE, base_model_name_or_path=str(model))
