@@ -59,7 +59,7 @@ def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, scripted, retrieve
 
     monkeypatch.setattr("programs.lms.connect.connect", lambda lm_id: Here())
     exec(compile(code, "README.md", "exec"), {})
-    assert capsys.readouterr().out.startswith("Ansa\n")
+    assert capsys.readouterr().out == "Ansa []\n"
 
 
 def test_the_python_of_the_readme_is_short():

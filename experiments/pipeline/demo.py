@@ -18,6 +18,7 @@ DEMO_CORPUS = Path(__file__).parents[2] / "corpora" / "demo"
 # What the embedded LM answers best with (README, "A small LM of your own").
 PROGRAM = "rag"
 KNOBS: dict[str, Any] = {"k": 3}
+RERANK = "own"
 METRICS = ("em", "f1[hotpot]", "all_gold@5")
 _MARK = ".verihop-demo"
 
@@ -71,7 +72,7 @@ def run_demo(
     _clear(out)
     on_step("Index the demo corpus (BM25 and MiniLM vectors, fused)")
     build_index(DEMO_CORPUS / "passages.jsonl", out / "index", retriever="hybrid", progress=progress)
-    retrieve = open_reranker(open_index(out / "index"), "own")
+    retrieve = open_reranker(open_index(out / "index"), RERANK)
     questions = read_questions(DEMO_CORPUS / "questions.jsonl")
     # The questions have gold decompositions, which help a small LM more than its few correct traces (bootstrap).
     compilation = CompileConfig(
@@ -81,6 +82,7 @@ def run_demo(
         max_demos=6,
         threads=threads,
         index=out / "index",
+        provenance={"rerank": RERANK},
     )
     result = before_after(
         build(PROGRAM, retrieve, **KNOBS),
