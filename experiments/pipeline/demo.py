@@ -59,8 +59,8 @@ def run_demo(
     """
     from corpora.index.build import build_index
     from corpora.index.open import open_index
-    from corpora.retrievers.rerank import open_reranker
     from corpora.questions import read_questions, select
+    from corpora.retrievers.rerank import open_reranker
     from experiments.analysis.report.html import write_report
     from experiments.pipeline.before_after import before_after
     from experiments.pipeline.compile import CompileConfig
