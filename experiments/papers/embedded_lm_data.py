@@ -9,8 +9,6 @@ that the generated world is never more than half of a skill.
 import random
 import sys
 import zlib
-from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +18,7 @@ import ujson
 from experiments.papers.embedded_lm_sources import Prepared, prepare
 from optimizers.distill.examples import Example, write_examples
 from optimizers.distill.gold.catalog import gold_examples, material_for
+from optimizers.distill.mixture import counts_of
 from programs.lms.adapter import JsonForm
 from signatures.common.files import atomic_write
 
@@ -113,13 +112,6 @@ def examples_of(prepared: Prepared, seed: int) -> list[Example]:
     return found
 
 
-def share_of_world(examples: list[Example]) -> Mapping[str, float]:
-    """Return the share of examples from the generated world, by skill."""
-    total = Counter(example.skill for example in examples)
-    world = Counter(example.skill for example in examples if example.source == "world")
-    return {skill: world[skill] / count for skill, count in total.items()}
-
-
 @app.command()
 def main(
     data: Annotated[Path, typer.Option(help="Folder with the official files of the benchmarks.")],
@@ -145,13 +137,9 @@ def main(
         "command": "python -m experiments.papers.embedded_lm_data",
         "seed": seed,
         "sha256": digest,
-        "examples": len(examples),
         "licences": {example.source: example.licence for example in examples},
         "questions_left_out": dropped,
-        "by_skill": dict(Counter(example.skill for example in examples)),
-        "by_source": dict(Counter(example.source for example in examples)),
-        "by_predictor": dict(Counter(f"{example.program}.{example.predictor}" for example in examples)),
-        "share_of_world": dict(share_of_world(examples)),
+        **counts_of(examples),
     }
     with atomic_write(out / "manifest.json") as file:
         ujson.dump(manifest, file, indent=1, ensure_ascii=False, escape_forward_slashes=False)

@@ -32,7 +32,7 @@ class Source:
         dataset: Of which it is a part, for its licence; None for the generated world.
         file: Under the data folder.
         pool: Sources of one pool share a corpus and its index.
-        more: Further files with passages of the pool.
+        more: Further files with passages of the pool, in the shape `plain`.
     """
 
     name: str
@@ -187,13 +187,8 @@ def _convert(source: Source, data: Path, work: Path) -> None:
         _convert_statements(source, data / source.file, folder)
     else:
         for number, file in enumerate(source.more):
-            _convert_passages(source, data / file, folder / f"more{number}")
+            convert("plain", data / file, folder / f"more{number}", overwrite=True)
         convert(source.dataset, data / source.file, folder, split="train", overwrite=True)
-
-
-def _convert_passages(source: Source, file: Path, folder: Path) -> None:
-    assert source.dataset is not None
-    convert("plain" if file.suffix == ".json" else source.dataset, file, folder, overwrite=True)
 
 
 def _convert_statements(source: Source, file: Path, folder: Path) -> None:

@@ -54,6 +54,11 @@ class Annotation:
     hops: tuple[GoldHop, ...]
 
     @property
+    def gold_ids(self) -> frozenset[str]:
+        """Return the ids of the gold passages."""
+        return frozenset(passage.id for passage in self.gold)
+
+    @property
     def asks_yes_no(self) -> bool:
         """Return whether the answer is yes or no."""
         return same_words(self.answer) in _YES_NO
@@ -85,7 +90,7 @@ def annotate(question: Question, corpus: Mapping[str, PassageRecord]) -> Annotat
     sentences = {record.id: _deciding(record, question, answer) for record in records}
     hops = _hops(question, corpus, sentences)
     gold = _in_order([plain(record) for record in records])
-    if hops and {hop.passage.id for hop in hops} == {passage.id for passage in gold}:
+    if hops and {hop.passage.id for hop in hops} == set(question.gold_ids):
         gold = tuple({hop.passage.id: hop.passage for hop in hops}.values())
     if not hops and len(gold) == 1:
         hops = (GoldHop(question.question, answer, gold[0], sentences[gold[0].id]),)

@@ -5,6 +5,7 @@ annotations give all steps, and batches without gold teach that nothing is citab
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from optimizers.distill.gold.annotation import Annotation, GoldHop
 from optimizers.distill.gold.calls import Call, Material
@@ -39,10 +40,8 @@ def ground(gold: Annotation, material: Material) -> Iterator[Call]:
 
 def cite_evidence(gold: Annotation, material: Material) -> Iterator[Call]:
     """Quote the deciding sentence of a batch, or nothing."""
-    for hop in gold.hops:
-        draft, passages, cited = _batch(gold, hop, material)
-        inputs = {"passages": passages, "question": gold.question.question, "sub_question": hop.question}
-        yield Call("grounding", {**inputs, "draft": draft}, {"evidence": hop.sentence if cited else ""})
+    for call in ground(gold, material):
+        yield replace(call, outputs={"evidence": call.outputs["evidence"]})
 
 
 def conclude(gold: Annotation, material: Material) -> Iterator[Call]:
@@ -65,8 +64,7 @@ def _batch(gold: Annotation, hop: GoldHop, material: Material) -> tuple[str, lis
     rng, size = material.rng, material.rng.choice(_BATCHES)
     draft = hop.answer if rng.random() < _RIGHT_DRAFTS else material.wrong_answer(hop.answer)
     if rng.random() < _NO_EVIDENCE:
-        names = {passage.id for passage in gold.gold}
-        passages = material.contexts.without(hop.question, names, hop.answer, size, rng)
+        passages = material.contexts.without(hop.question, gold.gold_ids, hop.answer, size, rng)
         if passages:
             return draft, passages, False
     return draft, material.contexts.mixed(hop.question, [hop.passage], size, rng), True

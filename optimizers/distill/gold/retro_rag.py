@@ -14,12 +14,9 @@ _REFUSALS = ("unknown", "It cannot be answered with what is given.", "The passag
 
 def answer(gold: Annotation, material: Material) -> Iterator[Call]:
     """Answer from passages, inferences or both; "unknown" where the gold is left out."""
-    question, rng = gold.question.question, material.rng
-    inferred = [sentence for sentence in sentences_of(gold) if rng.random() < 0.5]
-    passages = material.contexts.mixed(question, gold.gold, material.size(), rng)
-    yield Call("reading_with_reasons", _evidence(passages, inferred, question), _reply(gold))
-    names = {passage.id for passage in gold.gold}
-    if others := material.contexts.without(question, names, gold.answer, material.size(), rng):
+    yield from final_answer(gold, material)
+    question = gold.question.question
+    if others := material.contexts.without(question, gold.gold_ids, gold.answer, material.size(), material.rng):
         outputs = {"reasoning": "The evidence does not state it.", "answer": "unknown"}
         yield Call("abstention", _evidence(others, [], question), outputs)
 
@@ -48,9 +45,8 @@ def name_entities(gold: Annotation, material: Material) -> Iterator[Call]:
 
 def weigh(gold: Annotation, material: Material) -> Iterator[Call]:
     """Judge one gold passage and one distractor."""
-    names = {passage.id for passage in gold.gold}
     question = gold.question.question
-    others = material.contexts.without(question, names, gold.answer, 3, material.rng)
+    others = material.contexts.without(question, gold.gold_ids, gold.answer, 3, material.rng)
     for passages, verdict in ((gold.gold, True), (others, False)):
         if passages:
             passage = material.rng.choice(list(passages))
@@ -60,8 +56,7 @@ def weigh(gold: Annotation, material: Material) -> Iterator[Call]:
 
 def judge_relevance(gold: Annotation, material: Material) -> Iterator[Call]:
     """Judge one deciding sentence and one sentence of a distractor."""
-    names = {passage.id for passage in gold.gold}
-    others = material.contexts.without(gold.question.question, names, gold.answer, 3, material.rng)
+    others = material.contexts.without(gold.question.question, gold.gold_ids, gold.answer, 3, material.rng)
     noise = [sentence for passage in others for sentence in split_sentences(passage.text)[:2]]
     for claims, verdict in ((sentences_of(gold), True), (noise, False)):
         if claims:
@@ -81,8 +76,7 @@ def judge_attribution(gold: Annotation, material: Material) -> Iterator[Call]:
         changed = claim.replace(gold.answer, material.wrong_answer(gold.answer))
         yield Call("judgement", {"passages": shown, "claim": changed}, {"stated": False})
     else:
-        names = {passage.id for passage in gold.gold}
-        others = material.contexts.without(question, names, gold.answer, material.size(), rng)
+        others = material.contexts.without(question, gold.gold_ids, gold.answer, material.size(), rng)
         yield Call("judgement", {"passages": others, "claim": claim}, {"stated": False})
 
 

@@ -43,9 +43,8 @@ def _incomplete(gold: Annotation, material: Material) -> list[Passage]:
     kept = [passage for passage in gold.gold if material.rng.random() < 0.5]
     if len(kept) == len(gold.gold):
         kept.pop(material.rng.randrange(len(kept)))
-    names = {passage.id for passage in gold.gold}
     query = gold.question.question
-    others = material.contexts.without(query, names, gold.answer, _REFERENCES - len(kept), material.rng)
+    others = material.contexts.without(query, gold.gold_ids, gold.answer, _REFERENCES - len(kept), material.rng)
     passages = [*kept, *others]
     material.rng.shuffle(passages)
     return passages
