@@ -3,7 +3,7 @@
     python -m experiments.papers.embedded_lm_data --data ../shared/data --out ../embedded-lm/examples
 
 Each source gives examples of all programs; `PLAN` says how many of which predictor are drawn from which source, so
-that the generated world is never more than half of a skill.
+that the generated world is never more than half of a skill. Distractors are what the reranker of our own returns.
 """
 
 import random
@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 import ujson
 
+from corpora.retrievers.rerank import OWN, open_reranker
 from experiments.papers.embedded_lm_sources import Prepared, prepare
 from optimizers.distill.examples import Example, write_examples
 from optimizers.distill.gold.catalog import gold_examples, material_for
@@ -72,6 +73,8 @@ PLAN: dict[tuple[str, str], dict[str, int]] = {
     ("retro_rag", "attribution"): {"hotpotqa": 40, "2wikimultihopqa": 60, "nq_open": 60},
     ("retro_rag", "searching"): {"hotpotqa": 30, "2wikimultihopqa": 50, "musique": 20},
 }
+# Numbers of passages in a prompt: all from 1 to 5, and those most often that the trained LM is to read, 2 and 3.
+SIZES = (1, 2, 2, 3, 3, 4, 5)
 VALIDATION = 30  # one question in so many is held back to measure the loss
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
@@ -85,7 +88,8 @@ def examples_of(prepared: Prepared, seed: int) -> list[Example]:
         seed: Of the contexts, the wrong drafts and the selection.
     """
     name = prepared.source.name
-    material = material_for(prepared.retrieve, prepared.questions, seed)
+    material = material_for(open_reranker(prepared.retrieve, OWN), prepared.questions, seed)
+    material.sizes = SIZES
     adapter = JsonForm()  # of the embedded LM; without a context size nothing is cut
     found: list[Example] = []
     for (program, predictor), plan in PLAN.items():
