@@ -94,6 +94,7 @@ class CoVRAG(dspy.Module):
         "paper": {},
         "single": {"revise": "never"},
         "thresholds": {"gate": "threshold"},
+        "small": {"k": 3},
     }
 
     def __init__(

@@ -92,6 +92,7 @@ class GenGround(dspy.Module):
         "few_shot": {"few_shot": True},
         # Departure: the public code grounds without the early stop of section 3.3.
         "code": {"k": 9, "batch_size": 3, "max_hops": 7, "early_stop": False},
+        "small": {"k": 3, "batch_size": 1, "max_hops": 4},
     }
 
     def __init__(

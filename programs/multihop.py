@@ -30,7 +30,7 @@ class MultiHop(dspy.Module):
         max_hops: Queries written (paper: 2).
     """
 
-    PRESETS: dict[str, dict[str, Any]] = {"paper": {}}
+    PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {}}
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ class RAG(dspy.Module):
         k: Passages read (standard in the field: 5).
     """
 
-    PRESETS: dict[str, dict[str, Any]] = {"paper": {}}
+    PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"k": 3}}
 
     def __init__(self, retrieve: Retriever | None = None, *, k: Annotated[int, Range(1, 20)] = 5):
         super().__init__()

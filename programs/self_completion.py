@@ -62,6 +62,7 @@ class SelfCompletion(dspy.Module):
         "paper": {},
         "reflection": {"completion": False},
         "control": {"reflection": False},
+        "small": {"k": 3},
     }
 
     def __init__(

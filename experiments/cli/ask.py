@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, note, say
+from experiments.cli.shared.console import emit, note, note_defaults, say
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -29,12 +29,14 @@ def ask(
     """Answer one question and show the evidence."""
     from experiments.analysis.unreadable import unreadable
     from experiments.pipeline import setup
+    from experiments.pipeline.defaults import with_defaults
     from experiments.pipeline.warm_up import warm_up
     from programs.lms.calls.control import controlled
     from programs.parts.meter import metered
 
     _check_question(question)
-    program_config, lm_config = setup.with_artifact_defaults(program.config(), lm.config())
+    program_config, lm_config, chosen = with_defaults(program.config(), lm.config())
+    note_defaults(chosen)
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm_config, limits.budget())
     opened = setup.open_program(program_config, retrieve, connection)

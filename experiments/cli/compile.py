@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, next_step, note, resumable, say
+from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say
 from experiments.cli.shared.next_commands import QUESTION, command, new_path, other_split, used
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError
@@ -86,9 +86,12 @@ def compile_(
     """Optimize a program on training questions and freeze it into an artifact."""
     from experiments.pipeline import setup
     from experiments.pipeline.compile import CompileConfig, compile_program
+    from experiments.pipeline.defaults import with_defaults
     from optimizers.metrics.typed.opened import typed_metric
 
-    reranked = {} if program.rerank is None else {"rerank": program.rerank}
+    program_config, lm_config, chosen = with_defaults(program.config(), lm.config(execution.threads))
+    note_defaults(chosen)
+    reranked = {} if program_config.rerank is None else {"rerank": program_config.rerank}
     config = CompileConfig(
         metric=typed_metric(optimization.metric),
         optimizer=optimization.optimizer,
@@ -101,9 +104,8 @@ def compile_(
     )
     trainset = setup.open_questions(questions, split=selection.split, limit=selection.limit)
     valset = validation.questions()
-    program_config = program.config()
     retrieve = setup.open_retriever(program_config)
-    connection = setup.open_lm(lm.config(execution.threads), limits.budget())
+    connection = setup.open_lm(lm_config, limits.budget())
     student = setup.open_program(program_config, retrieve, connection)
     notes = _notes_on_questions(student, trainset, valset, connection.id)
     with resumable():

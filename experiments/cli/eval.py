@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, next_step, note, resumable, say, show
+from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say, show
 from experiments.cli.shared.next_commands import command, new_path, other_run, used
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError, one_line
@@ -101,12 +101,14 @@ def eval_(
     """Ask a program every question of a file and score its answers."""
     from experiments.pipeline import setup
     from experiments.pipeline.corpus_notes import run_notes
+    from experiments.pipeline.defaults import with_defaults
     from experiments.pipeline.evaluate import evaluate
     from experiments.pipeline.scoring.metric_checks import check_evidence
     from experiments.runs.config import RunConfig
 
     metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=not lm.no_cache)
-    program_config, lm_config = setup.with_artifact_defaults(program.config(), lm.config(execution.threads))
+    program_config, lm_config, chosen = with_defaults(program.config(), lm.config(execution.threads))
+    note_defaults(chosen)
     selected = setup.open_questions(questions, split=selection.split, limit=selection.limit)
     asked, fixed = contexts.choose(selected, execution.seed)
     retrieve = setup.open_retriever(program_config)

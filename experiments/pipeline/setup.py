@@ -1,8 +1,7 @@
 """Open what a run needs from its configuration: LM, retriever, metrics, questions, fixed contexts, program."""
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from signatures.types import Retriever
 
 HALLUCINATION = "hallucination[halluqa]"
-_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.prefix_of`)
+PAPER = "paper"  # preset
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class ProgramConfig:
     Args:
         program: Name in the catalog; None for a compiled program.
         artifact: Folder of a compiled program; None for an uncompiled one.
-        preset: Named knobs of an uncompiled program.
+        preset: Named knobs of an uncompiled program; None means "paper", unless `with_defaults` chose another.
         knobs: Override those of the preset or of the artifact.
         index: Index folder; None if the program retrieves nothing.
         retriever: Another retriever of the index than it was built for.
@@ -40,63 +39,11 @@ class ProgramConfig:
 
     program: str | None = None
     artifact: Path | None = None
-    preset: str = "paper"
+    preset: str | None = None
     knobs: Mapping[str, Any] = field(default_factory=dict)
     index: Path | None = None
     retriever: str | None = None
     rerank: str | None = None
-
-
-def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[ProgramConfig, LMConfig]:
-    """Return both configurations with the artifact's index and LM in place of None; without an artifact, unchanged.
-
-    Raises:
-        UserError: There is no such artifact, its LM is on a server, whose URL artifacts do not store, or the index it
-            names is not the one it was compiled on.
-    """
-    if program.artifact is None:
-        return program, lm
-    from programs.artifact import read_artifact
-
-    artifact = read_artifact(program.artifact)
-    if program.index is None and (stored := artifact.data.get("index")):
-        program = replace(program, index=_index_of(program.artifact, stored, artifact.corpus))
-    # A stranger's artifact could name any model, so that only our own rerankers are opened unasked.
-    if program.rerank is None and (stored := artifact.data.get("rerank")) in ("own", "own-light"):
-        program = replace(program, rerank=stored)
-    if lm.id is None and artifact.lm:
-        if lm.api_base is None and (artifact.lm.model or "").startswith(_SERVER_PREFIX):
-            raise UserError(
-                f"{program.artifact} was compiled with LM {artifact.lm.id!r} on a server: name its URL (api_base), "
-                "or another LM."
-            )
-        lm = replace(lm, id=artifact.lm.id)
-    return program, lm
-
-
-def _index_of(artifact: Path, stored: object, corpus: str | None) -> Path | None:
-    """Return the index folder that an artifact names, relative to its own; None if there is no index.
-
-    A stranger's artifact could name any folder, so only the index that it was compiled on is opened unasked.
-    """
-    from corpora.index.open import fingerprints
-    from corpora.retrievers.rerank import without_reranking
-
-    named = isinstance(stored, str) and "\0" not in stored
-    index = Path(os.path.normpath(artifact.resolve() / str(stored))) if named else None
-    try:
-        if index is not None and not (index / "index.json").is_file():
-            return None
-    except OSError:  # a name that is too long
-        index = None
-    if index is None:
-        raise UserError(f"{artifact} names no folder as its index: name the folder of an index (index).")
-    if corpus is None or without_reranking(corpus) not in fingerprints(index):
-        raise UserError(
-            f"{artifact} names the index {index}, which is not the one it was compiled on: name the index yourself, "
-            "if that is intended (index)."
-        )
-    return index
 
 
 def open_lm(config: LMConfig, budget: "Budget | None" = None) -> "Connection":
@@ -241,9 +188,9 @@ def open_program(
     if (config.program is None) == (config.artifact is None):
         raise UserError(f"Name either a program or an artifact, not both or neither. Programs: {', '.join(PROGRAMS)}.")
     if config.program is not None:
-        program = build(config.program, retrieve, preset=config.preset, **config.knobs)
+        program = build(config.program, retrieve, preset=config.preset or PAPER, **config.knobs)
     else:
-        if config.preset != ProgramConfig.preset:
+        if config.preset not in (None, PAPER):
             raise UserError(
                 f"A compiled program has the knobs it was compiled with: omit the preset {config.preset!r}, or set "
                 "single knobs."

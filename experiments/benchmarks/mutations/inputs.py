@@ -20,8 +20,9 @@ from experiments.analysis.traces import traces
 from experiments.annotation.build_keyfacts import build_key_facts
 from experiments.annotation.judge_runs import judge_runs
 from experiments.benchmarks.mutations.samples import EMBEDDER, QUERIES, Fixed, connection, passages, questions
+from experiments.pipeline.defaults import with_artifact_defaults
 from experiments.pipeline.evaluate import evaluate
-from experiments.pipeline.setup import ProgramConfig, with_artifact_defaults
+from experiments.pipeline.setup import ProgramConfig
 from experiments.runs.config import LMConfig, RunConfig
 from optimizers.metrics.entailment.catalog import open_oracle
 from programs.artifact import digest_of, freeze, load

@@ -41,11 +41,11 @@ def synthesize(
     result: Result,
 ) -> None:
     """Write training examples: a teacher runs a program, or a paper's recipe; what passes all filters is kept."""
-    from experiments.pipeline import setup
+    from experiments.pipeline.defaults import with_artifact_defaults
     from experiments.pipeline.synthesis.opened import open_synthesis
     from experiments.pipeline.synthesis.request import SynthesisRequest
 
-    program_config, teacher_config = setup.with_artifact_defaults(program.config(), teacher.config(execution.threads))
+    program_config, teacher_config = with_artifact_defaults(program.config(), teacher.config(execution.threads))
     if teacher_config.id is None:
         raise UserError("Name the teacher: --teacher ID, any id that `verihop eval --lm` takes.")
     request = SynthesisRequest(

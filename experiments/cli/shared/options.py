@@ -218,9 +218,14 @@ class _Program:
     """Options of every program; subclasses add its name."""
 
     PANEL: ClassVar[str] = "Program"
-    preset: Annotated[str, typer.Option(help="Named set of knobs; `verihop programs` lists those of each program.")] = (
-        "paper"
-    )
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="Named set of knobs; `verihop programs` lists those of each program. By default paper, or small with "
+            "the embedded LM.",
+            show_default=False,
+        ),
+    ] = None
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", help="A knob as name=value, repeatable, e.g. --set k=4.", show_default=False),
@@ -236,7 +241,7 @@ class _Program:
         str | None,
         typer.Option(
             help="Rerank the retrieved passages: own, own-light (faster), none, or a cross-encoder by folder or name. "
-            "By default none, or our own that the program was compiled with.",
+            "By default none; own with preset small chosen by default; for an artifact, what it was compiled with.",
             show_default=False,
         ),
     ] = None
@@ -261,7 +266,11 @@ class AnyProgram(_Program):
     """A program of the catalog, or a compiled one."""
 
     program: Annotated[
-        str | None, typer.Option(help="Program by name; `verihop programs` lists them.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Program by name; `verihop programs` lists them. By default rag with the embedded LM.",
+            show_default=False,
+        ),
     ] = None
     artifact: Annotated[
         Path | None, typer.Option(help="A program compiled by `verihop compile`.", show_default=False)

@@ -14,7 +14,8 @@ from corpora.index.open import open_index
 from corpora.questions import Question
 from corpora.retrievers.rerank import open_reranker
 from experiments.pipeline.compile import CompileConfig, compile_program
-from experiments.pipeline.setup import ProgramConfig, open_retriever, with_artifact_defaults
+from experiments.pipeline.defaults import with_artifact_defaults
+from experiments.pipeline.setup import ProgramConfig, open_retriever
 from experiments.runs.config import LMConfig
 from optimizers.metrics.catalog import get_metric
 from programs.artifact import digest_of, read_artifact

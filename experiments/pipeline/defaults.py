@@ -1,0 +1,118 @@
+"""What a run uses where its configuration names nothing: what an artifact stores, or what suits a small LM."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from experiments.pipeline.setup import PAPER, ProgramConfig
+from experiments.runs.config import LMConfig
+from signatures.common.errors import UserError
+
+SMALL = "small"  # preset of the programs that read passages
+SMALL_PROGRAM = "rag"  # the best of our programs with the embedded LM (`experiments/results/student_embedded.json`)
+_RERANK = "own"
+_SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.prefix_of`)
+
+
+class Chosen(NamedTuple):
+    """Both configurations, and what the user should know of the choice.
+
+    Args:
+        program: The program.
+        lm: The LM.
+        note: None if nothing was chosen that the user might not expect.
+    """
+
+    program: ProgramConfig
+    lm: LMConfig
+    note: str | None = None
+
+
+def with_defaults(program: ProgramConfig, lm: LMConfig) -> Chosen:
+    """Return both configurations with defaults in place of None.
+
+    An artifact gives its index, reranker and LM. An uncompiled program on the embedded LM, which reads few passages
+    well, gets the preset `small` where it has one and our own reranker; without a program, it is `rag`.
+
+    Raises:
+        UserError: See `with_artifact_defaults`.
+    """
+    if program.artifact is not None:
+        return Chosen(*with_artifact_defaults(program, lm))
+    return Chosen(program, lm) if not _is_embedded(lm) else _with_small_defaults(program, lm)
+
+
+def _is_embedded(lm: LMConfig) -> bool:
+    return lm.api_base is None and (lm.id is None or lm.id.partition(":")[0] == "embedded")
+
+
+def _with_small_defaults(program: ProgramConfig, lm: LMConfig) -> Chosen:
+    """Return the configurations for the embedded LM; named values stay."""
+    from programs.catalog import PROGRAMS
+
+    named = program.program or SMALL_PROGRAM
+    presets = PROGRAMS[named].PRESETS if named in PROGRAMS else {}  # `build` refuses unknown ones
+    chosen = replace(program, program=named)
+    if program.preset is None and SMALL in presets:
+        chosen = replace(chosen, preset=SMALL)
+        if program.rerank is None and program.index is not None:
+            chosen = replace(chosen, rerank=_RERANK)
+    if chosen == program:
+        return Chosen(program, lm)
+    knobs = {**presets.get(chosen.preset or PAPER, {}), **program.knobs}
+    shown = [f"{name}={value}" for name, value in knobs.items()]
+    shown += [f"reranker {chosen.rerank}"] if chosen.rerank != program.rerank else []
+    return Chosen(chosen, lm, f"{named} with preset {chosen.preset or PAPER}: {', '.join(shown) or 'no knobs'}")
+
+
+def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[ProgramConfig, LMConfig]:
+    """Return both configurations with the artifact's index, reranker and LM in place of None; without one, unchanged.
+
+    Raises:
+        UserError: There is no such artifact, its LM is on a server, whose URL artifacts do not store, or the index it
+            names is not the one it was compiled on.
+    """
+    if program.artifact is None:
+        return program, lm
+    from programs.artifact import read_artifact
+
+    artifact = read_artifact(program.artifact)
+    if program.index is None and (stored := artifact.data.get("index")):
+        program = replace(program, index=_index_of(program.artifact, stored, artifact.corpus))
+    # A stranger's artifact could name any model, so that only our own rerankers are opened unasked.
+    if program.rerank is None and (stored := artifact.data.get("rerank")) in ("own", "own-light"):
+        program = replace(program, rerank=stored)
+    if lm.id is None and artifact.lm:
+        if lm.api_base is None and (artifact.lm.model or "").startswith(_SERVER_PREFIX):
+            raise UserError(
+                f"{program.artifact} was compiled with LM {artifact.lm.id!r} on a server: name its URL (api_base), "
+                "or another LM."
+            )
+        lm = replace(lm, id=artifact.lm.id)
+    return program, lm
+
+
+def _index_of(artifact: Path, stored: object, corpus: str | None) -> Path | None:
+    """Return the index folder that an artifact names, relative to its own; None if there is no index.
+
+    A stranger's artifact could name any folder, so only the index that it was compiled on is opened unasked.
+    """
+    from corpora.index.open import fingerprints
+    from corpora.retrievers.rerank import without_reranking
+
+    named = isinstance(stored, str) and "\0" not in stored
+    index = Path(os.path.normpath(artifact.resolve() / str(stored))) if named else None
+    try:
+        if index is not None and not (index / "index.json").is_file():
+            return None
+    except OSError:  # a name that is too long
+        index = None
+    if index is None:
+        raise UserError(f"{artifact} names no folder as its index: name the folder of an index (index).")
+    if corpus is None or without_reranking(corpus) not in fingerprints(index):
+        raise UserError(
+            f"{artifact} names the index {index}, which is not the one it was compiled on: name the index yourself, "
+            "if that is intended (index)."
+        )
+    return index

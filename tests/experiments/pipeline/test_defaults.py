@@ -1,0 +1,56 @@
+"""Defaults of the embedded LM, and of other LMs."""
+
+import pytest
+
+from experiments.pipeline.defaults import SMALL, SMALL_PROGRAM, with_defaults
+from experiments.pipeline.setup import ProgramConfig
+from experiments.runs.config import LMConfig
+from programs.catalog import PROGRAMS, build
+
+
+@pytest.mark.parametrize("lm", [None, "embedded", "embedded:base", "embedded:some/folder"])
+def test_the_embedded_lm_gets_the_small_preset_and_our_reranker(lm, tmp_path):
+    program, same, note = with_defaults(ProgramConfig(program="genground", index=tmp_path), LMConfig(lm))
+    assert (program.preset, program.rerank, same) == (SMALL, "own", LMConfig(lm))
+    assert note == "genground with preset small: k=3, batch_size=1, max_hops=4, reranker own"
+
+
+def test_a_named_preset_reranker_or_knob_stays(tmp_path):
+    named = ProgramConfig(program="rag", preset="paper", index=tmp_path)
+    assert with_defaults(named, LMConfig()) == (named, LMConfig(), None)
+    program, _, note = with_defaults(
+        ProgramConfig(program="rag", rerank="none", knobs={"k": 7}, index=tmp_path), LMConfig()
+    )
+    assert (program.preset, program.rerank, program.knobs) == (SMALL, "none", {"k": 7})
+    assert note == "rag with preset small: k=7"
+
+
+def test_without_an_index_nothing_is_reranked():
+    assert with_defaults(ProgramConfig(program="rag"), LMConfig()).program.rerank is None
+
+
+def test_without_a_program_the_embedded_lm_gets_rag(tmp_path):
+    program, _, note = with_defaults(ProgramConfig(index=tmp_path), LMConfig())
+    assert (program.program, program.preset) == (SMALL_PROGRAM, SMALL)
+    assert note.startswith("rag with preset small")
+
+
+def test_a_program_without_that_preset_is_unchanged():
+    config = ProgramConfig(program="cot")
+    assert with_defaults(config, LMConfig()) == (config, LMConfig(), None)
+    unknown = ProgramConfig(program="nothing")
+    assert with_defaults(unknown, LMConfig()).program == unknown
+
+
+@pytest.mark.parametrize(
+    "lm",
+    [LMConfig("openai/gpt-4o-mini"), LMConfig("simulated"), LMConfig("embedded", api_base="http://127.0.0.1:1/v1")],
+)
+def test_other_lms_get_the_paper_preset(lm, tmp_path):
+    config = ProgramConfig(program="rag", index=tmp_path)
+    assert with_defaults(config, lm) == (config, lm, None)
+
+
+@pytest.mark.parametrize("name", [name for name, cls in PROGRAMS.items() if SMALL in cls.PRESETS])
+def test_the_small_preset_reads_three_passages_at_most(name):
+    assert build(name, preset=SMALL).k <= 3
