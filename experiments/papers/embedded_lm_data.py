@@ -6,9 +6,12 @@ Each source gives examples of all programs; `PLAN` says how many of which predic
 that the generated world is never more than half of a skill. Distractors are what the reranker of our own returns.
 """
 
+import multiprocessing
 import random
 import sys
 import zlib
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +19,7 @@ import typer
 import ujson
 
 from corpora.retrievers.rerank import OWN, open_reranker
-from experiments.papers.embedded_lm_sources import Prepared, prepare
+from experiments.papers.embedded_lm_sources import SOURCES, Prepared, prepare
 from optimizers.distill.examples import Example, write_examples
 from optimizers.distill.gold.catalog import gold_examples, material_for
 from optimizers.distill.mixture import counts_of
@@ -124,15 +127,19 @@ def main(
         Path | None, typer.Option(help="Folder for converted files and indexes; default: OUT/work.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of contexts, wrong drafts and selection.")] = 0,
+    processes: Annotated[int | None, typer.Option(help="Sources at a time; by default one per core.", min=1)] = None,
 ) -> None:
     """Write the examples."""
     examples: list[Example] = []
     dropped: dict[str, dict[str, int]] = {}
-    for prepared in prepare(data, work or out / "work"):
-        new = examples_of(prepared, seed)
-        examples += new
-        dropped[prepared.source.name] = prepared.dropped
-        print(f"{prepared.source.name}: {len(new)} examples of {len(prepared.questions)} questions", file=sys.stderr)
+    folder = work or out / "work"
+    for _ in prepare(data, folder):  # converts and indexes, once for all processes
+        pass
+    with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for name, made, left_out, questions in pool.map(partial(_make, data, folder, seed), SOURCES):
+            examples += made
+            dropped[name] = left_out
+            print(f"{name}: {len(made)} examples of {questions} questions", file=sys.stderr)
     distinct = {example.key: example for example in examples}
     examples = list(distinct.values())
     random.Random(seed).shuffle(examples)
@@ -148,6 +155,12 @@ def main(
     with atomic_write(out / "manifest.json") as file:
         ujson.dump(manifest, file, indent=1, ensure_ascii=False, escape_forward_slashes=False)
     print(f"Written: {out / 'examples.jsonl'} ({len(examples)} examples)")
+
+
+def _make(data: Path, work: Path, seed: int, name: str) -> tuple[str, list[Example], dict[str, int], int]:
+    """Return the examples of a source, and which of its questions were left out; runs in a process of its own."""
+    (prepared,) = prepare(data, work, [name])
+    return name, examples_of(prepared, seed), prepared.dropped, len(prepared.questions)
 
 
 if __name__ == "__main__":

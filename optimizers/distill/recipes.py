@@ -14,6 +14,7 @@ from optimizers.distill.filters import SOUND, STEP_RULES, StepRule, TrajectoryRu
 from optimizers.distill.gold.calls import Material
 from optimizers.distill.gold.catalog import gold_examples, signature_of
 from optimizers.distill.gold.contexts import Contexts
+from optimizers.distill.gold.wrong_answers import WrongAnswers
 from optimizers.distill.mixture import MADE_LABELS, MADE_SOURCE
 from optimizers.distill.student import Made, Source, Student
 from optimizers.distill.trajectories import run_recorded
@@ -104,7 +105,7 @@ class GoldDistillation:
     student: Student
     corpus: "Mapping[str, PassageRecord]"
     retrieve: Retriever
-    wrong: Sequence[str]
+    wrong: WrongAnswers
     predictors: Sequence[str] = ()
     seed: int = 0
 

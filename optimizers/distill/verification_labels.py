@@ -25,8 +25,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from optimizers.distill.gold.annotation import annotate
-from optimizers.distill.gold.cov_rag import as_question
+from optimizers.distill.gold.annotation import annotate, as_question
 from optimizers.distill.negatives import states_any
 from optimizers.metrics.answer import cover_labels
 from programs.parts.questions import find_question

@@ -16,6 +16,7 @@ from optimizers.distill.cov_rag import VerificationDistillation, answer_half
 from optimizers.distill.filters import answer_is_right
 from optimizers.distill.genground import GroundingDistillation
 from optimizers.distill.gold.catalog import GOLD
+from optimizers.distill.gold.wrong_answers import WrongAnswers
 from optimizers.distill.recipes import Distillation, GoldDistillation, Recipe
 from optimizers.distill.student import FORMS, Student, form_adapter
 from optimizers.distill.trajectories import Prompts, prompts_of
@@ -159,7 +160,7 @@ def _gold(parts: _Parts) -> Recipe:
         if name not in GOLD[program]:
             raise unknown(f"predictor of {program} with gold replies", name, GOLD[program])
     has = tuple(name for name in GOLD[program] if name in parts.student.prompts)
-    wrong = sorted({item.question.answers[0] for item in parts.seeds.seeds if item.question.answers})
+    wrong = WrongAnswers.of(item.question for item in parts.seeds.seeds)
     return GoldDistillation(
         parts.student,
         parts.corpus or {},

@@ -97,6 +97,14 @@ def annotate(question: Question, corpus: Mapping[str, PassageRecord]) -> Annotat
     return Annotation(question, answer, gold, sentences, hops)
 
 
+def as_question(text: str) -> str:
+    """Return a query as a question; a title becomes a question about it."""
+    text = text.strip()
+    if not text or text.endswith("?"):
+        return text
+    return f"{text}?" if len(text.split()) > 5 else f"Who or what is {text}?"
+
+
 def plain(record: Passage) -> Passage:
     """Return a passage without what only files have."""
     return Passage(id=record.id, title=record.title, text=record.text)

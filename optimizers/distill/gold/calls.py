@@ -9,6 +9,7 @@ from corpora.passages import PassageRecord
 from corpora.questions import Question
 from optimizers.distill.gold.annotation import Annotation, annotate
 from optimizers.distill.gold.contexts import Contexts
+from optimizers.distill.gold.wrong_answers import WrongAnswers
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,13 @@ class Material:
     Args:
         contexts: Passages for prompts.
         rng: Every random choice.
-        wrong: Answers of other questions of the source, from which wrong drafts are drawn.
+        wrong: Answers of the source's questions, from which wrong drafts are drawn.
         sizes: Numbers of passages in a prompt, of which one is drawn for each.
     """
 
     contexts: Contexts
     rng: random.Random
-    wrong: Sequence[str]
+    wrong: WrongAnswers
     sizes: Sequence[int] = field(default=(1, 2, 3, 4, 5))
     _annotations: dict[str, Annotation | None] = field(default_factory=dict)
 
@@ -53,12 +54,9 @@ class Material:
         """Return a number of passages."""
         return self.rng.choice(self.sizes)
 
-    def wrong_answer(self, right: str) -> str:
-        """Return an answer of another question, of the kind of `right` (number or not) if there is one."""
-        same_kind = [text for text in self.wrong if text != right and _has_digit(text) == _has_digit(right)] or [
-            text for text in self.wrong if text != right
-        ]
-        return self.rng.choice(same_kind) if same_kind else "unknown"
+    def wrong_answer(self, question: str, right: str) -> str:
+        """Return a wrong answer to a question, of the kind that it asks for if there is one."""
+        return self.wrong.draw(question, right, self.rng)
 
 
 class Maker(Protocol):
@@ -66,7 +64,3 @@ class Maker(Protocol):
 
     def __call__(self, gold: Annotation, material: Material) -> Iterator[Call]:
         """Yield any number of calls, none if the question lacks what they need."""
-
-
-def _has_digit(text: str) -> bool:
-    return any(map(str.isdigit, text))

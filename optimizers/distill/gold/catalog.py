@@ -11,6 +11,7 @@ from optimizers.distill.examples import Example, make_example
 from optimizers.distill.gold import cov_rag, genground, multihop, reading, retro_rag, self_completion
 from optimizers.distill.gold.calls import Maker, Material
 from optimizers.distill.gold.contexts import Contexts
+from optimizers.distill.gold.wrong_answers import WrongAnswers
 from programs.catalog import build
 from signatures.common.errors import UserError, unknown
 
@@ -135,5 +136,4 @@ def _signatures(program: str) -> dict[str, Any]:
 
 def material_for(retrieve: Any, questions: list[Question], seed: int) -> Material:
     """Return the material for the questions of one source."""
-    wrong = sorted({question.answers[0] for question in questions if question.answers})
-    return Material(Contexts(retrieve), random.Random(seed), wrong)
+    return Material(Contexts(retrieve), random.Random(seed), WrongAnswers.of(questions))

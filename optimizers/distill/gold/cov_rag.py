@@ -1,21 +1,23 @@
 """CoV-RAG: verification of right and wrong responses on complete and incomplete references, revised questions.
 
-He et al. 2024, section 2.3: the scores are labelled by an LM there. Here they follow from the gold by rule: whether the
-response states the gold answer, which of its marks point to the passage with the sentence, and which gold passages are
-among the references. The responses are made here, so their scores are known without reading them;
-`optimizers.distill.verification_labels` scores any response, and differs for these: there a mark on a gold passage
-counts although the answer is wrong, and half of the words of a gold answer are worth 0.5.
+He et al. 2024, section 2.3: the scores are labelled by an LM there. Here they follow from the gold by the rules of
+`optimizers.distill.verification_labels`; that a response is right or wrong is known, since it is made here. Right and
+wrong ones have the same form (sentences, then the answer), so that only what they say tells them apart.
 """
 
+import re
 from collections.abc import Iterator
 
-from optimizers.distill.gold.annotation import Annotation
+from optimizers.distill.gold.annotation import Annotation, as_question
 from optimizers.distill.gold.calls import Call, Material
-from optimizers.distill.gold.reading import cited_response
-from signatures.text_words import same_words
+from optimizers.distill.gold.reading import cited_response, response_of, stated_by
+from optimizers.distill.verification_labels import citation_accuracy, conciseness, reference_correctness
+from signatures.text import split_sentences
+from signatures.text_words import contains_words, same_words
 from signatures.types import Passage
 
 _REFERENCES = 5  # the paper's k
+_NUMBER = re.compile(r"\b\d[\d,.]*\b")
 
 
 def verify(gold: Annotation, material: Material) -> Iterator[Call]:
@@ -23,11 +25,8 @@ def verify(gold: Annotation, material: Material) -> Iterator[Call]:
     question = gold.question.question
     references = material.contexts.mixed(question, gold.gold, _REFERENCES, material.rng)
     response = cited_response(gold, references)
-    yield Call(
-        "verification",
-        {"passages": references, "question": question, "response": response},
-        _scores(1.0, 1.0, 1.0, bias=0.0, judgement="true", revised=""),
-    )
+    inputs = {"passages": references, "question": question, "response": response}
+    yield Call("verification", inputs, _scores(gold, references, response, right=True, revised=""))
     inputs, outputs = _wrong(gold, material)
     if outputs["revised_question"]:  # without a title or a step there is nothing else to search for
         yield Call("verification", inputs, outputs)
@@ -45,21 +44,47 @@ def _wrong(gold: Annotation, material: Material) -> tuple[dict[str, object], dic
     question, rng = gold.question.question, material.rng
     kept = list(gold.gold) if rng.random() < 0.5 else _without_one(gold, material)
     references = material.contexts.mixed(question, kept, _REFERENCES, rng)
-    shown = frozenset(passage.id for passage in references)
-    references_with_gold = sum(passage.id in shown for passage in gold.gold) / len(gold.gold)
-    wrong = material.wrong_answer(gold.answer)
-    number = rng.randint(1, max(len(references), 1))
-    response = f"The answer is {wrong} [{number}]."
-    revised = as_question(_query(gold, shown))
-    scores = _scores(references_with_gold, 0.0, 0.0, bias=1.0, judgement="false", revised=revised)
+    response = _wrong_response(gold, references, material)
+    revised = as_question(_query(gold, frozenset(passage.id for passage in references)))
+    scores = _scores(gold, references, response, right=False, revised=revised)
     return {"passages": references, "question": question, "response": response}, scores
+
+
+def _wrong_response(gold: Annotation, references: list[Passage], material: Material) -> str:
+    """Return a response that reads the wrong passage, or names another answer beside the sentences of the right ones.
+
+    No sentence in it states the gold answer.
+    """
+    rng, shown = material.rng, {passage.id for passage in references}
+    wrong = material.wrong_answer(gold.question.question, gold.answer)
+    stated = [(name, text) for name, text in stated_by(gold) if name in shown and not contains_words(text, gold.answer)]
+    others = [passage for passage in references if passage.id not in gold.gold_ids]
+    first = {passage.id: next(iter(split_sentences(passage.text)), "").strip() for passage in others}
+    misread = [
+        passage for passage in others if first[passage.id] and not contains_words(first[passage.id], gold.answer)
+    ]
+    if misread and (not stated or rng.random() < 0.5):
+        passage = rng.choice(misread)
+        stated = [*stated[: rng.randint(0, 1)], (passage.id, first[passage.id])]
+        wrong = _found_in(passage, first[passage.id], gold.answer) or wrong
+    return response_of(stated, wrong, references)
+
+
+def _found_in(passage: Passage, sentence: str, right: str) -> str:
+    """Return what a careless reader takes from a sentence: its first number for a number, else its subject; or ""."""
+    if same_words(right) in ("yes", "no"):
+        return ""
+    number = _NUMBER.search(sentence)
+    found = (number[0] if number else "") if any(map(str.isdigit, right)) else passage.title
+    return "" if same_words(found) == same_words(right) else found
 
 
 def _query(gold: Annotation, shown: frozenset[str]) -> str:
     """Return a query other than the question: for the first missing passage, else the last hop or gold passage."""
     queries = [gold.missing_query(shown), *(hop.question for hop in gold.hops[::-1]), gold.gold[-1].title]
-    asked = same_words(gold.question.question)
-    return next((query for query in queries if query and same_words(query) != asked), "")
+    # Who does not know the answer cannot ask for it by name.
+    told = {same_words(gold.question.question), same_words(gold.answer)}
+    return next((query for query in queries if query and same_words(query) not in told), "")
 
 
 def _without_one(gold: Annotation, material: Material) -> list[Passage]:
@@ -67,24 +92,17 @@ def _without_one(gold: Annotation, material: Material) -> list[Passage]:
     return [passage for number, passage in enumerate(gold.gold) if number != dropped]
 
 
-def as_question(text: str) -> str:
-    """Return a query as a question; a title becomes a question about it."""
-    text = text.strip()
-    if not text or text.endswith("?"):
-        return text
-    return f"{text}?" if len(text.split()) > 5 else f"Who or what is {text}?"
-
-
 def _scores(
-    references: float, correctness: float, citations: float, *, bias: float, judgement: str, revised: str
+    gold: Annotation, references: list[Passage], response: str, *, right: bool, revised: str
 ) -> dict[str, object]:
+    """Return the outputs of `VerifyAnswer` for a response that is known to be right or wrong."""
     return {
-        "reference_correctness": round(references, 2),
-        "correctness": correctness,
-        "citation_accuracy": citations,
+        "reference_correctness": reference_correctness(gold.question, references),
+        "correctness": float(right),
+        "citation_accuracy": citation_accuracy(gold.question, references, response),
         "truthfulness": 1.0,
-        "bias": bias,
-        "conciseness": 1.0,
-        "judgement": judgement,
+        "bias": float(not right),
+        "conciseness": conciseness(response),
+        "judgement": "true" if right else "false",
         "revised_question": revised,
     }

@@ -62,7 +62,7 @@ def decide_truth(gold: Annotation, material: Material) -> Iterator[Call]:
 def _batch(gold: Annotation, hop: GoldHop, material: Material) -> tuple[str, list[Passage], bool]:
     """Return a draft, the passages of a batch, and whether the hop's passage is among them."""
     rng, size = material.rng, material.rng.choice(_BATCHES)
-    draft = hop.answer if rng.random() < _RIGHT_DRAFTS else material.wrong_answer(hop.answer)
+    draft = hop.answer if rng.random() < _RIGHT_DRAFTS else material.wrong_answer(hop.question, hop.answer)
     if rng.random() < _NO_EVIDENCE:
         passages = material.contexts.without(hop.question, gold.gold_ids, hop.answer, size, rng)
         if passages:

@@ -1,6 +1,6 @@
 """The shared signatures: reading a short answer, and citing it at length."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from optimizers.distill.gold.annotation import Annotation
 from optimizers.distill.gold.calls import Call, Material
@@ -53,12 +53,23 @@ def sentences_of(gold: Annotation) -> list[str]:
 
 def cited_response(gold: Annotation, passages: list[Passage], *, marks: bool = True) -> str:
     """Return the deciding sentences and the answer, each with the numbers of its passages in `passages`."""
-    numbers = {passage.id: number for number, passage in enumerate(passages, start=1)}
+    return response_of(stated_by(gold), gold.answer, passages, marks=marks)
+
+
+def stated_by(gold: Annotation) -> list[tuple[str, str]]:
+    """Return the deciding sentences of the hops, else of the gold passages, each with its passage's id."""
     pairs = [(hop.passage, hop.sentence) for hop in gold.hops] or [(p, gold.sentences[p.id]) for p in gold.gold]
-    stated = dict.fromkeys((passage.id, sentence) for passage, sentence in pairs)
+    return list(dict.fromkeys((passage.id, sentence) for passage, sentence in pairs))
+
+
+def response_of(
+    stated: Sequence[tuple[str, str]], answer: str, passages: Sequence[Passage], *, marks: bool = True
+) -> str:
+    """Return sentences (passage id, text) and an answer, each with the numbers of its passages in `passages`."""
+    numbers = {passage.id: number for number, passage in enumerate(passages, start=1)}
     parts = [_marked(sentence, [numbers[name]] if marks else []) for name, sentence in stated]
     cited = sorted({numbers[name] for name, _ in stated}) if marks else []
-    return " ".join([*parts, _marked(f"The answer is {gold.answer}.", cited)])
+    return " ".join([*parts, _marked(f"The answer is {answer}.", cited)])
 
 
 def _marked(sentence: str, numbers: list[int]) -> str:

@@ -73,7 +73,7 @@ def judge_attribution(gold: Annotation, material: Material) -> Iterator[Call]:
     shown = material.contexts.mixed(question, [passage], material.size(), rng)
     yield Call("judgement", {"passages": shown, "claim": claim}, {"stated": True})
     if contains_words(claim, gold.answer) and gold.answer in claim:
-        changed = claim.replace(gold.answer, material.wrong_answer(gold.answer))
+        changed = claim.replace(gold.answer, material.wrong_answer(question, gold.answer))
         yield Call("judgement", {"passages": shown, "claim": changed}, {"stated": False})
     else:
         others = material.contexts.without(question, gold.gold_ids, gold.answer, material.size(), rng)
@@ -86,13 +86,13 @@ def judge_agreement(gold: Annotation, material: Material) -> Iterator[Call]:
     alias = rng.choice(gold.question.answers)
     inputs = {"question": question, "answer": gold.answer}
     yield Call("judgement", {**inputs, "other_answer": alias}, {"agree": True})
-    yield Call("judgement", {**inputs, "other_answer": material.wrong_answer(gold.answer)}, {"agree": False})
+    yield Call("judgement", {**inputs, "other_answer": material.wrong_answer(question, gold.answer)}, {"agree": False})
 
 
 def judge_answer(gold: Annotation, material: Material) -> Iterator[Call]:
     """Judge an answer, right or wrong, and a refusal."""
     question, rng = gold.question.question, material.rng
-    reply = gold.answer if rng.random() < 0.5 else material.wrong_answer(gold.answer)
+    reply = gold.answer if rng.random() < 0.5 else material.wrong_answer(question, gold.answer)
     yield Call("judgement", {"question": question, "reply": reply}, {"answered": True})
     yield Call("judgement", {"question": question, "reply": rng.choice(_REFUSALS)}, {"answered": False})
 

@@ -12,6 +12,7 @@ from corpora.questions import Question, SubQuestion
 from optimizers.distill.examples import Example, Message
 from optimizers.distill.gold.calls import Material
 from optimizers.distill.gold.contexts import Contexts
+from optimizers.distill.gold.wrong_answers import WrongAnswers
 from optimizers.distill.student import Source
 from programs.lms.adapter import ChatForm
 from tests.conftest import ListRetriever
@@ -74,7 +75,7 @@ def question_with_gold(retriever: ListRetriever) -> tuple[Question, dict[str, Pa
         id="q2", question="Where was the harbour master of Quillon born?", answers=["Varn"], gold_ids=["g1", "g2"],
         sub_questions=hops,
     )  # fmt: skip
-    wrong = ["Bert Oyle", "Elsewhere"]
+    wrong = WrongAnswers([("Who was it?", "Bert Oyle"), ("Where was it?", "Elsewhere")])
     return question, corpus, Material(Contexts(retriever), random.Random(0), wrong)
 
 

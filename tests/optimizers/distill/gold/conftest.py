@@ -9,6 +9,7 @@ from corpora.questions import Question, SubQuestion
 from optimizers.distill.gold.annotation import Annotation, annotate
 from optimizers.distill.gold.calls import Material
 from optimizers.distill.gold.contexts import Contexts
+from optimizers.distill.gold.wrong_answers import WrongAnswers
 from signatures.types import Passage
 
 TEXTS = {
@@ -46,6 +47,9 @@ YES_NO = Question(
         SubQuestion(question="When does the market of Brook open?", answer="at noon", gold_ids=["brook"]),
     ],
 )
+WRONG = WrongAnswers(
+    [("When was it built?", "1702"), ("Into which lake?", "Lake Orn"), ("In which country?", "Hovia"), ("Who?", "Ann")]
+)
 QUESTIONS = (TWO_HOPS, ONE_HOP, NO_STEPS, YES_NO)
 
 
@@ -64,7 +68,7 @@ class ByOverlap:
 
 
 def material(seed: int = 0) -> Material:
-    return Material(Contexts(ByOverlap()), random.Random(seed), wrong=["1702", "Lake Orn", "Hovia", "Veld", "no"])
+    return Material(Contexts(ByOverlap()), random.Random(seed), WRONG)
 
 
 def annotated(question: Question) -> Annotation:

@@ -1,0 +1,70 @@
+"""Wrong answers as a slip of memory would give them: right ones of other questions that ask for the same kind of thing.
+
+A student whose own drafts are people for "who" and years for "when" learns nothing from drafts of another kind: those
+can be told from the right answer without any passage.
+"""
+
+import random
+import re
+from collections.abc import Iterable
+from typing import Self
+
+from corpora.questions import Question
+from signatures.text_words import same_words
+
+UNKNOWN = "unknown"
+_OPPOSITES = {"yes": "no", "no": "yes"}
+# What is asked for, from the first interrogative: "who", "how many", "which country", "what is the nationality".
+_KIND = re.compile(
+    r"\b(?:(who|whom|whose|when|where)\b|how\s+(\w+)|(?:what|which)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?(\w+))",
+    re.IGNORECASE,
+)
+
+
+class WrongAnswers:
+    """Answers of many questions, by what these ask for.
+
+    Args:
+        asked: Questions with their answers.
+    """
+
+    def __init__(self, asked: Iterable[tuple[str, str]]):
+        self._kinds = sorted({(kind_of(question), answer.strip()) for question, answer in asked if answer.strip()})
+
+    @classmethod
+    def of(cls, questions: Iterable[Question]) -> Self:
+        """Return the main answers of the questions and of their sub-questions."""
+        asked: list[tuple[str, str]] = []
+        for question in questions:
+            asked += [(question.question, answer) for answer in question.answers[:1]]
+            asked += [(part.question, part.answer) for part in question.sub_questions if part.answer]
+        return cls(asked)
+
+    def __len__(self) -> int:
+        """Return the number of answers; one that is given to two kinds of questions counts twice."""
+        return len(self._kinds)
+
+    def draw(self, question: str, right: str, rng: random.Random) -> str:
+        """Return a wrong answer to a question; "unknown" if there is none.
+
+        It is the opposite of yes or no, else an answer of the same kind of question, else one with digits if the right
+        one has any, else any other.
+        """
+        same = same_words(right)
+        if same in _OPPOSITES:
+            return _OPPOSITES[same]
+        kind, digits = kind_of(question), _has_digit(right)
+        others = [(other, text) for other, text in self._kinds if same_words(text) not in (same, *_OPPOSITES)]
+        like = [text for other, text in others if other == kind and _has_digit(text) == digits]
+        found = like or [text for _, text in others if _has_digit(text) == digits] or [text for _, text in others]
+        return rng.choice(found) if found else UNKNOWN
+
+
+def kind_of(question: str) -> str:
+    """Return what a question asks for: its first interrogative, or the noun after "what", "which" or "how"; or ""."""
+    match = _KIND.search(question)
+    return "" if match is None else next(part for part in match.groups() if part).lower()
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdigit, text))
