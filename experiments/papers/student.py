@@ -3,11 +3,11 @@
     python -m experiments.papers.student --data ../shared/data --work ../embedded-lm/work --resume
 
 Questions that nobody trained on, retrieved from one pooled corpus per set: HotpotQA's dev questions and the held-back
-ones of 2WikiMultihopQA. `--rows` are the tables: `targets` (the programs with the trained LM, two with the untrained
-one), `table3` (GenGround's Table 3), `cov_rag` (CoV-RAG with and without verification, and what its second search
-repairs and breaks), `scale` (scores by number of training examples, with `--adapters`). Each table of each set can be
-run alone; `experiments/results/student_embedded.json` keeps the others. A run is resumed with `--resume`, and one
-that another table has made is used again.
+ones of 2WikiMultihopQA. `--rows` are the tables: `reading` (`rag` alone, cheap enough for all questions), `targets`
+(the programs with the trained LM, two with the untrained one), `table3` (GenGround's Table 3), `cov_rag` (CoV-RAG with
+and without verification, and what its second search repairs and breaks), `scale` (scores by number of training
+examples, with `--adapters`). Each table of each set can be run alone; `experiments/results/student_embedded.json` keeps
+the others. A run is resumed with `--resume`, and one that another table has made is used again.
 """
 
 import sys
@@ -32,7 +32,7 @@ KNOBS: dict[str, dict[str, Any]] = {
     "cov_rag": {"k": 3},
     "self_completion": {"k": 3},
 }
-ROWS = ("targets", "table3", "cov_rag", "scale")
+ROWS = ("reading", "targets", "table3", "cov_rag", "scale")
 RESULTS = Path("experiments/results")
 FILE = "student_embedded.json"
 

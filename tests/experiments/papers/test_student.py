@@ -80,6 +80,16 @@ def test_tables_and_sets_are_merged_and_share_runs(start):
     assert "26.53" in output
 
 
+def test_reading_is_the_part_of_the_targets_that_is_cheap(start):
+    start("--sets", "hotpotqa", "--rows", "targets")
+    asked = start.engine.calls
+    _, sets = start("--sets", "hotpotqa", "--rows", "reading", "--resume")
+    assert start.engine.calls == asked
+    table = sets["hotpotqa"]["reading"]
+    assert set(table["runs"]) == {"rag", "rag, gold passages", "rag, no reranker", "rag, untrained"}
+    assert set(table["differences"]) == {"rag, trained against untrained", "rag, reranker own against none"}
+
+
 def test_the_scale_is_drawn(start):
     options = ("--sets", "hotpotqa", "--rows", "scale", "--adapters", "100=simulated")
     _, sets = start(*options)
