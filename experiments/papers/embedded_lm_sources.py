@@ -1,7 +1,8 @@
 """The sources of the embedded LM's training data: converted, pooled, indexed, without what evaluation needs.
 
 2WikiMultihopQA and MuSiQue have train files alone in the data folder, so some of their questions are held back. No
-question of an evaluation set is trained on, and none whose gold passage is the gold of one.
+question of an evaluation set, and none that is held back by any source, is trained on, and none whose gold passage is
+the gold of one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +20,7 @@ from corpora.index.open import open_index
 from corpora.passages import PassageRecord, read_passages, write_passages
 from corpora.questions import Question, read_questions, write_questions
 from experiments.world.generate import generate
-from signatures.text import normalize_answer
+from optimizers.distill.leakage import NOTHING, Evaluation, without_leaks
 from signatures.types import Retriever
 
 
@@ -107,14 +108,35 @@ def prepare(data: Path, work: Path, names: Sequence[str] = tuple(SOURCES)) -> It
     """
     for source in SOURCES.values():
         _convert(source, data, work)
-    guard = Guard(_evaluation(data, work))
+    evaluation = evaluation_of(data, work)
     for name in names:
         source = SOURCES[name]
         index, passages = _index(source.pool, work)
         corpus = {record.id: record for record in passages}
         questions = read_questions(work / name / "questions.jsonl")
-        kept, dropped = guard.filtered(questions, corpus, HELD_BACK.get(name, 0))
-        yield Prepared(source, kept, corpus, index, dropped)
+        held = {question.id for question in held_back_questions(work, name)} if name in HELD_BACK else set()
+        kept, refused = without_leaks((each for each in questions if each.id not in held), evaluation, corpus)
+        yield Prepared(source, kept, corpus, index, {"held_back": len(held), **refused})
+
+
+def evaluation_of(data: Path, work: Path) -> Evaluation:
+    """Return what is asked and needed by the evaluation sets and by the held-back questions of all sources.
+
+    Args:
+        data: Folder with the official files.
+        work: Folder with the converted sources; evaluation sets are converted into it.
+    """
+    found = NOTHING
+    for number, (dataset, file) in enumerate(EVALUATION):
+        folder = work / "evaluation" / f"{number}-{dataset}"
+        if not (folder / "questions.jsonl").is_file():
+            convert(dataset, data / file, folder, overwrite=True)
+        found |= Evaluation.of(read_questions(folder / "questions.jsonl"), _corpus(folder / "passages.jsonl"))
+    for name in HELD_BACK:
+        held = held_back_questions(work, name)
+        asked = [Question(id="sub", question=part.question) for one in held for part in one.sub_questions]
+        found |= Evaluation.of([*held, *asked], _corpus(work / name / "passages.jsonl"))
+    return found
 
 
 def held_back_questions(work: Path, name: str) -> list[Question]:
@@ -137,44 +159,6 @@ def open_held_back(data: Path, work: Path, name: str) -> tuple[list[Question], l
             _convert(source, data, work)
     index, passages = _index(SOURCES[name].pool, work)
     return held_back_questions(work, name), passages, index
-
-
-class Guard:
-    """Keeps evaluation questions and their gold passages out of training.
-
-    Args:
-        evaluation: Questions with the texts of their gold passages.
-    """
-
-    def __init__(self, evaluation: Sequence[tuple[Question, Sequence[str]]]):
-        self._questions = {normalize_answer(question.question) for question, _ in evaluation}
-        self._gold = {normalize_answer(text) for _, texts in evaluation for text in texts}
-
-    def filtered(
-        self, questions: Sequence[Question], corpus: Mapping[str, PassageRecord], count: int
-    ) -> tuple[list[Question], dict[str, int]]:
-        """Return the questions to train on, and how many were left out for which reason."""
-        held = held_back((question.id for question in questions), count) if count else set()
-        for question in questions:
-            if question.id in held:
-                self._questions.add(normalize_answer(question.question))
-                self._gold |= {normalize_answer(text) for text in gold_texts(question, corpus)}
-        kept, dropped = [], dict.fromkeys(("held back", "evaluation question", "evaluation passage"), 0)
-        for question in questions:
-            if question.id in held:
-                dropped["held back"] += 1
-            elif normalize_answer(question.question) in self._questions:
-                dropped["evaluation question"] += 1
-            elif any(normalize_answer(text) in self._gold for text in gold_texts(question, corpus)):
-                dropped["evaluation passage"] += 1
-            else:
-                kept.append(question)
-        return kept, dropped
-
-
-def gold_texts(question: Question, corpus: Mapping[str, PassageRecord]) -> list[str]:
-    """Return the texts of the gold passages that are at hand."""
-    return [corpus[gold].text for gold in question.gold_ids if gold in corpus]
 
 
 def _convert(source: Source, data: Path, work: Path) -> None:
@@ -231,14 +215,6 @@ def _passage_files(source: Source, work: Path) -> list[Path]:
     return found + sorted((work / source.name).glob("more*/passages.jsonl"))
 
 
-def _evaluation(data: Path, work: Path) -> list[tuple[Question, list[str]]]:
-    """Return the questions of the evaluation sets with the texts of their gold passages."""
-    found: list[tuple[Question, list[str]]] = []
-    for number, (dataset, file) in enumerate(EVALUATION):
-        folder = work / "evaluation" / f"{number}-{dataset}"
-        if not (folder / "questions.jsonl").is_file():
-            convert(dataset, data / file, folder, overwrite=True)
-        path = folder / "passages.jsonl"
-        corpus = {record.id: record for record in read_passages(path)} if path.is_file() else {}
-        found += [(question, gold_texts(question, corpus)) for question in read_questions(folder / "questions.jsonl")]
-    return found
+def _corpus(file: Path) -> dict[str, PassageRecord]:
+    """Return the passages of a file by id; none if it does not exist."""
+    return {record.id: record for record in read_passages(file)} if file.is_file() else {}

@@ -14,9 +14,10 @@ from signatures.text_words import same_words
 
 UNKNOWN = "unknown"
 _OPPOSITES = {"yes": "no", "no": "yes"}
-# What is asked for, from the first interrogative: "who", "how many", "which country", "what is the nationality".
+# What is asked for, from the first interrogative: "who", "how many", "which country", "what is the
+# nationality", "what is Ann's nationality".
 _KIND = re.compile(
-    r"\b(?:(who|whom|whose|when|where)\b|how\s+(\w+)|(?:what|which)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?(\w+))",
+    r"\b(?:(?:what|which)\s+(?:is|are|was|were)\s+.*'s\s+(\w+)|(who|whom|whose|when|where)\b|how\s+(\w+)|(?:what|which)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?(\w+))",
     re.IGNORECASE,
 )
 
