@@ -170,7 +170,7 @@ class Runs:
 
         folder = self.folder(asked)
         if folder in self._finished:
-            return self._finished[folder]
+            return {**self._finished[folder], "lm": asked.lm}  # two names may be one LM
         questions, contexts = gold_contexts(self.of) if asked.gold else (self.of.questions, None)
         retrieve = None if asked.gold else open_reranker(self.of.retrieve, asked.rerank)
         summary = evaluate(

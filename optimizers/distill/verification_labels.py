@@ -8,7 +8,8 @@ stands in the question ("Which is older, A or B?"), since a wrong response conta
 - reference_correctness: share of the gold passages that are among the references; without gold passages, whether a
   reference states a gold answer.
 - correctness: 1 if the response contains a gold answer (CoV-RAG's accuracy), 0.5 if it contains half of the words of
-  one, else 0; 0 if it declines.
+  one without digits, else 0; 0 if it declines. Gold does not decide where the answer is yes or no and the response
+  contains neither.
 - citation_accuracy: share of the cited passages that are gold or state a gold answer; 0 without a citation (appendix
   B), and for a number that is no passage.
 - truthfulness: 1, since gold says nothing of contradictions within a text.
@@ -59,6 +60,8 @@ def gold_verification(
     if related is None or not question.answers or _names_an_answer(question):
         return None
     declines = not strip_citations(response) or refuses(response)
+    if not declines and _leaves_verdict_open(question, response):
+        return None
     right = 0.0 if declines else correctness(response, question.answers)
     citations = citation_accuracy(question, references, response)
     brief = conciseness(response)
@@ -92,7 +95,9 @@ def correctness(response: str, answers: Sequence[str]) -> float:
         return 1.0
     words = set(text_words(text))
     golds = [set(text_words(answer)) for answer in answers if parse_yes_no(answer) is None]
-    return 0.5 if any(len(gold) > 1 and len(gold & words) >= len(gold) / 2 for gold in golds) else 0.0
+    # Half of a date is another date.
+    parts = [gold for gold in golds if len(gold) > 1 and not any(map(str.isdigit, "".join(gold)))]
+    return 0.5 if any(len(gold & words) >= len(gold) / 2 for gold in parts) else 0.0
 
 
 def citation_accuracy(question: "Question", references: Sequence[Passage], response: str) -> float:
@@ -134,6 +139,13 @@ def gold_revision(
     annotation = annotate(question, corpus) if corpus else None
     missing = annotation.missing_query(shown) if annotation else None
     return find_question(as_question(missing)) if missing else ""
+
+
+def _leaves_verdict_open(question: "Question", response: str) -> bool:
+    """Return whether the gold answer is yes or no, and the response says it in other words ("both are French")."""
+    if any(parse_yes_no(answer) is None for answer in question.answers):
+        return False
+    return not {"yes", "no"} & set(text_words(strip_citations(response)))
 
 
 def _names_an_answer(question: "Question") -> bool:

@@ -68,7 +68,7 @@ def _stated_beside(gold: Annotation, references: list[Passage], material: Materi
     first = [(passage.id, next(iter(split_sentences(passage.text)), "").strip()) for passage in others]
     misread = [(name, text) for name, text in first if text and not contains_words(text, gold.answer)]
     if misread and (not stated or rng.random() < 0.5):
-        return [*stated[: rng.randint(0, 1)], rng.choice(misread)]
+        return [*stated[: rng.randint(0, len(stated))], rng.choice(misread)]
     return stated
 
 

@@ -99,6 +99,13 @@ def test_the_scale_is_drawn(start):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_one_lm_may_have_several_names(start):
+    options = ("--sets", "hotpotqa", "--rows", "targets,scale", "--adapters", "100=simulated")
+    _, sets = start(*options)
+    assert {run["lm"] for run in sets["hotpotqa"]["scale"]["runs"].values()} == {"0", "100"}
+    assert {run["lm"] for run in sets["hotpotqa"]["targets"]["runs"].values()} == {"trained", "untrained"}
+
+
 def test_the_second_search_repairs_and_breaks(tmp_path):
     def row(id, em, revised):
         scores = {"em": em, "f1[hotpot]": em / 2}

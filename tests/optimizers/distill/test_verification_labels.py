@@ -29,6 +29,11 @@ QUESTION = Question(
 RIGHT = "Ansa Merrow is harbour master [1]. She was born in Old Varn [2]."
 
 
+def test_half_of_a_date_is_wrong():
+    dated = Question(id="q", question="When?", answers=["12 May 1990"], gold_ids=["g1"])
+    assert gold_verification(dated, [G1], "On 14 May 1990 [1].")["judgement"] == "false"
+
+
 @pytest.mark.parametrize(
     ("references", "response", "expected"),
     [
@@ -54,6 +59,8 @@ def test_yes_no_and_ungolded_questions():
     assert gold_verification(closed, [G1], "Yes, it is [1].")["correctness"] == 1.0
     assert gold_verification(closed, [G1], "No, it is not [1].")["correctness"] == 0.0
     assert gold_verification(closed.model_copy(update={"gold_ids": []}), [G1], "Yes.") is None
+    assert gold_verification(closed, [G1], "Both are French [1].") is None
+    assert gold_verification(closed, [G1], f"{REFUSAL}.")["judgement"] == "unclear"
     stated = Question(id="q", question="Who?", answers=["Ansa Merrow"])
     assert gold_verification(stated, [NOISE, G1], "Ansa Merrow [2].")["reference_correctness"] == 1.0
     assert gold_verification(stated.model_copy(update={"answers": []}), [G1], "x") is None
