@@ -1,19 +1,21 @@
 """Ways of finding the passage with a small LM, one by one, against reading three retrieved passages at once.
 
-Three of the ways are programs of this module: measured, and in no catalog, because nobody published them by themselves.
+Two programs and an adapter are of this module, and in no catalog: nobody published them by themselves.
 """
 
+import json
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 import dspy
 
-from experiments.papers.small_lm_runs import Variant, ask, difference
+from experiments.papers.small_lm_runs import Variant, ask, difference, json_form
 from experiments.papers.student_sets import Runs
 from programs.genground import GenGround
+from programs.lms.adapter import Inputs, JsonForm
 from programs.multihop import MultiHop
 from programs.parts.fanout import fanout
 from programs.parts.knobs import Choice, Range, set_knobs
@@ -23,13 +25,11 @@ from programs.parts.prediction import is_answer, make_prediction, retrieve_passa
 from programs.parts.probability import calls_per_probability
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
 from programs.rag import RAG
-from signatures.common.words import FUNCTION_WORDS
 from signatures.genground import DeduceAnswer
 from signatures.reading import ReadAnswer
 from signatures.retro_rag import JudgeAttribution, WeighEvidence
-from signatures.text_words import count_words, same_words, text_words
+from signatures.text_words import count_words, same_words
 from signatures.types import Hop, Passage, Retriever
-from signatures.yes_no import parse_yes_no
 
 if TYPE_CHECKING:
     from corpora.questions import Question
@@ -40,7 +40,9 @@ K = 3  # of the control
 K_ONE = 5  # passages read one at a time
 LONGEST_SPAN = 8  # words
 _FEWEST_WORDS = 3  # of a usable sub-question, as in GenGround
-_EDGES = " \t,.;:!?()[]{}\"'“”‘’«»—–-"
+# A word from its first to its last letter or digit; the signs between belong to it: "U.S", "Spider-Man", "O'Neil".
+_WORD = re.compile(r"\w(?:\S*\w)?")
+_SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()/]")
 
 
 class OneAtATime(dspy.Module):
@@ -155,59 +157,58 @@ class SubQuestionsFirst(dspy.Module):
         return 1 + (int(self.max_steps) if self.given is None else 0)
 
 
-class SpanRAG(RAG):
-    """`rag` whose answer is a span of a passage that was read, yes or no.
+class SpanForm(JsonForm):
+    """Our form whose answer is, while it is decoded, restricted to a span of a passage shown, yes or no.
 
-    The span is chosen after decoding; a reply that shares no word with any passage is an abstention.
+    The LM must enforce patterns in a schema, as the embedded one does.
     """
 
-    def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the span nearest to the reply."""
-        found = super().forward(question, passages)
-        if parse_yes_no(found.answer) is not None:
-            return found
-        answer = nearest_span(found.answer, found.passages)
-        return make_prediction(
-            answer,
-            passages=found.passages,
-            citations=passages_stating(answer, found.passages),
-            details={"reply": found.answer},
-        )
+    def __call__(self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs) -> list[Inputs]:
+        """Call the LM once, with a schema that allows nothing else."""
+        if shown := inputs.get("passages"):
+            schema = answer_schema(shown)
+            format_ = {"type": "json_schema", "json_schema": {"name": "span", "schema": schema, "strict": True}}
+            lm_kwargs["response_format"] = format_
+        return super().__call__(lm, lm_kwargs, signature, demos, inputs)
+
+    def _prepare_response_format(self, lm: Any, lm_kwargs: Inputs, signature: Any) -> None:
+        if "response_format" not in lm_kwargs:
+            super()._prepare_response_format(lm, lm_kwargs, signature)
 
 
-def nearest_span(reply: str, passages: Sequence[Passage], *, longest: int = LONGEST_SPAN) -> str:
-    """Return the span of a title or text with the highest word F1 to `reply`, "" if none shares a word with it.
-
-    Of equal spans it is the shortest, then the first one. Words count as in `signatures.text_words`; one shared word
-    must be no function word, unless the reply has no other.
+def answer_schema(passages: Sequence[Passage], longest: int = LONGEST_SPAN) -> dict[str, Any]:
+    """Return the JSON schema of a reply whose answer is yes, no, or a span of a title or text.
 
     Args:
-        reply: An answer in the LM's words.
         passages: Those shown.
-        longest: Words of a span at most, counted between blanks.
+        longest: Words of a span at most.
     """
-    wanted = Counter(text_words(reply))
-    content = set(wanted) - FUNCTION_WORDS or set(wanted)
-    best, best_f1 = "", 0.0
-    for span in spans(passages, longest):
-        words = text_words(span)
-        if content.isdisjoint(words):
-            continue
-        shared = sum((wanted & Counter(words)).values())
-        f1 = 2 * shared / (len(words) + wanted.total()) if shared else 0.0
-        if f1 > best_f1 or (f1 == best_f1 and f1 > 0 and len(span) < len(best)):
-            best, best_f1 = span, f1
-    return best
+    # No "type" beside "anyOf": the runtime of the embedded LM would cap the length of the text.
+    span = {"type": "string", "pattern": f"^({span_pattern(passages, longest)})$"}
+    answer = {"anyOf": [{"type": "string", "enum": ["yes", "no"]}, span]}
+    return {"type": "object", "properties": {"answer": answer}, "required": ["answer"], "additionalProperties": False}
 
 
-def spans(passages: Sequence[Passage], longest: int = LONGEST_SPAN) -> Iterator[str]:
-    """Yield every run of up to `longest` words of the titles and texts, without punctuation at its ends."""
+def span_pattern(passages: Sequence[Passage], longest: int) -> str:
+    """Return a regular expression of all runs of up to `longest` words, without punctuation at their ends.
+
+    It matches them as they stand in a JSON string: a quotation mark has a backslash.
+    """
+    found: dict[str, None] = {}
     for text in (part for passage in passages for part in (passage.title, passage.text)):
-        places = [match.span() for match in re.finditer(r"\S+", text)]
-        for first, (start, _) in enumerate(places):
-            for _, end in places[first : first + longest]:
-                if span := text[start:end].strip(_EDGES):
-                    yield span
+        words = [(match.start(), match.end()) for match in _WORD.finditer(text)]
+        for first, (start, end) in enumerate(words):
+            pattern = ""
+            for (_, before), (_, last) in reversed(list(pairwise(words[first : first + longest]))):
+                pattern = f"({_literal(text[before:last])}{pattern})?"
+            found[_literal(text[start:end]) + pattern] = None
+    return "|".join(found)
+
+
+def _literal(text: str) -> str:
+    """Return the regular expression of a text in a JSON string, on one line as in the prompt."""
+    quoted = json.dumps(re.sub(r"\s+", " ", text), ensure_ascii=False)[1:-1]
+    return _SPECIAL.sub(r"\\\g<0>", quoted)
 
 
 def _with(cls: Callable[..., Any], **knobs: Any) -> Callable[[Any], Any]:
@@ -229,7 +230,7 @@ def ways() -> dict[str, Variant]:
         "one at a time, P(answer stated)": Variant("one-stated", _with(OneAtATime, k=K_ONE, judgement="stated")),
         "multihop, 2 passages a hop": Variant("multihop-2", _with(MultiHop, k=2, max_hops=2)),
         "genground, 2 passages a hop": Variant("genground-2", _with(GenGround, k=2, batch_size=2, max_hops=4)),
-        "spans of the passages, k=3": Variant("spans-3", _with(SpanRAG, k=K)),
+        "spans of the passages, k=3": Variant("spans-3", _with(RAG, k=K), form=partial(json_form, SpanForm)),
         "own sub-questions first, k=3": Variant("own-sub-questions", _with(SubQuestionsFirst, k=K)),
     }
 
@@ -248,8 +249,8 @@ def finding(runs: Runs) -> dict[str, Any]:
         "first evidence: GenGround's batch grounding without deduction, the first citable passage decides. P(...): "
         "every passage is answered by itself, and the answer with the highest P(yes) is taken: that the passage helps "
         "(RetroRAG's WeighEvidence), or that it states the answer (JudgeAttribution).",
-        "spans: chosen after decoding, not while decoding: the span of up to eight words of a shown passage with the "
-        "highest word F1 to the reply; yes and no stay.",
+        f"spans: while decoding, only spans of up to {LONGEST_SPAN} words of the passages shown, yes and no are "
+        "allowed as the answer.",
         "sub-questions first: passages are retrieved for the question alone; sub-questions are put before it in the "
         "prompt of the reader.",
     ]

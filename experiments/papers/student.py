@@ -76,7 +76,7 @@ def student(
             }
             kept = keep(results / FILE, name, table, record)
             if table == "scale":
-                _draw(kept, (results / FILE).with_name(f"{Path(FILE).stem}_scale.png"))
+                _draw(kept, results / f"{Path(FILE).stem}_scale.png")
             typer.echo(tables.as_text(name, table, record))
     _say(f"Written: {results / FILE}")
 

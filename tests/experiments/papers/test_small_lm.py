@@ -17,6 +17,8 @@ from experiments.pipeline import setup
 from experiments.world.generate import generate
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
+from programs.lms.connect import connect
+from programs.rag import RAG
 from signatures.common.errors import UserError
 from signatures.reading import ReadAnswer
 from signatures.types import Passage
@@ -163,43 +165,50 @@ def test_gold_passages_are_shown_first_and_then_the_best_ranked(start):
             assert len(gold & set(shown)) == min(n, len(gold))
 
 
-TEXT = "The harbour master of Quillon is Ansa Merrow (born 4 May 1901), a poet."
+TEXT = 'The harbour master of Quillon is Ansa "Red" Merrow (born 4 May 1901), a\npoet.'
 
 
 @pytest.mark.parametrize(
-    ("reply", "span"),
+    ("answer", "allowed"),
     [
-        ("Ansa Merrow", "Ansa Merrow"),
-        ("ansa merrow.", "Ansa Merrow"),
-        ("It is Ansa Merrow", "is Ansa Merrow"),
-        ("May 4, 1901", "4 May 1901"),
-        ("Quillon Harbour", "Quillon Harbour"),  # the title
-        ("nobody of them", ""),
-        ("", ""),
+        ("Ansa", True),
+        ('Ansa "Red" Merrow', True),
+        ("4 May 1901), a poet", True),  # on one line, as in the prompt
+        ("Quillon Harbour", True),  # the title
+        ("The harbour master of Quillon is Ansa", True),
+        ('The harbour master of Quillon is Ansa "Red" Merrow', False),  # nine words
+        ("Merrow (", False),
+        ("Ansa Merrow", False),
+        ("Ans", False),
+        ("Harbour The", False),
+        ("nobody", False),
+        ("", False),
     ],
 )
-def test_the_nearest_span(reply, span):
+def test_spans_alone_match_the_pattern(answer, allowed):
     passages = [Passage(id="a", title="Quillon Harbour", text=TEXT), Passage(id="b", text="Fog.")]
-    assert small_lm_finding.nearest_span(reply, passages) == span
+    pattern = small_lm_finding.span_pattern(passages, 8)
+    assert bool(re.fullmatch(pattern, json.dumps(answer)[1:-1])) is allowed
 
 
-def test_only_spans_are_yielded():
-    found = list(small_lm_finding.spans([Passage(id="a", title="", text=TEXT)], 3))
-    assert all(span in TEXT and len(span.split()) <= 3 for span in found)
-    assert {"poet", "born 4 May", "The harbour master"} <= set(found)
+def test_the_schema_allows_the_spans_of_the_passages_shown(scripted, retriever):
+    engine = scripted(lambda system, user: {"answer": "Ansa Merrow"}, json_form(small_lm_finding.SpanForm, JsonForm()))
+    assert RAG(retriever, k=5)(question="Who is the harbour master of Quillon?").answer == "Ansa Merrow"
+    (schema,) = (request.config.response_format["schema"] for request in engine.requests)
+    assert schema == small_lm_finding.answer_schema(retriever.passages[:5])
+    dspy.Predict("question -> answer")(question="Who?")
+    assert "pattern" not in json.dumps(engine.requests[-1].config.response_format)
 
 
-def test_the_answer_of_rag_becomes_a_span_and_yes_stays(scripted, passages, retriever):
-    program = small_lm_finding.SpanRAG(retriever, k=5)
-    scripted(lambda system, user: {"answer": "Mrs Ansa Merrow"})
-    prediction = program(question="Who is the harbour master of Quillon?")
-    assert prediction.answer == "Ansa Merrow"
-    assert prediction.details == {"reply": "Mrs Ansa Merrow"}
-    assert prediction.citations == ["p4"]
-    scripted(lambda system, user: {"answer": "Yes"})
-    assert program(question="Is there fog?").answer == "Yes"
-    scripted(lambda system, user: {"answer": "nobody of them"})
-    assert program(question="Who?").abstained
+@pytest.mark.slow
+def test_the_embedded_lm_decodes_spans_alone(retriever):
+    embedded = connect("embedded:base-8bit", cache=False)
+    questions = ("Who is the harbour master of Quillon?", "Write a poem.", "What is 17 times 3?")
+    with dspy.context(lm=embedded.lm, adapter=json_form(small_lm_finding.SpanForm, embedded.adapter)):
+        answers = [RAG(retriever, k=5)(question=question).answer for question in questions]
+    embedded.close()
+    pattern = small_lm_finding.span_pattern(retriever.passages[:5], small_lm_finding.LONGEST_SPAN)
+    assert all(answer in ("yes", "no") or re.fullmatch(pattern, json.dumps(answer)[1:-1]) for answer in answers)
 
 
 @pytest.mark.parametrize("judgement", ["evidence", "stated"])
