@@ -129,11 +129,16 @@ def scale(runs: Runs, sizes: Sequence[str]) -> dict[str, Any]:
 
 def differences(runs: Runs, old: Asked, new: Asked) -> dict[str, Any]:
     """Return the paired difference of each score, new minus old, on the questions that both runs answered."""
+    return run_differences(runs.folder(old), runs.folder(new))
+
+
+def run_differences(old: Path, new: Path) -> dict[str, Any]:
+    """Return the same of two runs, each by its folder."""
     from experiments.analysis.paired_runs import load_runs
     from experiments.analysis.repeats import question_values
     from experiments.analysis.statistics import paired
 
-    first, second = load_runs([runs.folder(old), runs.folder(new)])
+    first, second = load_runs([old, new])
 
     def values(run: Any, name: str) -> list[float | None]:
         return question_values(run.questions, lambda row: row["scores"].get(name))
@@ -178,7 +183,7 @@ def as_text(name: str, table: str, record: Mapping[str, Any]) -> str:
     headings = [*METRICS, "calls", "rounds", "tokens", "n", *(["published acc"] if published else [])]
     lines.append("  ".join([f"{'':28}", *(f"{heading:>18}" for heading in headings)]))
     for label, run in record["runs"].items():
-        scores = [_score(run.get(metric)) for metric in METRICS]
+        scores = [score_text(run.get(metric)) for metric in METRICS]
         costs = [f"{run[cost]['mean']:.1f}" if run[cost]["mean"] is not None else "-" for cost in COSTS]
         cells = [*scores, *costs, str(run["n"]), *([str(published.get(label, ""))] if published else [])]
         lines.append("  ".join([f"{label:28}", *(f"{cell:>18}" for cell in cells)]))
@@ -186,20 +191,22 @@ def as_text(name: str, table: str, record: Mapping[str, Any]) -> str:
         cells = [*["-"] * (len(headings) - 1), str(published[label])]
         lines.append("  ".join([f"{label + ' (missing)':28}", *(f"{cell:>18}" for cell in cells)]))
     for label, scores_of in record.get("differences", {}).items():
-        lines.append(f"{label}: " + "; ".join(f"{metric} {_signed(scores_of[metric])}" for metric in COMPARED))
+        lines.append(f"{label}: " + "; ".join(f"{metric} {signed_text(scores_of[metric])}" for metric in COMPARED))
     for lm, counts in record.get("second_search", {}).items():
         lines.append(f"second search, {lm}: " + ", ".join(f"{key} {value}" for key, value in counts.items()))
     return "\n".join([*lines, *(f"Note: {note}" for note in record.get("notes", []))])
 
 
-def _score(mean: Mapping[str, Any] | None) -> str:
+def score_text(mean: Mapping[str, Any] | None) -> str:
+    """Return a mean share as percent with its interval, "-" without one."""
     if mean is None or mean["mean"] is None:
         return "-"
     spread = "" if mean["low"] is None else f" [{100 * mean['low']:.1f}, {100 * mean['high']:.1f}]"
     return f"{100 * mean['mean']:.1f}{spread}"
 
 
-def _signed(result: Mapping[str, Any]) -> str:
+def signed_text(result: Mapping[str, Any]) -> str:
+    """Return a paired difference as percent with its interval, "-" without one."""
     if result["difference"] is None:
         return "-"
     spread = "" if result["low"] is None else f" [{100 * result['low']:+.1f}, {100 * result['high']:+.1f}]"
