@@ -1,10 +1,10 @@
 """What a small LM needs: the form of its prompt, and ways of finding the passage, with the trained embedded LM.
 
-    python -m experiments.papers.small_lm --data ../shared/data --work ../embedded-lm/work --resume
+    python -m experiments.papers.embedded_lm.small_lm --data ../shared/data --work ../embedded-lm/work --resume
 
-The questions are those of `experiments.papers.student`: nobody trained on them. `--rows` are the tables: `forms` (the
-same gold passages in several forms of the prompt, trained and untrained LM) and `finding` (ways of finding the passage
-in what is retrieved, trained LM, against `rag` with three passages). Each table of each set can be run alone;
+The questions are those of `student`: nobody trained on them. `--rows` are the tables: `forms` (the same gold passages
+in several forms of the prompt, trained and untrained LM) and `finding` (ways of finding the passage in what is
+retrieved, trained LM, against `rag` with three passages). Each table of each set can be run alone;
 `experiments/results/small_lm.json` keeps the others. Replies are not cached, so that tokens are counted in full; a run
 is resumed with `--resume`.
 """
@@ -17,15 +17,15 @@ from typing import Annotated, Any
 
 import typer
 
-from experiments.papers import student
-from experiments.papers import student_tables as tables
-from experiments.papers.small_lm_finding import finding
-from experiments.papers.small_lm_forms import forms
-from experiments.papers.small_lm_runs import ALL_GOLD, EM, F1, METRICS
-from experiments.papers.student_sets import SETS, Runs, open_lms, open_set
+from experiments.papers.embedded_lm import student
+from experiments.papers.embedded_lm import student_tables as tables
+from experiments.papers.embedded_lm.small_lm_finding import finding
+from experiments.papers.embedded_lm.small_lm_forms import forms
+from experiments.papers.embedded_lm.small_lm_runs import ALL_GOLD, EM, F1, METRICS
+from experiments.papers.embedded_lm.student_sets import SETS, Runs, open_lms, open_set
 from signatures.common.errors import UserError
 
-MODULE = "experiments.papers.small_lm"
+MODULE = "experiments.papers.embedded_lm.small_lm"
 FILE = "small_lm.json"
 TABLES = {"forms": forms, "finding": finding}
 # Table -> its columns: heading -> key of a run; scores in percent, costs as numbers.
@@ -56,7 +56,7 @@ def small_lm(
     lms = open_lms(ids, cache=False)
     for name in named_sets:
         of = open_set(name, data, work, questions)
-        runs = Runs(of, lms, {}, work / "small_lm", threads=8, resume=resume, metrics=METRICS)
+        runs = Runs(of, lms, work / "small_lm", threads=8, resume=resume, metrics=METRICS)
         for table in named_rows:
             typer.echo(f"\n== {table}, {name}", err=True)
             started = time.monotonic()

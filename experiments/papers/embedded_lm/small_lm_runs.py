@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from experiments.papers import student_tables as tables
-from experiments.papers.student_sets import Runs
+from experiments.papers.embedded_lm import student_tables as tables
+from experiments.papers.embedded_lm.student_sets import Runs
 from programs.lms.adapter import JsonForm
 from signatures.common.errors import UserError
 

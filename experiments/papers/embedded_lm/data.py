@@ -1,6 +1,6 @@
 """Write the training examples of the embedded LM from gold annotations.
 
-    python -m experiments.papers.embedded_lm_data --data ../shared/data --out ../embedded-lm/examples
+    python -m experiments.papers.embedded_lm.data --data ../shared/data --out ../embedded-lm/examples
 
 Each source gives examples of all programs; `PLAN` says how many of which predictor are drawn from which source, so
 that the generated world is never more than half of a skill. Distractors are what the reranker of our own returns.
@@ -19,7 +19,7 @@ import typer
 import ujson
 
 from corpora.retrievers.rerank import OWN, open_reranker
-from experiments.papers.embedded_lm_sources import SOURCES, Prepared, prepare
+from experiments.papers.embedded_lm.sources import SOURCES, Prepared, prepare
 from optimizers.distill.examples import Example, write_examples
 from optimizers.distill.gold.catalog import gold_examples, material_for
 from optimizers.distill.mixture import counts_of
@@ -144,7 +144,7 @@ def main(
     random.Random(seed).shuffle(examples)
     digest = write_examples(out / "examples.jsonl", examples)
     manifest = {
-        "command": "python -m experiments.papers.embedded_lm_data",
+        "command": "python -m experiments.papers.embedded_lm.data",
         "seed": seed,
         "sha256": digest,
         "licences": {example.source: example.licence for example in examples},

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.pipeline.defaults import SMALL
 from signatures.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -51,9 +52,10 @@ class Asked:
     Args:
         program: Name in the catalog.
         lm: Key of the LM: "trained", "untrained", or the number of examples an adapter has seen.
-        knobs: Those that differ from the program's own in `KNOBS`.
+        knobs: Those that differ from the program's preset `small`.
         gold: Whether it reads the gold passages alone, in place of retrieved ones.
         rerank: Reranker in front of the retriever; see `corpora.retrievers.rerank.open_reranker`.
+        untrained: Predictors that ask the LM "untrained" instead.
     """
 
     program: str
@@ -61,6 +63,7 @@ class Asked:
     knobs: tuple[tuple[str, Any], ...] = ()
     gold: bool = False
     rerank: str = "own"
+    untrained: tuple[str, ...] = ()
 
 
 def open_set(name: str, data: Path, work: Path, limit: int) -> EvaluationSet:
@@ -70,7 +73,7 @@ def open_set(name: str, data: Path, work: Path, limit: int) -> EvaluationSet:
         UserError: The name is unknown, or a file is missing.
     """
     from corpora.questions import select
-    from experiments.papers.embedded_lm_sources import SOURCES, open_held_back
+    from experiments.papers.embedded_lm.sources import SOURCES, open_held_back
     from signatures.common.files import sha256_file
 
     if name not in SETS:
@@ -146,7 +149,6 @@ class Runs:
     Args:
         of: The set.
         lms: Name -> the LM.
-        knobs: Program -> its knobs.
         folder: Of all runs.
         threads: Questions asked in parallel.
         resume: Whether runs of an earlier session are resumed.
@@ -157,7 +159,6 @@ class Runs:
         self,
         of: EvaluationSet,
         lms: "dict[str, Connection]",
-        knobs: dict[str, dict[str, Any]],
         folder: Path,
         *,
         threads: int,
@@ -165,19 +166,22 @@ class Runs:
         metrics: tuple[str, ...] = METRICS,
     ):
         self.of, self.lms = of, lms
-        self._knobs, self._folder, self._threads, self._resume = knobs, folder, threads, resume
+        self._folder, self._threads, self._resume = folder, threads, resume
         self.metrics = metrics
         self._finished: dict[Path, dict[str, Any]] = {}
 
     def knobs(self, asked: Asked) -> dict[str, Any]:
         """Return the knobs of a run."""
-        return {**self._knobs[asked.program], **dict(asked.knobs)}
+        from programs.catalog import PROGRAMS
+
+        return {**PROGRAMS[asked.program].PRESETS[SMALL], **dict(asked.knobs)}
 
     def folder(self, asked: Asked) -> Path:
         """Return the folder of a run; another LM, other knobs or another number of questions have another."""
         knobs = [f"{name}={value}" for name, value in self.knobs(asked).items()]
         context = "gold" if asked.gold else f"rerank={asked.rerank}"
-        return self.folder_of(asked.lm, "-".join((asked.program, *knobs, context)))
+        untrained = [f"untrained={name}" for name in asked.untrained]
+        return self.folder_of(asked.lm, "-".join((asked.program, *knobs, context, *untrained)))
 
     def folder_of(self, lm: str, name: str) -> Path:
         """Return the folder of a run that an LM answers; `name` says what else distinguishes it."""
@@ -187,6 +191,7 @@ class Runs:
     def ask(self, asked: Asked) -> dict[str, Any]:
         """Return the scores and costs of a run, after asking what is not answered yet."""
         from corpora.retrievers.rerank import open_reranker
+        from experiments.papers.embedded_lm.other_lm import AskedOf
         from programs.catalog import build
 
         folder = self.folder(asked)
@@ -195,6 +200,8 @@ class Runs:
         questions, contexts = gold_contexts(self.of) if asked.gold else (self.of.questions, None)
         retrieve = None if asked.gold else open_reranker(self.of.retrieve, asked.rerank)
         program = build(asked.program, retrieve, **self.knobs(asked))
+        for name in asked.untrained:
+            setattr(program, name, AskedOf(getattr(program, name).signature, self.lms["untrained"].lm))
         scores = self.measure(folder, program, self.lms[asked.lm], questions, contexts)
         if asked.gold:  # gold passages are not retrieved
             scores = {name: score for name, score in scores.items() if not name.startswith("passage_recall")}
@@ -203,6 +210,7 @@ class Runs:
             "knobs": self.knobs(asked),
             "lm": asked.lm,
             "passages": "gold" if asked.gold else f"retrieved, rerank {asked.rerank}",
+            **({"untrained": list(asked.untrained)} if asked.untrained else {}),
             **scores,
         }
         return self._finished[folder]

@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 from corpora.passages import read_passages
 from corpora.questions import read_questions
-from experiments.papers import small_lm, small_lm_finding, small_lm_forms, student_sets
-from experiments.papers.small_lm_runs import json_form
+from experiments.papers.embedded_lm import small_lm, small_lm_finding, small_lm_forms, student_sets
+from experiments.papers.embedded_lm.small_lm_runs import json_form
 from experiments.pipeline import setup
 from experiments.world.generate import generate
 from programs.lms.adapter import JsonForm

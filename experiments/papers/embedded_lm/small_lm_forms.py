@@ -10,8 +10,8 @@ from dspy.adapters import ChatAdapter
 from dspy.utils.exceptions import AdapterParseError
 
 from corpora.retrievers.rerank import OWN, open_reranker
-from experiments.papers.small_lm_runs import Variant, ask, difference, json_form
-from experiments.papers.student_sets import EvaluationSet, Runs, gold_contexts
+from experiments.papers.embedded_lm.small_lm_runs import Variant, ask, difference, json_form
+from experiments.papers.embedded_lm.student_sets import EvaluationSet, Runs, gold_contexts
 from experiments.runs.fixed_contexts import FixedContexts
 from programs.lms.adapter import JsonForm
 from programs.lms.parsing import counting_replies

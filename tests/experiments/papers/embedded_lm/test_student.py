@@ -7,10 +7,9 @@ from typer.testing import CliRunner
 
 from corpora.passages import read_passages
 from corpora.questions import read_questions
-from experiments.papers import student, student_sets, student_tables
+from experiments.papers.embedded_lm import student, student_sets, student_tables
 from experiments.pipeline import setup
 from experiments.world.generate import generate
-from programs.catalog import build
 from signatures.common.errors import UserError
 from tests.conftest import ListRetriever
 
@@ -44,11 +43,6 @@ def start(toy, tmp_path, monkeypatch):
 
     run.engine, run.folder = engine, tmp_path
     return run
-
-
-def test_the_knobs_are_those_of_the_programs():
-    for name, knobs in student.KNOBS.items():
-        build(name, **knobs)
 
 
 def test_targets_are_paired(start):

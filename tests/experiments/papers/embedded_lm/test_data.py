@@ -6,9 +6,9 @@ from pathlib import Path
 from corpora.datasets.heldback import HELD_BACK
 from corpora.passages import PassageRecord, read_passages
 from corpora.questions import read_questions
-from experiments.papers import embedded_lm_sources as sources
-from experiments.papers.embedded_lm_data import PLAN
-from experiments.papers.embedded_lm_sources import EVALUATION, SOURCES
+from experiments.papers.embedded_lm import sources
+from experiments.papers.embedded_lm.data import PLAN
+from experiments.papers.embedded_lm.sources import EVALUATION, SOURCES
 from optimizers.distill.gold.catalog import GOLD
 from signatures.text import normalize_answer
 

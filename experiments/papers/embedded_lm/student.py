@@ -1,6 +1,6 @@
 """The tables that concern training, with our own student: the trained embedded LM against the untrained one.
 
-    python -m experiments.papers.student --data ../shared/data --work ../embedded-lm/work --resume
+    python -m experiments.papers.embedded_lm.student --data ../shared/data --work ../embedded-lm/work --resume
 
 Questions that nobody trained on, retrieved from one pooled corpus per set: HotpotQA's dev questions and the held-back
 ones of 2WikiMultihopQA. `--rows` are the tables: `reading` (`rag` alone, cheap enough for all questions), `targets`
@@ -17,21 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.papers import student_tables as tables
-from experiments.papers.student_sets import SETS, EvaluationSet, Runs, open_lms, open_set
+from experiments.papers.embedded_lm import student_tables as tables
+from experiments.papers.embedded_lm.student_sets import SETS, EvaluationSet, Runs, open_lms, open_set
 from signatures.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
-# Small LMs read few passages well.
-KNOBS: dict[str, dict[str, Any]] = {
-    "rag": {"k": 3},
-    "multihop": {"k": 2, "max_hops": 2},
-    "genground": {"k": 3, "batch_size": 1, "max_hops": 4},
-    "cov_rag": {"k": 3},
-    "self_completion": {"k": 3},
-}
 ROWS = ("reading", "targets", "table3", "cov_rag", "scale")
 RESULTS = Path("experiments/results")
 FILE = "student_embedded.json"
@@ -64,13 +56,13 @@ def student(
     lms = open_lms({"trained": lm, "untrained": base} | sizes)
     for name in named_sets:
         of = open_set(name, data, work, questions)
-        runs = Runs(of, lms, KNOBS, work / "student", threads=8, resume=resume)
+        runs = Runs(of, lms, work / "student", threads=8, resume=resume)
         for table in named_rows:
             _say(f"{table}, {name}")
             started = time.monotonic()
             found = tables.scale(runs, list(sizes)) if table == "scale" else getattr(tables, table)(runs)
             record = {
-                **head("experiments.papers.student", of, lms, found),
+                **head("experiments.papers.embedded_lm.student", of, lms, found),
                 "seconds": round(time.monotonic() - started),
                 **found,
             }

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import dspy
 
-from experiments.papers.small_lm_runs import Variant, ask, difference, json_form
-from experiments.papers.student_sets import Runs
+from experiments.papers.embedded_lm.small_lm_runs import Variant, ask, difference, json_form
+from experiments.papers.embedded_lm.student_sets import Runs
 from programs.genground import GenGround
 from programs.lms.adapter import Inputs, JsonForm
 from programs.multihop import MultiHop
