@@ -1,7 +1,7 @@
 """CoV-RAG: verification of right and wrong responses on complete and incomplete references, revised questions.
 
 He et al. 2024, section 2.3: the scores are labelled by an LM there. Here they follow from the gold by the rules of
-`optimizers.distill.verification_labels`; that a response is right or wrong is known, since it is made here. Right and
+`optimizers.distill.verification_scores`; that a response is right or wrong is known, since it is made here. Right and
 wrong ones have the same form (sentences, then the answer), so that only what they say tells them apart.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from optimizers.distill.gold.annotation import Annotation, as_question
 from optimizers.distill.gold.calls import Call, Material
 from optimizers.distill.gold.reading import cited_response, response_of, stated_by
-from optimizers.distill.verification_labels import conciseness, reference_correctness
+from optimizers.distill.verification_scores import conciseness, reference_correctness
 from signatures.text import split_sentences
 from signatures.text_words import contains_words, same_words
 from signatures.types import Passage
