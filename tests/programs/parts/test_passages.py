@@ -117,3 +117,12 @@ def test_yes_and_no_stand_in_no_passage(passages):
 def test_repeats_go_and_the_first_order_stays(passages):
     a, b = passages[:2]
     assert deduplicate([b, a, b]) == [b, a]
+
+
+@pytest.mark.parametrize("mark", ["?", "？", '?"'])
+def test_a_question_that_an_lm_repeats_is_no_quote(mark):
+    place = Passage(id="s", title="Stanar", text="Stanar is a town that is located in the hills of Veld.")
+    assert quoted_passage("In which hills is Stanar located", [place]) == place
+    assert quoted_passage(f"In which hills is Stanar located{mark}", [place]) is None
+    asked = Passage(id="a", title="", text="In which hills is Stanar located? Nobody knew.")
+    assert quoted_passage("In which hills is Stanar located?", [asked]) == asked
