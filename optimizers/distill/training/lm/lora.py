@@ -11,6 +11,7 @@ from typing import Any
 
 import ujson
 
+from optimizers.distill.training.divergence import Diverged, finite
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import atomic_write
 
@@ -108,7 +109,11 @@ def _lora_linear() -> Any:
 
 
 def save_adapter(folder: Path, weights: dict[str, Any], *, base: str, rank: int, alpha: int) -> None:
-    """Write the adapter in PEFT's format, in half precision."""
+    """Write the adapter in PEFT's format, in half precision.
+
+    Raises:
+        Diverged: The weights are too large for it.
+    """
     import torch
     from peft import LoraConfig, TaskType
     from safetensors.torch import save
@@ -123,6 +128,8 @@ def save_adapter(folder: Path, weights: dict[str, Any], *, base: str, rank: int,
         inference_mode=True,
     ).to_dict()
     halves = {name: weight.detach().to("cpu", torch.float16).contiguous() for name, weight in weights.items()}
+    if not finite(halves):
+        raise Diverged("The weights are too large for half precision. Lower the learning rate in a new run")
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / WEIGHTS, "wb") as file:
         file.write(save(halves, metadata={"format": "pt"}))
