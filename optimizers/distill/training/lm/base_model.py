@@ -6,13 +6,11 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import sha256_file
 
-# A folder may hold code of its own, which transformers would offer to run. What does not fit is reported, not raised.
-_STRICT: dict[str, Any] = {"trust_remote_code": False, "output_loading_info": True, "ignore_mismatched_sizes": True}
 INSTALL = "Training needs more packages. Run: pip install 'verihop[train]'"
 
 
@@ -67,7 +65,7 @@ def load_base(name: str) -> BaseModel:
 
 def _load_gguf(name: str) -> BaseModel:
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     from programs.lms import smollm
 
@@ -77,7 +75,7 @@ def _load_gguf(name: str) -> BaseModel:
     file = {"gguf_file": path.name}
     try:
         tokenizer = embedded_tokenizer() if _is_embedded(path) else AutoTokenizer.from_pretrained(path.parent, **file)
-        model, report = AutoModelForCausalLM.from_pretrained(path.parent, dtype=torch.float32, **file, **_STRICT)
+        model, report = _read_model(path.parent, dtype=torch.float32, **file)
     except Exception as error:  # the readers raise errors of many kinds for a damaged file
         raise UserError(f"{str(path)!r} cannot be loaded for training: {one_line(error)}.") from error
     _check_complete(name, report)
@@ -89,11 +87,11 @@ def _load_gguf(name: str) -> BaseModel:
 
 
 def _load_hugging_face(name: str) -> BaseModel:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
-        model, report = AutoModelForCausalLM.from_pretrained(name, dtype="auto", use_safetensors=True, **_STRICT)
+        model, report = _read_model(name, dtype="auto", use_safetensors=True)
     except Exception as error:  # the readers raise errors of many kinds for a damaged file
         raise UserError(
             f"No LM {name!r} to train: {one_line(error)}. Name a folder or model in Hugging Face format, embedded, "
@@ -101,6 +99,20 @@ def _load_hugging_face(name: str) -> BaseModel:
         ) from error
     _check_complete(name, report)
     return _checked(BaseModel(model, tokenizer, name, _weights_hash(name)))
+
+
+def _read_model(name: str | Path, **options: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a causal LM, and which of its weights the files lack or have in other shapes."""
+    from transformers import AutoModelForCausalLM
+
+    # A folder may hold code of its own, which transformers would offer to run.
+    model, report = cast(
+        Any,
+        AutoModelForCausalLM.from_pretrained(
+            name, trust_remote_code=False, output_loading_info=True, ignore_mismatched_sizes=True, **options
+        ),
+    )
+    return model, report
 
 
 def _check_complete(name: str, report: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from optimizers.distill.training.encoding import Encoded, end_token
 from optimizers.distill.training.lm import attention, lora
 from optimizers.distill.training.lm.base_model import BaseModel, quiet
 from optimizers.distill.training.lm.device import Device
+from optimizers.distill.training.lm.start_adapter import adapter_folder, load_adapter
 from optimizers.distill.training.rows import Row, pack, single_rows, token_weights
 from optimizers.distill.training.settings import TrainingSettings
 from signatures.common.files import atomic_write, sha256_file
@@ -45,8 +46,8 @@ class Student:
                 seed=settings.seed,
             )
             if settings.resume_adapter:
-                folder = Path(settings.resume_adapter)
-                lora.load_adapter(folder, self.weights, rank=settings.rank, alpha=settings.alpha)
+                folder = adapter_folder(settings.resume_adapter)
+                load_adapter(folder, self.weights, rank=settings.rank, alpha=settings.alpha, base=base)
                 self.resumed_sha256 = sha256_file(folder / lora.WEIGHTS)
         else:
             self.model.to(device.name, torch.float32).requires_grad_(True)
