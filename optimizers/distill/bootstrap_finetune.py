@@ -9,6 +9,7 @@
 
 The adapter of the connection renders the examples, so that what is trained is what is asked. The program then runs on
 the trained weights, which are in `trained/01`; a further optimizer goes on from them and writes `trained/02`.
+Training goes on from the weights that answer: `embedded` has the adapter of this package, `embedded:base` has none.
 Training and serving of other LMs than the embedded one: `trainable_lm` takes the function that opens an engine.
 """
 
