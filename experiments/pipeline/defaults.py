@@ -11,7 +11,7 @@ from signatures.common.errors import UserError
 
 SMALL = "small"  # preset of the programs that read passages
 SMALL_PROGRAM = "rag"  # the best of our programs with the embedded LM (`experiments/results/student_embedded.json`)
-_RERANK = "own"
+SMALL_RERANK = "own"
 _SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.prefix_of`)
 
 
@@ -57,7 +57,7 @@ def _with_small_defaults(program: ProgramConfig, lm: LMConfig) -> Chosen:
     if program.preset is None and SMALL in presets:
         chosen = replace(chosen, preset=SMALL)
         if program.rerank is None and program.index is not None:
-            chosen = replace(chosen, rerank=_RERANK)
+            chosen = replace(chosen, rerank=SMALL_RERANK)
     if chosen == program:
         return Chosen(program, lm)
     knobs = {**presets.get(chosen.preset or PAPER, {}), **program.knobs}

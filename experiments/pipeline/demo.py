@@ -4,8 +4,9 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from experiments.pipeline.defaults import SMALL, SMALL_PROGRAM, SMALL_RERANK
 from experiments.runs.config import LMConfig, RunConfig
 from signatures.common.errors import UserError
 
@@ -15,10 +16,6 @@ if TYPE_CHECKING:
     from experiments.analysis.compare import Comparison
 
 DEMO_CORPUS = Path(__file__).parents[2] / "corpora" / "demo"
-# What the embedded LM answers best with (README, "A small LM of your own").
-PROGRAM = "rag"
-KNOBS: dict[str, Any] = {"k": 3}
-RERANK = "own"
 METRICS = ("em", "f1[hotpot]", "all_gold@5")
 _MARK = ".verihop-demo"
 
@@ -72,7 +69,7 @@ def run_demo(
     _clear(out)
     on_step("Index the demo corpus (BM25 and MiniLM vectors, fused)")
     build_index(DEMO_CORPUS / "passages.jsonl", out / "index", retriever="hybrid", progress=progress)
-    retrieve = open_reranker(open_index(out / "index"), RERANK)
+    retrieve = open_reranker(open_index(out / "index"), SMALL_RERANK)
     questions = read_questions(DEMO_CORPUS / "questions.jsonl")
     # The questions have gold decompositions, which help a small LM more than its few correct traces (bootstrap).
     compilation = CompileConfig(
@@ -82,10 +79,10 @@ def run_demo(
         max_demos=6,
         threads=threads,
         index=out / "index",
-        provenance={"rerank": RERANK},
+        provenance={"rerank": SMALL_RERANK},
     )
     result = before_after(
-        build(PROGRAM, retrieve, **KNOBS),
+        build(SMALL_PROGRAM, retrieve, preset=SMALL),
         select(questions, split="train"),
         select(questions, split="dev"),
         RunConfig(metrics=METRICS, threads=threads),

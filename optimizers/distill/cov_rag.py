@@ -38,7 +38,8 @@ from optimizers.distill.negatives import (
 )
 from optimizers.distill.student import Made, Source, Student
 from optimizers.distill.trajectories import Step
-from optimizers.distill.verification_labels import citation_accuracy, gold_revision, gold_verification
+from optimizers.distill.verification_labels import gold_revision, gold_verification
+from optimizers.distill.verification_scores import citation_accuracy
 from programs.parts.questions import find_question
 from programs.parts.verification import SCORES
 from signatures.citation_marks import strip_citations

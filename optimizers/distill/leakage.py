@@ -173,6 +173,7 @@ def _texts_of(example: Example) -> Iterator[str]:
         except ValueError:
             value = None
         if isinstance(value, dict):
-            yield from (text for text in value.values() if isinstance(text, str))
+            for part in value.values():
+                yield from (text for text in (part if isinstance(part, list) else [part]) if isinstance(text, str))
         else:
             yield from reply.splitlines()

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the first use of a model downloads a price list
@@ -184,7 +185,8 @@ def connect(
     return _to_provider(lm_id, settings, auto, traits)
 
 
-_engines: dict[object, EmbeddedEngine | GgufEngine] = {}
+_embedded_engines: dict[tuple[bool, str], EmbeddedEngine] = {}
+_gguf_engines: dict[tuple[Path, str], GgufEngine] = {}
 _engines_lock = threading.Lock()
 
 
@@ -192,13 +194,8 @@ def _to_local(lm_id: str, settings: dict[str, Any], traits: ModelTraits) -> Conn
     """Connect a model in this process; connections to the same weights share its engine, and so its memory."""
     kind, _, argument = lm_id.partition(":")
     exact, source = parse(argument)
-    # A folder may have been trained on since the last connection.
-    key: object = (exact, choice.weights(source).hash) if kind == "embedded" else argument
     with _engines_lock:
-        if key not in _engines:
-            local = EmbeddedEngine(exact=exact, source=source) if kind == "embedded" else GgufEngine(argument)
-            _engines[key] = local
-        engine = _engines[key]
+        engine = _embedded(exact, source) if kind == "embedded" else _gguf(argument)
     if isinstance(engine, GgufEngine):
         weights, size, count_tokens = weights_hash(engine.path), GGUF_CONTEXT_SIZE, None
     else:
@@ -206,6 +203,22 @@ def _to_local(lm_id: str, settings: dict[str, Any], traits: ModelTraits) -> Conn
     lm = metered_lm(engine.name, engine=engine, **settings)
     mode: ProbabilityMode = "logprobs" if traits.probability_mode == "auto" else traits.probability_mode
     return _connection(lm_id, lm, traits.context_size or size, mode, weights=weights, count_tokens=count_tokens)
+
+
+def _embedded(exact: bool, source: str) -> EmbeddedEngine:
+    """Return the engine of these weights: a folder may have been trained on since the last connection."""
+    key = (exact, choice.weights(source).hash)
+    if key not in _embedded_engines:
+        engine = EmbeddedEngine(exact=exact, source=source)
+        key = (exact, engine.weights.hash)
+        _embedded_engines.setdefault(key, engine)
+    return _embedded_engines[key]
+
+
+def _gguf(path: str) -> GgufEngine:
+    """Return the engine of this file: it may have been written anew since an engine loaded it."""
+    engine = GgufEngine(path)
+    return _gguf_engines.setdefault((engine.path.resolve(), weights_hash(engine.path)), engine)
 
 
 def _to_provider(lm_id: str, settings: dict[str, Any], auto: set[str], traits: ModelTraits) -> Connection:

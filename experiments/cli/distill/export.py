@@ -33,8 +33,12 @@ class Form:
 
 @with_option_groups
 def export(
-    folder: Annotated[
-        str, typer.Argument(help="Folder of an adapter or of merged weights; base for the untrained embedded LM.")
+    weights: Annotated[
+        str,
+        typer.Argument(
+            help="Folder of an adapter or of merged weights; embedded for the LM that is used by default, base for the "
+            "untrained one."
+        ),
     ],
     form: Form,
 ) -> None:
@@ -42,13 +46,13 @@ def export(
     from programs.lms.weights.export import export_gguf, export_transformers
 
     if form.to == "gguf":
-        path = export_gguf(folder, form.out, file_type=form.file_type)
+        path = export_gguf(weights, form.out, file_type=form.file_type)
         commands = [
             command("verihop", "ask", "your question", "--lm", f"gguf:{path}"),
             command("ollama", "create", form.out.name, "-f", form.out / "Modelfile"),
         ]
     else:
-        path = export_transformers(folder, form.out, dtype=form.dtype)
+        path = export_transformers(weights, form.out, dtype=form.dtype)
         commands = [command("vllm", "serve", path)]
     size = sum(file.stat().st_size for file in form.out.iterdir())
     if form.as_json:

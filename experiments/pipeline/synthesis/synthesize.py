@@ -136,8 +136,12 @@ def synthesize(
 
 def _check_folder(out: Path, *, resume: bool) -> None:
     """Raise UserError if the folder has files that a synthesis would replace."""
-    if not resume and any((out / name).exists() for name in (EXAMPLES, MANIFEST)):
+    if not any((out / name).exists() for name in (EXAMPLES, MANIFEST)):
+        return
+    if not resume:
         raise UserError(f"{out} already contains examples. Resume it, or choose another folder.")
+    if not (out / QUESTIONS / RUN).exists():
+        raise UserError(f"{out} contains examples that no synthesis wrote, e.g. a mixture. Choose another folder.")
 
 
 def _describe(seeds: Seeds, recipe: Recipe, config: SynthesisConfig, teacher: Connected) -> Json:

@@ -11,6 +11,7 @@ from signatures.text_words import contains_words, same_words
 from signatures.types import Hop, Passage
 
 _YES_NO = {"yes", "no"}
+_RELATION = ">>"  # MuSiQue writes some steps as relations ("Lake Orn >> country"), which are no questions
 _DISAMBIGUATION = re.compile(r"\s*\([^)]*\)$")  # as in "Get Low (song)"
 
 
@@ -82,11 +83,17 @@ class Annotation:
 
 
 def annotate(question: Question, corpus: Mapping[str, PassageRecord]) -> Annotation | None:
-    """Return the question with its gold; None if its answer or one of its gold passages is not at hand."""
+    """Return the question with its gold.
+
+    None if its answer or one of its gold passages is not at hand, or if its only gold passage does not state it.
+    """
     if not question.answers or not question.gold_ids or any(gold not in corpus for gold in question.gold_ids):
         return None
     records = [corpus[gold] for gold in dict.fromkeys(question.gold_ids)]
-    answer = question.answers[0].strip()
+    stated = [text for text in question.answers if any(contains_words(record.text, text) for record in records)]
+    answer = (stated or question.answers)[0].strip()
+    if len(records) == 1 and not stated and same_words(answer) not in _YES_NO:
+        return None
     sentences = {record.id: _deciding(record, question, answer) for record in records}
     hops = _hops(question, corpus, sentences)
     gold = _in_order([plain(record) for record in records])
@@ -138,10 +145,12 @@ def _hops(question: Question, corpus: Mapping[str, PassageRecord], sentences: Ma
 
 def _hop(step: SubQuestion, corpus: Mapping[str, PassageRecord], sentences: Mapping[str, str]) -> GoldHop | None:
     gold = next((name for name in step.gold_ids if name in corpus), None)
-    if gold is None or not step.answer:
+    if gold is None or not step.answer or _RELATION in step.question:
         return None
     record = corpus[gold]
-    sentence = sentence_with(record.text, step.answer) or sentences.get(gold) or _first_sentence(record)
+    annotated = sentences.get(gold) or ""
+    decides = contains_words(annotated, step.answer)
+    sentence = annotated if decides else sentence_with(record.text, step.answer) or annotated or _first_sentence(record)
     return GoldHop(step.question.strip(), step.answer.strip(), plain(record), sentence)
 
 

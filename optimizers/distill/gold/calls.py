@@ -10,6 +10,7 @@ from corpora.questions import Question
 from optimizers.distill.gold.annotation import Annotation, annotate
 from optimizers.distill.gold.contexts import Contexts
 from optimizers.distill.gold.wrong_answers import WrongAnswers
+from signatures.types import Passage
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,12 @@ class Material:
     def size(self) -> int:
         """Return a number of passages."""
         return self.rng.choice(self.sizes)
+
+    def mixed_without_rest(self, gold: Annotation, shown: Sequence[Passage], size: int) -> list[Passage]:
+        """Return some of the gold passages among distractors, without the other gold passages."""
+        ids = {passage.id for passage in shown}
+        missing = [passage for passage in gold.gold if passage.id not in ids]
+        return self.contexts.mixed(gold.question.question, shown, size, self.rng, missing=missing)
 
     def wrong_answer(self, question: str, right: str) -> str:
         """Return a wrong answer to a question, of the kind that it asks for if there is one."""

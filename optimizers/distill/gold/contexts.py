@@ -27,9 +27,25 @@ class Contexts:
             self._found[query] = [Passage(id=hit.id, title=hit.title, text=hit.text) for hit in ranking]
         return self._found[query]
 
-    def mixed(self, query: str, gold: Sequence[Passage], size: int, rng: random.Random) -> list[Passage]:
-        """Return `gold` and the best other passages, `size` in all (more if there is more gold), shuffled."""
-        known = {passage.id for passage in gold} | {same_words(passage.text) for passage in gold}
+    def mixed(
+        self,
+        query: str,
+        gold: Sequence[Passage],
+        size: int,
+        rng: random.Random,
+        *,
+        missing: Sequence[Passage] = (),
+    ) -> list[Passage]:
+        """Return `gold` and the best other passages, `size` in all (more if there is more gold), shuffled.
+
+        Args:
+            query: What is searched for.
+            gold: Shown.
+            size: Number of passages.
+            rng: Of the order.
+            missing: Not shown, although the query finds them: gold that the prompt is to lack.
+        """
+        known = {text for passage in (*gold, *missing) for text in (passage.id, same_words(passage.text))}
         others = [hit for hit in self.ranked(query) if not {hit.id, same_words(hit.text)} & known]
         passages = [*gold, *others[: max(size - len(gold), 0)]]
         rng.shuffle(passages)

@@ -9,19 +9,20 @@ from dataclasses import replace
 
 from optimizers.distill.gold.annotation import Annotation, GoldHop
 from optimizers.distill.gold.calls import Call, Material
-from signatures.types import Passage
+from signatures.types import Hop, Passage
 
 # Low shares, since both teach to keep the draft: with a third each, a student of 135M parameters kept most wrong ones.
 _RIGHT_DRAFTS = 0.2  # share of drafts that are right
 _NO_EVIDENCE = 0.2  # share of batches without gold
-_BATCHES = (1, 2, 3)  # passages in a batch
+_BATCHES = (1, 1, 2, 3)  # passages in a batch
+_KEPT = 0.15  # share of settled hops without evidence, as the program settles a draft that nothing confirms
 
 
 def deduce(gold: Annotation, material: Material) -> Iterator[Call]:
     """Ask the next sub-question from each prefix of the hops, and finish from all of them."""
     if len(gold.hops) < 2:
         return
-    question, settled = gold.question.question, [hop.settled() for hop in gold.hops]
+    question, settled = gold.question.question, _settled(gold, material)
     for number, hop in enumerate(gold.hops):
         outputs = {"finished": False, "sub_question": hop.question, "answer": hop.answer}
         yield Call("deduction", {"hops": settled[:number], "question": question}, outputs)
@@ -47,16 +48,22 @@ def cite_evidence(gold: Annotation, material: Material) -> Iterator[Call]:
 def conclude(gold: Annotation, material: Material) -> Iterator[Call]:
     """Answer from all hops."""
     if len(gold.hops) > 1:
-        hops = [hop.settled() for hop in gold.hops]
+        hops = _settled(gold, material)
         yield Call("conclusion", {"hops": hops, "question": gold.question.question}, {"answer": gold.answer})
 
 
 def decide_truth(gold: Annotation, material: Material) -> Iterator[Call]:
     """Answer a yes/no question from all hops."""
     if len(gold.hops) > 1 and gold.asks_yes_no:
-        hops = [hop.settled() for hop in gold.hops]
+        hops = _settled(gold, material)
         answer = gold.answer.lower() == "yes"
         yield Call("conclusion", {"hops": hops, "question": gold.question.question}, {"answer": answer})
+
+
+def _settled(gold: Annotation, material: Material) -> list[Hop]:
+    """Return the hops as prompts show them, some without evidence."""
+    hops = [hop.settled() for hop in gold.hops]
+    return [hop.model_copy(update={"evidence": None}) if material.rng.random() < _KEPT else hop for hop in hops]
 
 
 def _batch(gold: Annotation, hop: GoldHop, material: Material) -> tuple[str, list[Passage], bool]:

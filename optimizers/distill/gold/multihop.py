@@ -17,7 +17,7 @@ def query(gold: Annotation, material: Material) -> Iterator[Call]:
         if wanted is None:
             return
         size = material.rng.randint(shown, 2 * shown)
-        passages = material.contexts.mixed(question, found, size, material.rng) if found else []
+        passages = material.mixed_without_rest(gold, found, size) if found else []
         known = " ".join(gold.sentences[passage.id] for passage in found)
         reasoning = f"{known} Still missing: {wanted}".strip()
         yield Call("queries", {"passages": passages, "question": question}, {"reasoning": reasoning, "query": wanted})

@@ -75,5 +75,5 @@ def response_of(
 def _marked(sentence: str, numbers: list[int]) -> str:
     """Put marks before the full stop of a sentence."""
     marks = "".join(f"[{number}]" for number in numbers)
-    body = sentence.strip().rstrip(".")
+    body = sentence.strip().rstrip(". ")
     return f"{body} {marks}." if marks else f"{body}."

@@ -83,7 +83,9 @@ def judge_attribution(gold: Annotation, material: Material) -> Iterator[Call]:
 def judge_agreement(gold: Annotation, material: Material) -> Iterator[Call]:
     """Judge the gold answer against an alias (itself without one) and against a wrong answer."""
     question, rng = gold.question.question, material.rng
-    alias = rng.choice(gold.question.answers)
+    # Lists of answers also hold different ones; an alias shares its words with the answer.
+    aliases = [text for text in gold.question.answers if _share_words(text, gold.answer)]
+    alias = rng.choice(aliases or [gold.answer])
     inputs = {"question": question, "answer": gold.answer}
     yield Call("judgement", {**inputs, "other_answer": alias}, {"agree": True})
     yield Call("judgement", {**inputs, "other_answer": material.wrong_answer(question, gold.answer)}, {"agree": False})
@@ -103,9 +105,13 @@ def search(gold: Annotation, material: Material) -> Iterator[Call]:
     found = gold.gold[: rng.randrange(len(gold.gold))]
     wanted = gold.missing_query(frozenset(passage.id for passage in found))
     if wanted is not None:
-        passages = material.contexts.mixed(question, found, max(material.size() - 1, 1), rng)
+        passages = material.mixed_without_rest(gold, found, max(material.size() - 1, 1))
         inputs = _evidence(passages, [gold.sentences[passage.id] for passage in found], question)
         yield Call("queries", {**inputs, "reasoning": f"It is not known yet: {wanted}"}, {"query": wanted})
+
+
+def _share_words(first: str, second: str) -> bool:
+    return contains_words(first, second) or contains_words(second, first)
 
 
 def _evidence(passages: list[Passage], inferences: list[str], question: str) -> dict[str, object]:

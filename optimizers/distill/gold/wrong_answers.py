@@ -10,13 +10,15 @@ from collections.abc import Iterable
 from typing import Self
 
 from corpora.questions import Question
-from signatures.text_words import same_words
+from signatures.text_words import contains_words, same_words
 
 UNKNOWN = "unknown"
+_STEM = 4  # letters
 _OPPOSITES = {"yes": "no", "no": "yes"}
-# What is asked for, from the first interrogative: "who", "how many", "which country", "what is the nationality".
+# What is asked for, from the first interrogative: "who", "how many", "which country", "what is the
+# nationality", "what is Ann's nationality".
 _KIND = re.compile(
-    r"\b(?:(who|whom|whose|when|where)\b|how\s+(\w+)|(?:what|which)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?(\w+))",
+    r"\b(?:(?:what|which)\s+(?:is|are|was|were)\s+.*'s\s+(\w+)|(who|whom|whose|when|where)\b|how\s+(\w+)|(?:what|which)\s+(?:(?:is|are|was|were)\s+)?(?:the\s+)?(\w+))",
     re.IGNORECASE,
 )
 
@@ -54,7 +56,7 @@ class WrongAnswers:
         if same in _OPPOSITES:
             return _OPPOSITES[same]
         kind, digits = kind_of(question), _has_digit(right)
-        others = [(other, text) for other, text in self._kinds if same_words(text) not in (same, *_OPPOSITES)]
+        others = [(other, text) for other, text in self._kinds if not _may_agree(same_words(text), same)]
         like = [text for other, text in others if other == kind and _has_digit(text) == digits]
         found = like or [text for _, text in others if _has_digit(text) == digits] or [text for _, text in others]
         return rng.choice(found) if found else UNKNOWN
@@ -64,6 +66,13 @@ def kind_of(question: str) -> str:
     """Return what a question asks for: its first interrogative, or the noun after "what", "which" or "how"; or ""."""
     match = _KIND.search(question)
     return "" if match is None else next(part for part in match.groups() if part).lower()
+
+
+def _may_agree(other: str, right: str) -> bool:
+    """Return whether an answer may mean the right one (America, American), or is yes or no; both as `same_words`."""
+    if other in _OPPOSITES or contains_words(other, right) or contains_words(right, other):
+        return True
+    return not _has_digit(right) and other[:_STEM] == right[:_STEM]
 
 
 def _has_digit(text: str) -> bool:

@@ -77,6 +77,7 @@ class Adapter:
         Raises:
             UserError: Its factors have other shapes.
         """
+        self._check_patterns(shape)
         for module, parts in self._parts.items():
             layer, _, kind = module.partition(".")
             if int(layer) >= shape.layers:
@@ -126,9 +127,20 @@ class Adapter:
     def _pattern(self, field: str, module: str, default: Any) -> Any:
         """Return the value of the first pattern that a module's name ends with."""
         for pattern, value in (self._config.get(field) or {}).items():
-            if f".layers.{module}".endswith(f".{pattern}"):
+            if f".model.layers.{module}".endswith(f".{pattern}"):  # PEFT matches the end of the whole name
                 return value
         return default
+
+    def _check_patterns(self, shape: Shape) -> None:
+        """Refuse a pattern that would change nothing: it is mistyped, or of another model."""
+        modules = ["lm_head", *(name.removesuffix(".weight") for name in shape.tensors())]
+        for field in ("rank_pattern", "alpha_pattern"):
+            for pattern in self._config.get(field) or {}:
+                if not any(f".{module}".endswith(f".{pattern}") for module in modules):
+                    raise self._error(
+                        f"{field} names {pattern[:100]!r}, which no module of its base has. Name the right base, or "
+                        "remove it"
+                    )
 
     def _number(self, field: str, value: Any) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:

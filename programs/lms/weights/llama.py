@@ -5,6 +5,7 @@ projections, because llama.cpp rotates neighbouring numbers where transformers r
 """
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from signatures.common.errors import UserError
 
 _LARGEST_CONFIG = 1_000_000  # bytes
-_MOST = {"layers": 200, "hidden": 32_768, "heads": 512, "kv_heads": 512, "inner": 131_072, "vocabulary": 1_000_000}
+_MOST = {"layers": 200, "hidden": 32_768, "heads": 512, "kv_heads": 512, "inner": 131_072, "vocabulary": 1_000_000,
+         "context": 100_000_000}  # fmt: skip
 _FULL_NAMES = {
     "self_attn.q_proj": "attn_q",
     "self_attn.k_proj": "attn_k",
@@ -67,6 +69,9 @@ class Shape:
                 raise UserError(
                     f"A model with {name} = {size!r} is not served here: it must be between 1 and {most:,}."
                 )
+        for name in ("rope_base", "epsilon"):
+            if not 0 < (value := getattr(self, name)) < math.inf:
+                raise UserError(f"A model with {name} = {value} is not served here: it must be a positive number.")
         if self.hidden % (2 * self.heads) or self.heads % self.kv_heads:
             raise UserError(
                 f"{self.heads} heads, {self.kv_heads} of them for keys, do not divide {self.hidden} evenly."
@@ -160,7 +165,8 @@ def read_shape(path: Path) -> Shape:
             "Serve it with vLLM and name its URL."
         )
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    kind = rope.get("rope_type", rope.get("type", "default")) if isinstance(rope, dict) else rope
+    rope = rope if isinstance(rope, dict) else {"rope_type": rope}
+    kind = rope.get("rope_type", rope.get("type", "default"))
     special = {name: config[name] for name in ("attention_bias", "mlp_bias") if config.get(name)}
     if kind != "default":
         special["rope_type"] = kind
@@ -188,5 +194,5 @@ def read_shape(path: Path) -> Shape:
         raise
     except KeyError as error:
         raise UserError(f"{str(path)!r} lacks {error}. Save the model again with its configuration.") from error
-    except (TypeError, ValueError, ZeroDivisionError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{str(path)!r} has a size that is not a number. Save the model again.") from error

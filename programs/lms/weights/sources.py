@@ -1,6 +1,7 @@
 """Where weights come from: a GGUF file, a folder of merged weights, either with an adapter."""
 
 import functools
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from programs.lms.weights.adapter import Adapter
 from programs.lms.weights.llama import Shape, from_gguf, gguf_name, read_shape
 from programs.lms.weights.tensors import TensorFile, read_shards
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 
 Read = Callable[[str], NDArray[np.float32]]
 
@@ -40,48 +41,94 @@ class Source:
 
 
 def gguf_source(path: Path) -> Source:
-    """Return the model in a GGUF file, dequantised."""
+    """Return the model in a GGUF file, dequantised.
+
+    Raises:
+        UserError: The file is damaged, or its model is not served here.
+    """
     import gguf
 
     reader = open_gguf(path)
     tensors = {tensor.name: tensor for tensor in reader.tensors}
-    shape = _gguf_shape(reader, tied="output.weight" not in tensors)
+    try:
+        shape = _gguf_shape(path, reader, tied="output.weight" not in tensors)
+    except UserError:
+        raise
+    except (TypeError, ValueError, ZeroDivisionError) as error:
+        raise UserError(f"{str(path)!r} has a size that is not a number. Copy or convert it again.") from error
+    expected = {gguf_name(name): size for name, size in shape.tensors().items()}
+    for name in tensors.keys() - expected.keys():
+        raise UserError(f"{str(path)!r}: {name} is no tensor of a Llama model. Name the file itself: gguf:PATH.")
+    for name, wanted in expected.items():
+        actual = tuple(int(size) for size in reversed(tensors[name].shape)) if name in tensors else None
+        if actual != wanted:
+            raise UserError(f"{str(path)!r}: {name} has the shape {actual}, expected {wanted}. Copy the file again.")
 
     def read(name: str) -> NDArray[np.float32]:
         tensor = tensors[gguf_name(name)]
-        rows = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-        array = rows.reshape([int(size) for size in reversed(tensor.shape)]).astype(np.float32)
+        try:
+            rows = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+        except NotImplementedError as error:
+            raise UserError(
+                f"{str(path)!r}: numbers of the type {tensor.tensor_type.name} are not read here. Use a file with "
+                "another quantisation, such as Q8_0."
+            ) from error
+        array = rows.reshape(expected[tensor.name]).astype(np.float32)
         return from_gguf(name, array, shape)
 
     return Source(shape, read)
 
 
 def open_gguf(path: Path) -> Any:
-    """Return a reader of a GGUF file; the last one is kept, because reading a vocabulary takes seconds."""
+    """Return a reader of a GGUF file; the last two are kept, because reading a vocabulary takes seconds.
+
+    Raises:
+        UserError: The file is damaged or no GGUF file.
+    """
     state = path.stat()
     return _open(path.resolve(), state.st_size, state.st_mtime_ns)
 
 
-@functools.lru_cache(maxsize=1)
+@functools.lru_cache(maxsize=2)
 def _open(path: Path, size: int, modified: int) -> Any:
     import gguf
 
-    return gguf.GGUFReader(path)
+    try:
+        return gguf.GGUFReader(path)
+    except (OSError, ValueError, KeyError, IndexError, TypeError, OverflowError, struct.error) as error:
+        raise UserError(
+            f"{str(path)!r} is damaged or no GGUF file ({one_line(error)}). Save or copy it again."
+        ) from error
 
 
-def _gguf_shape(reader: Any, *, tied: bool) -> Shape:
-    def number(name: str) -> Any:
-        return reader.fields[f"llama.{name}"].contents()
+def _gguf_shape(path: Path, reader: Any, *, tied: bool) -> Shape:
+    def value(name: str, default: Any = None) -> Any:
+        if (field := reader.fields.get(name)) is not None:
+            return field.contents()
+        if default is None:
+            raise UserError(f"{str(path)!r} lacks {name!r}. Convert the model to GGUF again.")
+        return default
 
+    def number(name: str, default: Any = None) -> Any:
+        return value(f"llama.{name}", default)
+
+    if (kind := value("general.architecture")) != "llama":
+        raise UserError(f"{str(path)!r}: the architecture {kind!r} is not served here, only 'llama'.")
+    if (scaling := number("rope.scaling.type", "none")) != "none":
+        raise UserError(f"{str(path)!r}: rope.scaling.type {scaling!r} is not served here.")
+    size = number("embedding_length") // number("attention.head_count")
+    for name in ("rope.dimension_count", "attention.key_length", "attention.value_length"):
+        if (other := number(name, size)) != size:
+            raise UserError(f"{str(path)!r}: {name} {other!r} is not served here, only {size}.")
     return Shape(
         layers=number("block_count"),
         hidden=number("embedding_length"),
         heads=number("attention.head_count"),
         kv_heads=number("attention.head_count_kv"),
         inner=number("feed_forward_length"),
-        vocabulary=number("vocab_size"),
+        vocabulary=number("vocab_size", 0) or len(value("tokenizer.ggml.tokens")),
         context=number("context_length"),
-        rope_base=number("rope.freq_base"),
+        rope_base=number("rope.freq_base", 10_000.0),
         epsilon=number("attention.layer_norm_rms_epsilon"),
         tied=tied,
     )

@@ -1,4 +1,4 @@
-"""The vocabulary of a folder of merged weights, which must be that of the embedded LM."""
+"""The vocabulary of a folder of merged weights or of a GGUF file, which must be that of the embedded LM."""
 
 import json
 from pathlib import Path
@@ -6,15 +6,38 @@ from pathlib import Path
 from programs.lms.weights.gguf_files import read_metadata
 from signatures.common.errors import UserError
 
+_TOKENS = "tokenizer.ggml.tokens"
 LARGEST = 100_000_000  # bytes of a tokenizer.json
 
 
-def check_vocabulary(folder: Path, template: Path) -> None:
-    """Check that a folder's `tokenizer.json` has the tokens of a GGUF file.
+def check_vocabulary(path: Path, size: int, template: Path) -> None:
+    """Check that a model has the tokens of the embedded LM.
+
+    Args:
+        path: A folder with `tokenizer.json`, or a GGUF file.
+        size: Tokens that the model's embeddings are for.
+        template: The GGUF file of the embedded LM.
 
     Raises:
-        UserError: It is missing or damaged, or has other tokens.
+        UserError: The tokenizer is missing or damaged, or has other tokens; or the embeddings are for more or fewer.
     """
+    expected = read_metadata(template, _TOKENS)[0]
+    if path.is_dir():
+        tokens = _folder_tokens(path)
+    else:
+        tokens = {token: number for number, token in enumerate(read_metadata(path, _TOKENS)[0] or [])}
+    if tokens != {token: number for number, token in enumerate(expected)}:
+        raise UserError(
+            f"{str(path)!r} has other tokens than SmolLM2. Serve the model with vLLM or llama.cpp, and name its URL."
+        )
+    if size != len(expected):
+        raise UserError(
+            f"{str(path)!r} has {size:,} tokens, SmolLM2 has {len(expected):,}. Resize its embeddings to the "
+            "tokenizer's vocabulary."
+        )
+
+
+def _folder_tokens(folder: Path) -> dict[str, int]:
     path = folder / "tokenizer.json"
     if not path.is_file() or path.stat().st_size > LARGEST:
         raise UserError(f"{str(folder)!r} has no tokenizer.json. Save the tokenizer beside the weights.")
@@ -24,8 +47,4 @@ def check_vocabulary(folder: Path, template: Path) -> None:
         tokens.update({token["content"]: token["id"] for token in content.get("added_tokens") or []})
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"{str(path)!r} is damaged or no tokenizer of byte pairs. Save or copy it again.") from error
-    expected = read_metadata(template, "tokenizer.ggml.tokens")[0]
-    if tokens != {token: number for number, token in enumerate(expected)}:
-        raise UserError(
-            f"{str(path)!r} has other tokens than SmolLM2. Serve the model with vLLM or llama.cpp, and name its URL."
-        )
+    return tokens

@@ -76,6 +76,7 @@ def test_examples_are_removed_by_their_questions(example):
         ("New?", '{"finished": false, "sub_question": "Who wrote The Fog?", "answer": "A"}', True),
         ("New?", "[[ ## sub_question ## ]]\nWho wrote The Fog?\n\n[[ ## answer ## ]]\nA", True),
         ("New?", '{"sub_question": "Who wrote it?", "steps": 3}', False),
+        ("New?", '{"queries": ["fog author", "Who wrote The Fog?"]}', True),
         ("", "", False),
     ],
 )

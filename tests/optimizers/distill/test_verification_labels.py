@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from corpora.passages import PassageRecord
 from corpora.questions import Question, SubQuestion
 from optimizers.distill.negatives import incomplete_query, with_repetition, with_wrong_citations, wrong_references
-from optimizers.distill.verification_labels import conciseness, gold_revision, gold_verification
+from optimizers.distill.verification_labels import gold_revision, gold_verification
+from optimizers.distill.verification_scores import conciseness
 from programs.parts.verification import SCORES
 from signatures.citation_marks import citation_numbers, strip_citations
 from signatures.refusals import REFUSAL
@@ -27,6 +28,11 @@ QUESTION = Question(
     sub_questions=HOPS,
 )  # fmt: skip
 RIGHT = "Ansa Merrow is harbour master [1]. She was born in Old Varn [2]."
+
+
+def test_half_of_a_date_is_wrong():
+    dated = Question(id="q", question="When?", answers=["12 May 1990"], gold_ids=["g1"])
+    assert gold_verification(dated, [G1], "On 14 May 1990 [1].")["judgement"] == "false"
 
 
 @pytest.mark.parametrize(
@@ -54,6 +60,8 @@ def test_yes_no_and_ungolded_questions():
     assert gold_verification(closed, [G1], "Yes, it is [1].")["correctness"] == 1.0
     assert gold_verification(closed, [G1], "No, it is not [1].")["correctness"] == 0.0
     assert gold_verification(closed.model_copy(update={"gold_ids": []}), [G1], "Yes.") is None
+    assert gold_verification(closed, [G1], "Both are French [1].") is None
+    assert gold_verification(closed, [G1], f"{REFUSAL}.")["judgement"] == "unclear"
     stated = Question(id="q", question="Who?", answers=["Ansa Merrow"])
     assert gold_verification(stated, [NOISE, G1], "Ansa Merrow [2].")["reference_correctness"] == 1.0
     assert gold_verification(stated.model_copy(update={"answers": []}), [G1], "x") is None

@@ -111,10 +111,13 @@ def test_weights_are_hashed_once_until_the_file_changes(tmp_path, monkeypatch) -
     read = []
     monkeypatch.setattr("programs.lms.gguf.sha256_file", lambda file: read.append(file) or sha256_file(file))
     first = connect(f"gguf:{path}")
-    assert connect(f"gguf:{path}").lm.model == first.lm.model
+    again = connect(f"gguf:{path}")
+    assert (again.lm.model, again.lm.engine) == (first.lm.model, first.lm.engine)
     assert len(read) == 1
     path.write_bytes(b"GGUF another")
-    assert connect(f"gguf:{path}").weights_hash != first.weights_hash
+    changed = connect(f"gguf:{path}")
+    assert changed.weights_hash != first.weights_hash
+    assert changed.lm.engine is not first.lm.engine  # it may have loaded the weights that were there before
     assert len(read) == 2
 
 
@@ -145,7 +148,7 @@ def test_threads_that_connect_together_share_one_engine(monkeypatch) -> None:
 
     late = threading.Barrier(2)
     monkeypatch.setattr("programs.lms.connect.EmbeddedEngine", Slow)
-    monkeypatch.setattr("programs.lms.connect._engines", {})
+    monkeypatch.setattr("programs.lms.connect._embedded_engines", {})
 
     def join(number: int) -> object:
         together.wait()

@@ -79,6 +79,15 @@ def test_a_spent_budget_keeps_what_is_done_and_resuming_gives_the_same_file(requ
     assert same_in_both(part[1]) == same_in_both(whole[1])
 
 
+def test_a_mixture_is_not_overwritten_by_resuming(request_for, tmp_path):
+    folder = tmp_path / "mixture"
+    folder.mkdir()
+    (folder / "examples.jsonl").write_text("{}")
+    with pytest.raises(UserError, match="that no synthesis wrote"):
+        open_synthesis(request_for()).run(folder, resume=True, progress=False)
+    assert (folder / "examples.jsonl").read_text() == "{}"
+
+
 def test_ctrl_c_keeps_what_is_done(request_for, tmp_path, monkeypatch):
     append, written = RowLog.append, []
 

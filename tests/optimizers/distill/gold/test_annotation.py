@@ -61,3 +61,26 @@ def test_a_title_that_nothing_names_is_no_query():
 def test_the_sentence_with_an_answer():
     assert sentence_with("One thing. Two things here.", "two things") == "Two things here."
     assert sentence_with("One thing. Two things here.", "three") is None
+
+
+def test_a_step_that_is_a_relation_leaves_no_hops():
+    steps = [toy.TWO_HOPS.sub_questions[0].model_copy(update={"question": "Ossa >> flows into"})]
+    assert toy.annotated(toy.TWO_HOPS.model_copy(update={"sub_questions": steps})).hops == ()
+
+
+def test_the_answer_is_the_one_that_a_gold_passage_states():
+    assert toy.annotated(toy.ONE_HOP.model_copy(update={"answers": ["1641", "1640"]})).answer == "1640"
+    assert toy.annotated(toy.TWO_HOPS.model_copy(update={"answers": ["nowhere", "elsewhere"]})).answer == "nowhere"
+
+
+def test_a_single_passage_has_to_state_the_answer():
+    assert annotate(toy.ONE_HOP.model_copy(update={"answers": ["1641"]}), toy.CORPUS) is None
+    assert toy.annotated(toy.ONE_HOP.model_copy(update={"answers": ["yes"]})).answer == "yes"
+
+
+def test_the_annotated_sentence_decides_a_hop_where_it_holds_the_answer():
+    sentences = ["Lake Marn is named here.", "The Ossa flows into Lake Marn."]
+    changed = toy.CORPUS["ossa"].model_copy(update={"text": " ".join(sentences), "sentences": sentences})
+    corpus = {**toy.CORPUS, "ossa": changed}
+    question = toy.TWO_HOPS.model_copy(update={"answers": ["Lake Marn"]})
+    assert annotate(question, corpus).hops[0].sentence == "The Ossa flows into Lake Marn."

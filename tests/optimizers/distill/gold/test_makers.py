@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from optimizers.distill.gold import cov_rag, genground, reading, retro_rag, self_completion
+from optimizers.distill.gold import cov_rag, genground, multihop, reading, retro_rag, self_completion
 from optimizers.distill.gold.catalog import GOLD, gold_examples, signature_of
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.parts.longform import cited_passages, gives_answer
@@ -137,6 +137,40 @@ def test_right_and_wrong_responses_are_verified():
         assert "Veld " not in wrong.inputs["response"]
         shown = {passage.id for passage in wrong.inputs["passages"]}
         assert wrong.outputs["reference_correctness"] == len({"ossa", "marn"} & shown) / 2
+
+
+def test_wrong_responses_have_the_form_of_right_ones():
+    for right, wrong in zip(*[iter(calls(cov_rag.verify))] * 2, strict=True):
+        for call in (right, wrong):
+            *stated, answer = call.inputs["response"].removesuffix(".").split(". ")
+            assert stated
+            assert answer.startswith("The answer is ")
+            assert answer.endswith("]")
+        assert right.outputs["citation_accuracy"] == 1.0
+        assert 0 < wrong.outputs["citation_accuracy"] < 1
+
+
+def test_a_right_response_needs_no_revision():
+    made = calls(cov_rag.revise)
+    assert {bool(call.outputs["revised_question"]) for call in made} == {True, False}
+    for call in made:
+        assert contains_words(call.inputs["response"], "Veld") != bool(call.outputs["revised_question"])
+
+
+@pytest.mark.parametrize("maker", [multihop.query, retro_rag.search])
+@pytest.mark.parametrize("question", [toy.TWO_HOPS, toy.NO_STEPS], ids=lambda question: question.id)
+def test_what_is_searched_for_is_not_shown(maker, question):
+    for call in calls(maker, question):
+        shown = {passage.id for passage in call.inputs["passages"]}
+        missing = [name for name in ("ossa", "marn") if name not in shown]
+        assert missing
+        wanted = toy.annotated(question).missing_query(frozenset(shown))
+        assert call.outputs["query"] == wanted
+
+
+def test_some_settled_hops_have_no_evidence():
+    hops = [hop for call in calls(genground.deduce) for hop in call.inputs["hops"]]
+    assert {hop.evidence is None for hop in hops} == {True, False}
 
 
 @pytest.mark.parametrize("question", toy.QUESTIONS, ids=lambda question: question.id)

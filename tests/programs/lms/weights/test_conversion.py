@@ -5,7 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from programs.lms.weights import conversion
+from programs.lms.weights import choice, conversion
+from signatures.common.errors import UserError
+from tests.programs.lms.weights.made import SHAPE, factors, make_adapter, make_model
 
 
 @pytest.fixture
@@ -97,3 +99,28 @@ def test_another_runtime_has_a_model_of_its_own(made, monkeypatch) -> None:
     assert first != second
     assert second.name == "model-9_next"
     assert len(made) == 2
+
+
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+def test_weights_that_change_after_they_were_hashed_are_not_kept(when, made, tmp_path, monkeypatch) -> None:
+    model = make_model(tmp_path / "model", SHAPE)
+    folder = make_adapter(tmp_path / "adapter", SHAPE, base_model_name_or_path=str(model))
+
+    def write(path, source, *rest) -> None:
+        path.write_bytes(source.read("model.layers.1.mlp.up_proj.weight").tobytes())
+        if when == "meanwhile":
+            make_adapter(folder, SHAPE, factors(SHAPE, seed=6), base_model_name_or_path=str(model))
+
+    connected = choice.weights(str(folder))
+    if when == "before":
+        make_adapter(folder, SHAPE, factors(SHAPE, seed=5), base_model_name_or_path=str(model))
+    with monkeypatch.context() as patch:
+        patch.setattr(choice, "write_gguf", write)
+        with pytest.raises(UserError, match="adapter' has changed since it was connected. Connect it again"):
+            connected.converted()
+    assert left(tmp_path) == set()
+    when = "later"
+    make_adapter(folder, SHAPE, base_model_name_or_path=str(model))  # the weights that were connected
+    monkeypatch.setattr(choice, "write_gguf", write)
+    wanted = choice.load(folder).read("model.layers.1.mlp.up_proj.weight").tobytes()
+    assert (connected.converted() / "openvino_model.bin").read_bytes() == wanted

@@ -11,8 +11,9 @@ from typer.testing import CliRunner
 from experiments.cli.distill.export import export
 from programs.lms import smollm
 from programs.lms.connect import connect
-from programs.lms.weights import conversion
+from programs.lms.weights import choice, conversion
 from programs.lms.weights.export import export_gguf, export_transformers, modelfile, tokenizer
+from programs.lms.weights.sources import folder_source
 from signatures.common.errors import UserError
 from tests.programs.lms.weights.made import SHAPE, make_adapter, make_model, random_tensors
 
@@ -139,6 +140,34 @@ def test_the_command_writes_and_says_what_is_next(tmp_path) -> None:
     assert "ollama create out" in shown.output
     shown = run(model, "--to", "hf", "-o", tmp_path / "hf", "--json")
     assert json.loads(shown.output)["path"] == str(tmp_path / "hf")
+
+
+@pytest.mark.parametrize("name", ["embedded", "embedded:exact", "embedded:FOLDER", "FOLDER"])
+def test_the_command_takes_what_is_served_by_its_id(name, tmp_path, monkeypatch) -> None:
+    model = make_model(tmp_path / "model", SHAPE)
+    folder = make_adapter(tmp_path / "adapter", SHAPE, base_model_name_or_path=str(model))
+    (folder / "README.md").write_text("card")
+    monkeypatch.setattr(choice, "DEFAULT_ADAPTER", folder)
+    shown = run(name.replace("FOLDER", str(folder)), "--to", "hf", "--out", tmp_path / "hf")
+    assert shown.exit_code == 0, shown.output
+    assert (tmp_path / "hf" / "README.md").read_text() == "card"
+    wanted, written = choice.load(folder), folder_source(tmp_path / "hf")
+    for name in (f"model.layers.{layer}.mlp.up_proj.weight" for layer in (0, 1)):
+        np.testing.assert_allclose(written.read(name), wanted.read(name), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["embedded", "embedded:base", "base", "base-8bit"])
+def test_the_untrained_model_has_no_card(name, tmp_path, monkeypatch) -> None:
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "README.md").write_text("of another thing")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(choice, "DEFAULT_ADAPTER", tmp_path / "none")
+    seen = []
+    monkeypatch.setattr("programs.lms.weights.export.write_gguf", lambda path, source, *rest: seen.append(source))
+    shown = run(name, "--to", "gguf", "--out", tmp_path / "out")
+    assert shown.exit_code == 0, shown.output
+    assert seen[0].shape.layers == 30
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"Modelfile"}
 
 
 def test_nothing_is_overwritten_or_left_half_written(tmp_path, monkeypatch) -> None:

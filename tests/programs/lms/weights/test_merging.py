@@ -37,6 +37,8 @@ def product(module: str = "mlp.up_proj"):
         ({"use_rslora": True}, 4.0),
         ({"alpha_pattern": {"up_proj": 4}}, 1.0),
         ({"alpha_pattern": {"layers.1.mlp.up_proj": 4, "up_proj": 8}}, 1.0),
+        ({"alpha_pattern": {"model.layers.1.mlp.up_proj": 4}}, 1.0),
+        ({"alpha_pattern": {"odel.layers.1.mlp.up_proj": 4, "model.layers.0.mlp.up_proj": 4}}, 2.0),
         ({"alpha_pattern": {"down_proj": 4, "0.mlp.up_proj": 4, "p_proj": 4}}, 2.0),
         ({"layers_pattern": "layers", "layers_to_transform": 1}, 2.0),
     ],
@@ -45,12 +47,13 @@ def test_the_update_is_scaled_as_configured(changed, scale, tmp_path) -> None:
     assert update(tmp_path, **changed) == pytest.approx(scale * product(), abs=1e-5)
 
 
-def test_a_rank_of_its_own_scales_a_module(tmp_path) -> None:
+@pytest.mark.parametrize("pattern", ["up_proj", "model.layers.1.mlp.up_proj"])
+def test_a_rank_of_its_own_scales_a_module(pattern, tmp_path) -> None:
     tensors = factors(SMALL)
     other = factors(SMALL, rank=2)
     tensors.update({name: tensor for name, tensor in other.items() if "up_proj" in name})
     parts = [other[f"base_model.model.model.layers.1.mlp.up_proj.lora_{factor}.weight"] for factor in "BA"]
-    made = update(tmp_path, tensors=tensors, rank_pattern={"up_proj": 2})
+    made = update(tmp_path, tensors=tensors, rank_pattern={pattern: 2})
     assert made == pytest.approx(4.0 * parts[0] @ parts[1], abs=1e-5)
 
 
@@ -117,7 +120,13 @@ def test_merged_weights_have_the_logits_of_peft(tmp_path) -> None:
     torch.manual_seed(0)
     folder = make_model(tmp_path / "model")
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    lora = LoraConfig(r=4, lora_alpha=8, target_modules=TARGETS, use_rslora=True, alpha_pattern={"q_proj": 6})
+    lora = LoraConfig(
+        r=4,
+        lora_alpha=8,
+        target_modules=TARGETS,
+        use_rslora=True,
+        alpha_pattern={"model.layers.1.self_attn.q_proj": 6, "up_proj": 3},
+    )
     trained = get_peft_model(model, lora)
     for name, parameter in trained.named_parameters():
         if "lora_B" in name:

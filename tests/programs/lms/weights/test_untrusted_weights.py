@@ -8,6 +8,7 @@ import pytest
 
 from programs.lms.weights import choice
 from programs.lms.weights.adapter import Adapter
+from programs.lms.weights.export import tokenizer
 from programs.lms.weights.llama import Shape
 from programs.lms.weights.sources import folder_source
 from signatures.common.errors import UserError
@@ -52,6 +53,9 @@ def refused(folder, message: str) -> None:
         ({"alpha_pattern": [1]}, "alpha_pattern"),
         ({"rank_pattern": {"up_proj": -2}}, "r is -2"),
         ({"layers_to_transform": [0, 1]}, "layer 0 has no .*copy the adapter again"),
+        ({"alpha_pattern": {"mlp.upproj": 4}}, "alpha_pattern names 'mlp.upproj', which no module of its base has"),
+        ({"rank_pattern": {"base_model.model.model.layers.1.mlp.up_proj": 2}}, "rank_pattern names 'base_model"),
+        ({"alpha_pattern": {"layers.2.mlp.up_proj": 4}}, "alpha_pattern names 'layers.2.mlp.up_proj'"),
         ({"target_modules": ["up_proj", "gate"]}, "layer 1 has no gate, which it lists"),
     ],
 )
@@ -137,6 +141,12 @@ def test_an_adapter_of_an_unknown_base_is_refused(tmp_path) -> None:
         ({"rms_norm_eps": None}, "not a number"),
         ({"num_attention_heads": 7}, "do not divide"),
         ({"hidden_size": 128}, "its config.json says"),
+        ({"rope_parameters": None, "rope_scaling": "yarn"}, "yarn"),
+        ({"rope_parameters": [2]}, "rope_type.*is not served here"),
+        ({"max_position_embeddings": math.inf}, "not a number"),
+        ({"max_position_embeddings": -5}, "context = -5"),
+        ({"rms_norm_eps": math.nan}, "epsilon = nan"),
+        ({"rope_parameters": {"rope_theta": -1.0}}, "rope_base = -1.0"),
     ],
 )
 def test_a_model_of_another_kind_is_refused(changed, message, tmp_path) -> None:
@@ -144,6 +154,20 @@ def test_a_model_of_another_kind_is_refused(changed, message, tmp_path) -> None:
     (folder / "config.json").write_text(json.dumps({**config(SMALL), **changed}))
     with pytest.raises(UserError, match=message):
         folder_source(folder)
+
+
+def test_a_kind_of_positions_may_be_a_word(tmp_path) -> None:
+    folder = make_model(tmp_path / "model")
+    old = {**config(SMALL), "rope_parameters": None, "rope_scaling": "default", "rope_theta": SMALL.rope_base}
+    (folder / "config.json").write_text(json.dumps(old))
+    assert folder_source(folder).shape == SMALL
+
+
+def test_a_vocabulary_of_another_size_than_the_tokenizers_is_refused(tmp_path) -> None:
+    folder = make_model(tmp_path / "model")
+    tokenizer().save(str(folder / "tokenizer.json"))
+    with pytest.raises(UserError, match=r"model' has 40 tokens, SmolLM2 has 49,152. Resize"):
+        choice.load(folder)
 
 
 def test_missing_sizes_weights_and_tokenizer_are_named(tmp_path) -> None:

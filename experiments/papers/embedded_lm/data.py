@@ -1,6 +1,6 @@
 """Write the training examples of the embedded LM from gold annotations.
 
-    python -m experiments.papers.embedded_lm_data --data ../shared/data --out ../embedded-lm/examples
+    python -m experiments.papers.embedded_lm.data --data ../shared/data --out ../embedded-lm/examples
 
 Each source gives examples of all programs; `PLAN` says how many of which predictor are drawn from which source, so
 that the generated world is never more than half of a skill. Distractors are what the reranker of our own returns.
@@ -19,7 +19,7 @@ import typer
 import ujson
 
 from corpora.retrievers.rerank import OWN, open_reranker
-from experiments.papers.embedded_lm_sources import SOURCES, Prepared, prepare
+from experiments.papers.embedded_lm.sources import SOURCES, Prepared, prepare
 from optimizers.distill.examples import Example, write_examples
 from optimizers.distill.gold.catalog import gold_examples, material_for
 from optimizers.distill.mixture import counts_of
@@ -38,13 +38,12 @@ PLAN: dict[tuple[str, str], dict[str, int]] = {
         "strategyqa": 250,
         "world": 350,
     },
-    ("genground", "deduction"): {"2wikimultihopqa": 1000, "musique": 240, "world": 800},
+    ("genground", "deduction"): {"2wikimultihopqa": 1000, "musique": 240, "world": 500},
     ("genground", "grounding"): {
         "2wikimultihopqa": 600,
         "musique": 160,
         "nq_open": 500,
         "qed": 250,
-        "hotpotqa": 100,
         "world": 200,
     },
     ("genground", "conclusion"): {"2wikimultihopqa": 200, "musique": 70, "world": 50},
@@ -145,7 +144,7 @@ def main(
     random.Random(seed).shuffle(examples)
     digest = write_examples(out / "examples.jsonl", examples)
     manifest = {
-        "command": "python -m experiments.papers.embedded_lm_data",
+        "command": "python -m experiments.papers.embedded_lm.data",
         "seed": seed,
         "sha256": digest,
         "licences": {example.source: example.licence for example in examples},

@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.pipeline.defaults import SMALL
 from signatures.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
+    import dspy
+
     from corpora.questions import Question
+    from experiments.runs.config import Connected
     from experiments.runs.fixed_contexts import FixedContexts
     from programs.lms.connect import Connection
     from signatures.types import Passage, Retriever
@@ -48,9 +52,10 @@ class Asked:
     Args:
         program: Name in the catalog.
         lm: Key of the LM: "trained", "untrained", or the number of examples an adapter has seen.
-        knobs: Those that differ from the program's own in `KNOBS`.
+        knobs: Those that differ from the program's preset `small`.
         gold: Whether it reads the gold passages alone, in place of retrieved ones.
         rerank: Reranker in front of the retriever; see `corpora.retrievers.rerank.open_reranker`.
+        untrained: Predictors that ask the LM "untrained" instead.
     """
 
     program: str
@@ -58,6 +63,7 @@ class Asked:
     knobs: tuple[tuple[str, Any], ...] = ()
     gold: bool = False
     rerank: str = "own"
+    untrained: tuple[str, ...] = ()
 
 
 def open_set(name: str, data: Path, work: Path, limit: int) -> EvaluationSet:
@@ -67,7 +73,7 @@ def open_set(name: str, data: Path, work: Path, limit: int) -> EvaluationSet:
         UserError: The name is unknown, or a file is missing.
     """
     from corpora.questions import select
-    from experiments.papers.embedded_lm_sources import SOURCES, open_held_back
+    from experiments.papers.embedded_lm.sources import SOURCES, open_held_back
     from signatures.common.files import sha256_file
 
     if name not in SETS:
@@ -98,6 +104,24 @@ def _hotpotqa(data: Path, work: Path) -> "tuple[list[Question], Sequence[Passage
     return read_questions(folder / "questions.jsonl"), list(read_passages(passages)), open_index(index, passages)
 
 
+def open_lms(ids: dict[str, str], *, cache: bool = True) -> "dict[str, Connection]":
+    """Open the LMs; the first of those with the same weights stands for all, so that their runs are shared.
+
+    Args:
+        ids: Name -> LM id.
+        cache: Whether their replies are cached, and cached ones used.
+    """
+    from experiments.pipeline import setup
+    from experiments.runs.config import LMConfig
+
+    opened: dict[str, Connection] = {}
+    first: dict[str, Connection] = {}
+    for name, id in ids.items():
+        lm = setup.open_lm(LMConfig(id, cache=cache))
+        opened[name] = first.setdefault(lm.weights_hash or id, lm)
+    return opened
+
+
 def gold_contexts(of: EvaluationSet) -> "tuple[list[Question], FixedContexts]":
     """Return the questions whose gold passages are all in the corpus, and contexts of these alone, in a fixed order.
 
@@ -125,71 +149,95 @@ class Runs:
     Args:
         of: The set.
         lms: Name -> the LM.
-        knobs: Program -> its knobs.
         folder: Of all runs.
         threads: Questions asked in parallel.
         resume: Whether runs of an earlier session are resumed.
+        metrics: Of every run.
     """
 
     def __init__(
         self,
         of: EvaluationSet,
         lms: "dict[str, Connection]",
-        knobs: dict[str, dict[str, Any]],
         folder: Path,
         *,
         threads: int,
         resume: bool,
+        metrics: tuple[str, ...] = METRICS,
     ):
         self.of, self.lms = of, lms
-        self._knobs, self._folder, self._threads, self._resume = knobs, folder, threads, resume
+        self._folder, self._threads, self._resume = folder, threads, resume
+        self.metrics = metrics
         self._finished: dict[Path, dict[str, Any]] = {}
 
     def knobs(self, asked: Asked) -> dict[str, Any]:
         """Return the knobs of a run."""
-        return {**self._knobs[asked.program], **dict(asked.knobs)}
+        from programs.catalog import PROGRAMS
+
+        return {**PROGRAMS[asked.program].PRESETS[SMALL], **dict(asked.knobs)}
 
     def folder(self, asked: Asked) -> Path:
         """Return the folder of a run; another LM, other knobs or another number of questions have another."""
-        weights = (self.lms[asked.lm].weights_hash or self.lms[asked.lm].id.replace("/", "_"))[:12]
         knobs = [f"{name}={value}" for name, value in self.knobs(asked).items()]
         context = "gold" if asked.gold else f"rerank={asked.rerank}"
-        return (
-            self._folder
-            / f"{self.of.name}-{len(self.of.questions)}"
-            / weights
-            / "-".join((asked.program, *knobs, context))
-        )
+        untrained = [f"untrained={name}" for name in asked.untrained]
+        return self.folder_of(asked.lm, "-".join((asked.program, *knobs, context, *untrained)))
+
+    def folder_of(self, lm: str, name: str) -> Path:
+        """Return the folder of a run that an LM answers; `name` says what else distinguishes it."""
+        weights = (self.lms[lm].weights_hash or self.lms[lm].id.replace("/", "_"))[:12]
+        return self._folder / f"{self.of.name}-{len(self.of.questions)}" / weights / name
 
     def ask(self, asked: Asked) -> dict[str, Any]:
         """Return the scores and costs of a run, after asking what is not answered yet."""
         from corpora.retrievers.rerank import open_reranker
-        from experiments.pipeline.evaluate import evaluate
-        from experiments.runs.config import RunConfig
+        from experiments.papers.embedded_lm.other_lm import AskedOf
         from programs.catalog import build
 
         folder = self.folder(asked)
         if folder in self._finished:
-            return self._finished[folder]
+            return {**self._finished[folder], "lm": asked.lm}  # two names may be one LM
         questions, contexts = gold_contexts(self.of) if asked.gold else (self.of.questions, None)
         retrieve = None if asked.gold else open_reranker(self.of.retrieve, asked.rerank)
-        summary = evaluate(
-            build(asked.program, retrieve, **self.knobs(asked)),
-            questions,
-            RunConfig(metrics=METRICS, threads=self._threads, contexts=contexts),
-            connection=self.lms[asked.lm],
-            folder=folder,
-            resume=self._resume,
-        )
-        # Gold passages are not retrieved.
-        shown = [name for name in summary.metrics if not (asked.gold and name.startswith("passage_recall"))]
+        program = build(asked.program, retrieve, **self.knobs(asked))
+        for name in asked.untrained:
+            setattr(program, name, AskedOf(getattr(program, name).signature, self.lms["untrained"].lm))
+        scores = self.measure(folder, program, self.lms[asked.lm], questions, contexts)
+        if asked.gold:  # gold passages are not retrieved
+            scores = {name: score for name, score in scores.items() if not name.startswith("passage_recall")}
         self._finished[folder] = {
             "program": asked.program,
             "knobs": self.knobs(asked),
             "lm": asked.lm,
             "passages": "gold" if asked.gold else f"retrieved, rerank {asked.rerank}",
+            **({"untrained": list(asked.untrained)} if asked.untrained else {}),
+            **scores,
+        }
+        return self._finished[folder]
+
+    def measure(
+        self,
+        folder: Path,
+        program: "dspy.Module",
+        connection: "Connected",
+        questions: "Sequence[Question]",
+        contexts: "FixedContexts | None" = None,
+    ) -> dict[str, Any]:
+        """Ask what is not answered yet in the run in `folder`; return its scores, costs and counts of faults."""
+        from experiments.pipeline.evaluate import evaluate
+        from experiments.runs.config import RunConfig
+
+        summary = evaluate(
+            program,
+            questions,
+            RunConfig(metrics=self.metrics, threads=self._threads, contexts=contexts),
+            connection=connection,
+            folder=folder,
+            resume=self._resume,
+        )
+        return {
             "n": summary.answered,
-            **{name: summary.metrics[name].as_dict() for name in shown},
+            **{name: summary.metrics[name].as_dict() for name in self.metrics},
             **{name: summary.costs[name].as_dict() for name in COSTS},
             "errors": summary.errors,
             "parse_failures": summary.parse_failures,
@@ -197,4 +245,3 @@ class Runs:
             "abstentions": summary.abstentions,
             "complete": summary.complete,
         }
-        return self._finished[folder]

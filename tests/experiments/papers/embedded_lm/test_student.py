@@ -7,10 +7,9 @@ from typer.testing import CliRunner
 
 from corpora.passages import read_passages
 from corpora.questions import read_questions
-from experiments.papers import student, student_sets, student_tables
+from experiments.papers.embedded_lm import student, student_sets, student_tables
 from experiments.pipeline import setup
 from experiments.world.generate import generate
-from programs.catalog import build
 from signatures.common.errors import UserError
 from tests.conftest import ListRetriever
 
@@ -44,11 +43,6 @@ def start(toy, tmp_path, monkeypatch):
 
     run.engine, run.folder = engine, tmp_path
     return run
-
-
-def test_the_knobs_are_those_of_the_programs():
-    for name, knobs in student.KNOBS.items():
-        build(name, **knobs)
 
 
 def test_targets_are_paired(start):
@@ -97,6 +91,13 @@ def test_the_scale_is_drawn(start):
     assert set(runs) == {f"{name}, {size} examples" for name in ("rag", "genground") for size in (0, 100)}
     picture = start.folder / "results" / "student_embedded_scale.png"
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_one_lm_may_have_several_names(start):
+    options = ("--sets", "hotpotqa", "--rows", "targets,scale", "--adapters", "100=simulated")
+    _, sets = start(*options)
+    assert {run["lm"] for run in sets["hotpotqa"]["scale"]["runs"].values()} == {"0", "100"}
+    assert {run["lm"] for run in sets["hotpotqa"]["targets"]["runs"].values()} == {"trained", "untrained"}
 
 
 def test_the_second_search_repairs_and_breaks(tmp_path):

@@ -1,6 +1,6 @@
 """The tables that concern training, with our own student: the trained embedded LM against the untrained one.
 
-    python -m experiments.papers.student --data ../shared/data --work ../embedded-lm/work --resume
+    python -m experiments.papers.embedded_lm.student --data ../shared/data --work ../embedded-lm/work --resume
 
 Questions that nobody trained on, retrieved from one pooled corpus per set: HotpotQA's dev questions and the held-back
 ones of 2WikiMultihopQA. `--rows` are the tables: `reading` (`rag` alone, cheap enough for all questions), `targets`
@@ -17,21 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.papers import student_tables as tables
-from experiments.papers.student_sets import SETS, EvaluationSet, Runs, open_set
+from experiments.papers.embedded_lm import student_tables as tables
+from experiments.papers.embedded_lm.student_sets import SETS, EvaluationSet, Runs, open_lms, open_set
 from signatures.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
-# Small LMs read few passages well.
-KNOBS: dict[str, dict[str, Any]] = {
-    "rag": {"k": 3},
-    "multihop": {"k": 2, "max_hops": 2},
-    "genground": {"k": 3, "batch_size": 1, "max_hops": 4},
-    "cov_rag": {"k": 3},
-    "self_completion": {"k": 3},
-}
 ROWS = ("reading", "targets", "table3", "cov_rag", "scale")
 RESULTS = Path("experiments/results")
 FILE = "student_embedded.json"
@@ -55,32 +47,43 @@ def student(
     resume: Annotated[bool, typer.Option("--resume", help="Resume interrupted runs.")] = False,
 ) -> None:
     """Measure the tables."""
-    named_sets, named_rows = _names("set", sets, SETS), _names("table", rows, ROWS)
+    named_sets, named_rows = names("set", sets, SETS), names("table", rows, ROWS)
     if "scale" in named_rows and not adapters:
         if rows != ",".join(ROWS):
             raise UserError("The table scale needs adapters: name them, e.g. --adapters 1000=FOLDER.")
         named_rows.remove("scale")
     sizes = _sizes(adapters or [], base) if "scale" in named_rows else {}
-    lms = _open_lms({"trained": lm, "untrained": base} | sizes)
+    lms = open_lms({"trained": lm, "untrained": base} | sizes)
     for name in named_sets:
         of = open_set(name, data, work, questions)
-        runs = Runs(of, lms, KNOBS, work / "student", threads=8, resume=resume)
+        runs = Runs(of, lms, work / "student", threads=8, resume=resume)
         for table in named_rows:
             _say(f"{table}, {name}")
             started = time.monotonic()
             found = tables.scale(runs, list(sizes)) if table == "scale" else getattr(tables, table)(runs)
-            record = {**_head(of, lms, found), "seconds": round(time.monotonic() - started), **found}
-            _keep(results, name, table, record)
+            record = {
+                **head("experiments.papers.embedded_lm.student", of, lms, found),
+                "seconds": round(time.monotonic() - started),
+                **found,
+            }
+            kept = keep(results / FILE, name, table, record)
+            if table == "scale":
+                _draw(kept, results / f"{Path(FILE).stem}_scale.png")
             typer.echo(tables.as_text(name, table, record))
     _say(f"Written: {results / FILE}")
 
 
-def _names(kind: str, text: str, known: tuple[str, ...]) -> list[str]:
-    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    for name in names:
+def names(kind: str, text: str, known: tuple[str, ...]) -> list[str]:
+    """Return the names in a text, separated by commas, each once.
+
+    Raises:
+        UserError: One is not known.
+    """
+    found = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in found:
         if name not in known:
             raise unknown(kind, name, known)
-    return names
+    return found
 
 
 def _sizes(adapters: list[str], base: str) -> dict[str, str]:
@@ -94,26 +97,20 @@ def _sizes(adapters: list[str], base: str) -> dict[str, str]:
     return {str(number): found[number] for number in sorted(found)}
 
 
-def _open_lms(ids: dict[str, str]) -> "dict[str, Connection]":
-    """Open the LMs; the first of those with the same weights stands for all, so that their runs are shared."""
-    from experiments.pipeline import setup
-    from experiments.runs.config import LMConfig
+def head(module: str, of: EvaluationSet, lms: "dict[str, Connection]", found: dict[str, Any]) -> dict[str, Any]:
+    """Return what a table was measured with; the tables of a file may come from different sessions.
 
-    opened: dict[str, Connection] = {}
-    first: dict[str, Connection] = {}
-    for name, id in ids.items():
-        lm = setup.open_lm(LMConfig(id))
-        opened[name] = first.setdefault(lm.weights_hash or id, lm)
-    return opened
-
-
-def _head(of: EvaluationSet, lms: "dict[str, Connection]", found: dict[str, Any]) -> dict[str, Any]:
-    """Return what a table was measured with; the tables of a file may come from different sessions."""
+    Args:
+        module: Of the command.
+        of: The set.
+        lms: Name -> the LM.
+        found: The table; the LMs of its `runs` are named.
+    """
     from experiments.runs.provenance import provenance
 
     used = {run["lm"] for run in found["runs"].values()}
     return {
-        **{name: value for name, value in provenance("experiments.papers.student").items() if name != "lm"},
+        **{name: value for name, value in provenance(module).items() if name != "lm"},
         "lms": {name: {"id": lm.id, "weights_hash": lm.weights_hash} for name, lm in lms.items() if name in used},
         "files": of.files,
         "retriever": of.retrieve.fingerprint,
@@ -121,17 +118,15 @@ def _head(of: EvaluationSet, lms: "dict[str, Connection]", found: dict[str, Any]
     }
 
 
-def _keep(results: Path, name: str, table: str, record: dict[str, Any]) -> None:
-    """Write a table into the result file, beside those that it contains, and draw the scale if that is what it is."""
+def keep(path: Path, name: str, table: str, record: dict[str, Any]) -> dict[str, Any]:
+    """Write a table of a set into a result file, beside those that it contains; return all of them by set."""
     from experiments.runs.files import read_json, write_json
     from experiments.runs.provenance import portable
 
-    path = results / FILE
-    sets = read_json(path)["sets"] if path.is_file() else {}
+    sets: dict[str, Any] = read_json(path)["sets"] if path.is_file() else {}
     sets.setdefault(name, {})[table] = portable(record)
     write_json(path, {"sets": sets})
-    if table == "scale":
-        _draw(sets, path.with_name(f"{path.stem}_scale.png"))
+    return sets
 
 
 def _draw(sets: dict[str, Any], path: Path) -> None:

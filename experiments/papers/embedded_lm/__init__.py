@@ -1,0 +1,1 @@
+"""The data, the student and the prompts of the embedded LM."""

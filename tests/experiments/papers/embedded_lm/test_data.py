@@ -1,0 +1,72 @@
+"""No evaluation question is trained on, and the generated world is never more than half of a skill."""
+
+import json
+from pathlib import Path
+
+from corpora.datasets.heldback import HELD_BACK
+from corpora.passages import PassageRecord, read_passages
+from corpora.questions import read_questions
+from experiments.papers.embedded_lm import sources
+from experiments.papers.embedded_lm.data import PLAN
+from experiments.papers.embedded_lm.sources import EVALUATION, SOURCES
+from optimizers.distill.gold.catalog import GOLD
+from signatures.text import normalize_answer
+
+
+def test_the_plan_names_predictors_with_gold_and_sources():
+    for (program, predictor), plan in PLAN.items():
+        assert predictor in GOLD[program]
+        assert set(plan) <= set(SOURCES)
+
+
+def test_the_world_is_at_most_half_of_a_predictor():
+    for plan in PLAN.values():
+        assert plan.get("world", 0) <= sum(count for name, count in plan.items() if name != "world")
+
+
+def test_statements_become_passages(tmp_path):
+    file = tmp_path / "evidence.jsonl"
+    record = {"question": " Who? ", "answer": "Ann", "evidence": ["Ann did.", "Bob did not."], "type": "bridge"}
+    file.write_text(json.dumps(record) + "\n")
+    sources._convert_statements(SOURCES["hotpotqa-evidence"], file, tmp_path / "out")
+    (made,) = read_questions(tmp_path / "out" / "questions.jsonl")
+    corpus = {record.id: record for record in read_passages(tmp_path / "out" / "passages.jsonl")}
+    assert (made.question, made.answers) == ("Who?", ["Ann"])
+    assert [corpus[gold].text for gold in made.gold_ids] == ["Ann did.", "Bob did not."]
+
+
+def test_no_source_trains_on_what_any_evaluation_asks_or_needs(shared_data, tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "_index", lambda name, work: (None, _passages(name, work)))
+    prepared = {name: next(iter(sources.prepare(shared_data, tmp_path, [name]))) for name in SOURCES}
+    asked, gold = _evaluated(tmp_path)
+    assert len(asked) > 1500
+    for name, each in prepared.items():
+        assert len(each.questions) > 50
+        assert each.dropped["held_back"] == HELD_BACK.get(name, 0)
+        for one in each.questions:
+            assert normalize_answer(one.question) not in asked
+            assert gold.isdisjoint(normalize_answer(each.corpus[id].text) for id in one.gold_ids)
+
+
+def _evaluated(work: Path) -> tuple[set[str], set[str]]:
+    """Return the questions and the gold texts of all evaluation sets and of all held-back questions, normalised."""
+    evaluated = [(read_questions(path), path.parent) for path in work.glob("evaluation/*/questions.jsonl")]
+    evaluated += [(sources.held_back_questions(work, name), work / name) for name in HELD_BACK]
+    asked, gold = set(), set()
+    for questions, folder in evaluated:
+        path = folder / "passages.jsonl"
+        corpus = {record.id: record for record in read_passages(path)} if path.is_file() else {}
+        asked |= {normalize_answer(one.question) for one in questions}
+        gold |= {normalize_answer(corpus[id].text) for one in questions for id in one.gold_ids if id in corpus}
+    return asked, gold
+
+
+def _passages(name: str, work: Path) -> list[PassageRecord]:
+    files = [
+        path for source in SOURCES.values() if source.pool == name for path in sources._passage_files(source, work)
+    ]
+    return [record for path in files for record in read_passages(path)]
+
+
+def test_the_evaluation_sets_are_no_sources():
+    assert not {file for _, file in EVALUATION} & {source.file for source in SOURCES.values()}
