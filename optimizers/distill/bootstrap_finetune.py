@@ -27,7 +27,8 @@ from programs.lms.calls.metered import AsyncEngine
 from programs.lms.connect import Connection
 from programs.lms.embedded import EmbeddedEngine
 from programs.lms.gguf import GgufEngine
-from programs.lms.weights.adapter import CONFIG
+from programs.lms.weights.adapter import CONFIG, Adapter
+from programs.lms.weights.bases import find_base
 from programs.lms.weights.llama import read_json
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file
@@ -94,13 +95,10 @@ def _of_folder(folder: Path | None) -> dict[str, Any]:
         return {"base": "embedded", "resume_adapter": None}
     if not (folder / CONFIG).is_file():
         return {"base": str(folder), "resume_adapter": None}
-    config = read_json(folder / CONFIG)
-    base = str(config.get("base_model_name_or_path") or "")
-    places = [] if base in ("", "embedded") else [Path(base).expanduser(), folder / base]
-    found = next((str(place) for place in places if (place / "config.json").is_file()), None)
+    config, base = read_json(folder / CONFIG), find_base(Adapter(folder))
     layers = config.get("layers_to_transform")
     return {
-        "base": found or (base if base.startswith("gguf:") else "embedded"),
+        "base": "embedded" if base is None else str(base) if base.is_dir() else f"gguf:{base}",
         "resume_adapter": str(folder),
         "rank": config.get("r"),
         "alpha": config.get("lora_alpha"),

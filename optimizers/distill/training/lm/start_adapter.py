@@ -8,6 +8,7 @@ import ujson
 from optimizers.distill.training.lm.base_model import BaseModel
 from optimizers.distill.training.lm.lora import CONFIG, WEIGHTS
 from signatures.common.errors import UserError, one_line
+from signatures.common.files import sha256_file
 
 DESCRIPTION = "training.json"
 # What may differ from PEFT's defaults: it is checked here, or changes nothing in weights that are loaded.
@@ -93,22 +94,51 @@ def _check_plain(folder: Path, config: dict[str, Any]) -> None:
 def _check_base(folder: Path, config: dict[str, Any], base: BaseModel) -> None:
     """Refuse an adapter of another LM: of other weights if its run says which they were, else of another name."""
     trained_on = str(config.get("base_model_name_or_path") or "")
-    try:
-        sha256 = ujson.loads((folder / DESCRIPTION).read_text(encoding="utf-8"))["base_sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
-        same = not trained_on or _plain(trained_on) == _plain(base.name)
-    else:
-        same = sha256 == base.sha256
-    if not same:
+    name, sha256 = _described(folder)
+    # A hash of safetensors and one of a GGUF file say nothing about each other.
+    comparable = bool(sha256) and _in_gguf(name) == _in_gguf(base.name)
+    if sha256 != base.sha256 if comparable else not _same_name(trained_on, base):
         raise UserError(
             f"The adapter {str(folder)!r} was trained on {trained_on[:200]!r}, which is not the LM {base.name!r} or had"
             " other weights. Train on the adapter's base, or start without the adapter."
         )
 
 
-def _plain(name: str) -> str:
-    """Return the last part of a name or path, since a model has one name on the hub and others in folders."""
+def _described(folder: Path) -> tuple[str, str]:
+    """Return name and hash of the base in the description of the adapter's run; empty without one."""
+    run = folder.parent if folder.resolve().name in ("best", "last") else folder
+    for place in (folder, run):
+        try:
+            content = ujson.loads((place / DESCRIPTION).read_text(encoding="utf-8"))
+            return str(content["base"]), str(content["base_sha256"])
+        except (OSError, ValueError, KeyError, TypeError):  # absent, or of another program
+            continue
+    return "", ""
+
+
+def _in_gguf(name: str) -> bool:
+    return name == "embedded" or name.startswith("gguf:")
+
+
+def _same_name(name: str, base: BaseModel) -> bool:
+    """Tell whether a name may be that of the base; a model has one name on the hub and others in folders."""
+    if name in ("", base.name):
+        return True
+    if name.startswith("gguf:"):
+        path = Path(name.removeprefix("gguf:"))
+        return path.is_file() and sha256_file(path) == base.sha256
+    if base.name == "embedded":
+        return _is_embedded(name)
+    return _last_part(name) == _last_part(base.name)
+
+
+def _is_embedded(name: str) -> bool:
     from programs.lms import smollm
 
-    last = name.rstrip("/\\").replace("\\", "/").rpartition("/")[2].lower().replace("_", "-")
-    return smollm.NAME if last in ("embedded", "embedded:base") else last
+    plain = name.lower().replace("_", "-")
+    of_hub = plain in (smollm.NAME, f"huggingfacetb/{smollm.NAME}") and not Path(name).exists()
+    return name == "embedded:base" or of_hub
+
+
+def _last_part(name: str) -> str:
+    return name.rstrip("/\\").replace("\\", "/").rpartition("/")[2].lower().replace("_", "-")

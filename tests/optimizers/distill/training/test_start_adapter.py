@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file, save_file
 
-from optimizers.distill.training.lm.start_adapter import adapter_folder
+from optimizers.distill.training.lm.base_model import BaseModel
+from optimizers.distill.training.lm.start_adapter import _check_base, adapter_folder
 from signatures.common.errors import UserError
+from signatures.common.files import sha256_file
 from tests.optimizers.distill.training.runs import make_training
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
@@ -83,6 +85,48 @@ def test_an_adapter_of_another_base_is_refused(tiny: Path, folder: Path, adapter
     shutil.rmtree(adapter)
     with pytest.raises(UserError, match="holds no LoRA adapter"):
         start(tiny, folder, adapter)
+
+
+@pytest.mark.parametrize(
+    ("trained_on", "base", "same"),
+    [
+        ("embedded", "embedded", True),
+        ("HuggingFaceTB/SmolLM2-135M-Instruct", "embedded", True),
+        ("SmolLM2-135M-Instruct", "embedded", True),
+        ("folders/SmolLM2-135M-Instruct", "embedded", False),
+        ("embedded", "gguf:x.gguf", False),
+        ("organisation/model", "folders/model/", True),
+        ("organisation/model", "organisation/other", False),
+    ],
+)
+def test_a_base_has_one_name_on_the_hub_and_another_in_a_folder(
+    trained_on: str, base: str, same: bool, tmp_path: Path
+) -> None:
+    wanted = BaseModel(None, None, base, "hash")
+    config = {"base_model_name_or_path": trained_on}
+    # Hashes of safetensors and of a GGUF file cannot be compared.
+    described = "folder" if base in ("embedded", "gguf:x.gguf") else "embedded"
+    (tmp_path / "training.json").write_text(json.dumps({"base": described, "base_sha256": "another"}))
+    if same:
+        _check_base(tmp_path, config, wanted)
+        return
+    with pytest.raises(UserError, match="which is not the LM"):
+        _check_base(tmp_path, config, wanted)
+
+
+def test_the_best_weights_of_a_run_are_of_its_base(tmp_path: Path) -> None:
+    (tmp_path / "best").mkdir()
+    (tmp_path / "training.json").write_text(json.dumps({"base": "embedded", "base_sha256": "one"}))
+    config = {"base_model_name_or_path": "embedded"}
+    _check_base(tmp_path / "best", config, BaseModel(None, None, "embedded", "one"))
+    with pytest.raises(UserError, match="other weights"):
+        _check_base(tmp_path / "best", config, BaseModel(None, None, "embedded", "two"))
+    (tmp_path / "x.gguf").write_bytes(b"GGUF")
+    (tmp_path / "training.json").unlink()
+    config = {"base_model_name_or_path": f"gguf:{tmp_path / 'x.gguf'}"}
+    _check_base(tmp_path / "best", config, BaseModel(None, None, "embedded", sha256_file(tmp_path / "x.gguf")))
+    with pytest.raises(UserError, match="other weights"):
+        _check_base(tmp_path / "best", config, BaseModel(None, None, "embedded", "two"))
 
 
 def test_the_shipped_adapter_has_a_name(tmp_path: Path) -> None:
