@@ -9,6 +9,7 @@
 
 The adapter of the connection renders the examples, so that what is trained is what is asked. The program then runs on
 the trained weights, which are in `trained/01`; a further optimizer goes on from them and writes `trained/02`.
+Training goes on from the weights that answer: `embedded` has the adapter of this package, `embedded:base` has none.
 Training and serving of other LMs than the embedded one: `trainable_lm` takes the function that opens an engine.
 """
 
@@ -25,6 +26,10 @@ from optimizers.distill.training.settings import TrainingSettings, make_settings
 from programs.lms.calls.metered import AsyncEngine
 from programs.lms.connect import Connection
 from programs.lms.embedded import EmbeddedEngine
+from programs.lms.gguf import GgufEngine
+from programs.lms.weights.adapter import CONFIG, Adapter
+from programs.lms.weights.bases import find_base
+from programs.lms.weights.llama import read_json
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file
 
@@ -42,21 +47,69 @@ def trainable_lm(
     """Return the LM of a connection, with DSPy's `finetune`.
 
     Args:
-        connection: Of an LM in this process, whose weights `settings.base` names.
+        connection: Of an LM in this process. Training goes on from its weights, an adapter with its rank and layers.
         folder: Where each training writes a numbered folder with its examples and weights.
-        settings: Of the training; `train_kwargs` of the optimizer are added to them.
+        settings: Of the training; `train_kwargs` of the optimizer are added to them. For an engine of another kind than
+            ours, `base` must name its weights.
         open_engine: Returns the engine that answers with the weights in a folder.
 
     Raises:
-        UserError: The LM does not run in this process.
+        UserError: The LM does not run in this process, or the settings name other weights.
     """
     engine = connection.lm.engine
     if isinstance(engine, str):
         raise UserError(f"{connection.id!r} cannot be trained here: its weights are not in this process. Use embedded.")
+    settings = of_connection(connection, settings)
     engines = TrainedEngines({connection.lm.model: engine})
     lm = connection.lm.copy(engine=engines, async_engine=AsyncEngine(engines))
     lm.provider = TrainingHere(folder, settings, engines, open_engine)
     return lm
+
+
+def of_connection(connection: Connection, settings: TrainingSettings) -> TrainingSettings:
+    """Return the settings with which training goes on from the weights that a connection answers with.
+
+    Raises:
+        UserError: The settings name other weights.
+    """
+    engine = connection.lm.engine
+    if isinstance(engine, EmbeddedEngine):
+        given = _of_folder(engine.weights.folder)
+    elif isinstance(engine, GgufEngine):
+        given = {"base": f"gguf:{engine.path}", "resume_adapter": None}
+    else:
+        return settings
+    chosen = settings.model_dump(exclude_unset=True)
+    for name in ("base", "resume_adapter", "rank", "alpha"):
+        if name in given and name in chosen and not _same(chosen[name], given[name]):
+            raise UserError(
+                f"{connection.id!r} answers with {name} = {given[name]!r}, so it is not to be trained with "
+                f"{chosen[name]!r}. Leave {name} out, or connect to the other LM."
+            )
+    return make_settings(**{**chosen, **given, **{name: chosen[name] for name in chosen if name == "first_layer"}})
+
+
+def _of_folder(folder: Path | None) -> dict[str, Any]:
+    """Return the settings that name the weights of the embedded LM: its base, merged weights, or an adapter."""
+    if folder is None:
+        return {"base": "embedded", "resume_adapter": None}
+    if not (folder / CONFIG).is_file():
+        return {"base": str(folder), "resume_adapter": None}
+    config, base = read_json(folder / CONFIG), find_base(Adapter(folder))
+    layers = config.get("layers_to_transform")
+    return {
+        "base": "embedded" if base is None else str(base) if base.is_dir() else f"gguf:{base}",
+        "resume_adapter": str(folder),
+        "rank": config.get("r"),
+        "alpha": config.get("lora_alpha"),
+        "first_layer": min(layers) if isinstance(layers, list) and layers else layers or 0,
+    }
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, str) and isinstance(other, str):
+        return one == other or Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
+    return bool(one == other)
 
 
 class TrainedEngines:
@@ -121,7 +174,8 @@ class TrainingHere(Provider):
         from optimizers.distill.training.lm.base_model import load_base
         from optimizers.distill.training.train import Training
 
-        settings = make_settings(**{**self._settings.model_dump(), **self._further(model), **(train_kwargs or {})})
+        given = self._settings.model_dump(exclude_unset=True)
+        settings = make_settings(**{**given, **self._further(model), **(train_kwargs or {})})
         examples = to_examples(train_data)
         folder = self._next_folder()
         write_examples(folder / EXAMPLES, examples)

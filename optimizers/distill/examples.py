@@ -76,7 +76,7 @@ def read_examples(path: Path | str) -> list[Example]:
     if not path.is_file():
         raise UserError(f"No file {str(path)!r}. Write one with `verihop distill synthesize`.")
     examples: list[Example] = []
-    with open(path, encoding="utf-8") as file:
+    with open(path, "rb") as file:  # a line that is not UTF-8 is an error of that line
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue

@@ -25,7 +25,10 @@ class Method:
     PANEL: ClassVar[str] = "Method"
     base: Annotated[
         str,
-        typer.Option(help="LM to train: embedded, gguf:PATH, or a Hugging Face causal LM by name or folder."),
+        typer.Option(
+            help="LM to train: embedded (untrained; to go on from its adapter, add --resume-adapter embedded), "
+            "gguf:PATH, or a Hugging Face causal LM by name or folder."
+        ),
     ] = "embedded"
     method: Annotated[str, typer.Option(help="lora (low-rank updates) or full (all weights).")] = "lora"
     rank: Annotated[int, typer.Option(min=1, help="Rank of the updates.")] = 16
@@ -35,7 +38,8 @@ class Method:
         typer.Option(min=0, help="Number of the first layer that is trained, from 0; the ones below stay as they are."),
     ] = 0
     resume_adapter: Annotated[
-        Path | None, typer.Option(help="Folder of the LoRA adapter to start from.", show_default=False)
+        Path | None,
+        typer.Option(help="Folder of the LoRA adapter to start from; embedded is the shipped one.", show_default=False),
     ] = None
 
 
@@ -186,8 +190,6 @@ def _settings(method: Method, schedule: Schedule, machine: Machine, measuring: M
     values["first_layer"] = values.pop("layers")
     values["weights"] = _weights(values.pop("weight"))
     del values["metric_examples"]
-    if values["learning_rate"] is None:
-        values["learning_rate"] = 2e-5 if method.method == "full" else 1e-3
     values["resume_adapter"] = str(method.resume_adapter) if method.resume_adapter else None
     return make_settings(**values)
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Self
 from signatures.common.terminal import open_console
 
 if TYPE_CHECKING:
-    from optimizers.distill.training.train import Step, Training
+    from optimizers.distill.training.log import Step
+    from optimizers.distill.training.train import Training
 
 
 class TrainingProgress:
@@ -61,9 +62,12 @@ class TrainingProgress:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def _figures(self, step: "Step") -> str:
-        loss = sum(one.loss for one in self._recent) / len(self._recent)
+        losses = [one.loss for one in self._recent if one.loss is not None]
+        loss = f"{sum(losses) / len(losses):.3f}" if losses else "not a number"
         total = self._training.total
-        parts = [f"step {step.step:,}" + (f"/{total:,}" if total else ""), f"loss {loss:.3f}"]
+        parts = [f"step {step.step:,}" + (f"/{total:,}" if total else ""), f"loss {loss}"]
+        if skipped := self._training.skips.total:
+            parts.append(f"{skipped:,} skipped")
         oldest = self._recent[0]
         if step.seconds > oldest.seconds:
             tokens = sum(one.tokens for one in list(self._recent)[1:])

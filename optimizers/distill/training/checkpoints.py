@@ -7,12 +7,14 @@ from typing import Any
 
 import ujson
 
-from optimizers.distill.training.lm.student import Student
+from optimizers.distill.training.lm.student import SAVING, Student
+from optimizers.distill.training.log import LOG
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import atomic_write, remove_temporaries
 
-FOLDER, MEASURED = "checkpoint", ".measured-"
+FOLDER, MEASURED, BEST = "checkpoint", ".measured-", "best"
 _WEIGHTS, _OPTIMIZER, _STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
+_OLD = "old"
 
 
 def write_checkpoint(run: Path, student: Student, optimizer: Any, state: dict[str, Any]) -> None:
@@ -27,6 +29,10 @@ def write_checkpoint(run: Path, student: Student, optimizer: Any, state: dict[st
     from safetensors.torch import save
 
     run.mkdir(parents=True, exist_ok=True)
+    place = run / f"{FOLDER}-{state['step']:07d}"
+    if place.exists():  # of the same step, so with the same weights, but more may have been measured
+        _write_state(place, state)
+        return
     with tempfile.TemporaryDirectory(dir=run, prefix=".checkpoint-") as name:
         new = Path(name) / FOLDER
         new.mkdir()
@@ -38,14 +44,15 @@ def write_checkpoint(run: Path, student: Student, optimizer: Any, state: dict[st
         }
         with atomic_write(new / _OPTIMIZER, "wb") as file:
             file.write(save(tensors))
-        with atomic_write(new / _STATE) as file:
-            file.write(ujson.dumps(state, indent=2) + "\n")
-        old = run / f"{FOLDER}-{state['step']:07d}"
-        if old.exists():  # of the same step, so just as good
-            return
-        new.rename(old)
+        _write_state(new, state)
+        new.rename(place)
     for folder in _all(run)[:-1]:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_state(folder: Path, state: dict[str, Any]) -> None:
+    with atomic_write(folder / _STATE) as file:
+        file.write(ujson.dumps(state, indent=2) + "\n")
 
 
 def _all(run: Path) -> list[Path]:
@@ -66,8 +73,48 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     try:
         state = ujson.loads((checkpoint / _STATE).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise UserError(f"{str(checkpoint)!r} is damaged ({one_line(error)}). Start the training anew.") from error
+        raise _damaged(checkpoint, error) from error
     return dict(state)
+
+
+def check_unchanged(state: dict[str, Any], run: dict[str, Any]) -> None:
+    """Check that a checkpoint is of a run.
+
+    Args:
+        state: Of the checkpoint.
+        run: State of the run that is to go on from it.
+
+    Raises:
+        UserError: Its data, base or settings are others.
+    """
+    if state["data"] != run["data"]:
+        raise UserError("The examples have changed since the checkpoint was written. Start a new run.")
+    if state["base"] != run["base"]:
+        raise UserError("The base LM's weights have changed since the checkpoint was written. Start a new run.")
+    for name, value in run["settings"].items():
+        if (before := state["settings"].get(name)) != value:
+            raise UserError(
+                f"The checkpoint was written with {name} = {before!r}, not {value!r}. Resume with the same settings, "
+                "or start a new run."
+            )
+
+
+def restore_weights(checkpoint: Path, student: Student) -> None:
+    """Read the weights of a checkpoint.
+
+    Raises:
+        UserError: They are damaged.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        student.read_weights(checkpoint / _WEIGHTS)
+    except (OSError, KeyError, RuntimeError, SafetensorError) as error:
+        raise _damaged(checkpoint, error) from error
+
+
+def _damaged(checkpoint: Path, error: Exception) -> UserError:
+    return UserError(f"{str(checkpoint)!r} is damaged ({one_line(error)}). Start the training anew.")
 
 
 def restore(checkpoint: Path, student: Student, optimizer: Any) -> None:
@@ -79,11 +126,11 @@ def restore(checkpoint: Path, student: Student, optimizer: Any) -> None:
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
+    restore_weights(checkpoint, student)
     try:
-        student.read_weights(checkpoint / _WEIGHTS)
         tensors = load_file(checkpoint / _OPTIMIZER)
-    except (OSError, KeyError, RuntimeError, SafetensorError) as error:
-        raise UserError(f"{str(checkpoint)!r} is damaged ({one_line(error)}). Start the training anew.") from error
+    except (OSError, SafetensorError) as error:
+        raise _damaged(checkpoint, error) from error
     names = list(student.weights)
     states: dict[int, dict[str, Any]] = {}
     for name, value in tensors.items():
@@ -92,11 +139,31 @@ def restore(checkpoint: Path, student: Student, optimizer: Any) -> None:
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
+def replace_best(run: Path, student: Student) -> None:
+    """Write the weights into the folder `best`: those of before stay there until all files are written."""
+    with tempfile.TemporaryDirectory(dir=run, prefix=MEASURED) as name:
+        new, old = Path(name) / BEST, Path(name) / _OLD
+        student.save(new)
+        if (run / BEST).exists():
+            (run / BEST).rename(old)
+        new.rename(run / BEST)
+
+
 def remove_leftovers(run: Path) -> None:
     """Delete what a killed process left half-written; the caller must have the lock of the run."""
-    for folder in [*run.glob(".checkpoint-*"), *run.glob(f"{MEASURED}*")]:
+    for folder in run.glob(f"{MEASURED}*"):
+        if (folder / _OLD).exists() and not (run / BEST).exists():  # killed between the two renames
+            (folder / BEST).rename(run / BEST)
+    for folder in [path for kind in (".checkpoint-", MEASURED, SAVING) for path in run.glob(f"{kind}*")]:
         shutil.rmtree(folder, ignore_errors=True)
     remove_temporaries(run)
+
+
+def remove_unstarted(run: Path) -> None:
+    """Delete the files of a run that ended before its first checkpoint."""
+    if (run / LOG).exists():
+        shutil.rmtree(run / BEST, ignore_errors=True)
+        (run / LOG).unlink()
 
 
 def remove_checkpoints(run: Path) -> None:

@@ -18,6 +18,7 @@ class Estimate:
         tokens_per_second: Measured.
         hours: Of the steps, without measurements on the validation examples.
         epochs: Passes over the examples.
+        measured: Whether validation examples are measured on the way, which takes more time.
     """
 
     examples: int
@@ -26,12 +27,14 @@ class Estimate:
     tokens_per_second: float
     hours: float
     epochs: float
+    measured: bool = False
 
     def __str__(self) -> str:
         time = f"{self.hours:.1f} hours" if self.hours >= 1 else f"{self.hours * 60:.1f} minutes"
+        more = " and the time of the measurements; if hours are given, fewer steps fit" if self.measured else ""
         return (
             f"{self.examples:,} examples, {self.steps:,} steps, {self.epochs:.2f} epochs, {self.tokens:,} tokens at "
-            f"{self.tokens_per_second:,.0f} tokens/s: about {time}."
+            f"{self.tokens_per_second:,.0f} tokens/s: about {time}{more}."
         )
 
 
@@ -59,6 +62,7 @@ def estimate(training: Training, *, seconds: float = 10.0) -> Estimate:
         tokens_per_second=speed,
         hours=tokens / speed / 3600,
         epochs=training.order.epochs_until(step),
+        measured=bool(training.settings.evaluate_every and (training.data.validation or training.evaluate)),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from optimizers.distill.training.encoding import Encoded
 from optimizers.distill.training.rows import batches
 from optimizers.distill.training.settings import TrainingSettings
+from signatures.common.errors import UserError
 
 
 class BatchOrder:
@@ -60,5 +61,5 @@ class BatchOrder:
         self._epochs.append(len(self._steps))
         new = batches(self._examples, settings.batch_size, settings.weights, settings.seed, epoch)
         if not new and epoch > 1000:
-            raise ValueError("The weights of the skills leave no example.")
+            raise UserError("The weights of the skills leave no example. Give one skill a higher weight.")
         self._steps += new

@@ -37,6 +37,7 @@ def describe(training: Any, about: dict[str, Any]) -> dict[str, Any]:
         "packed": student.packs,
         "weights": sum(weight.numel() for weight in student.weights.values()),
         "steps": training.step,
+        "skipped": training.skips.total,
         "tokens": training.tokens,
         "hours": training.seconds() / 3600,
         "validation": training.measured,

@@ -8,19 +8,21 @@ from signatures.common.errors import UserError, first_problem
 
 # What may differ when a run is resumed: it changes neither the data nor the order of the steps.
 EXECUTION = frozenset({"device", "threads", "checkpoint_minutes"})
+LEARNING_RATES = {"lora": 1e-3, "full": 2e-5}
 
 
 class TrainingSettings(BaseModel):
     """All settings of a training run; those not in `EXECUTION` must be the same when it is resumed.
 
     Args:
-        base: The LM to train: "embedded", "gguf:PATH", or a Hugging Face causal LM by name or folder.
+        base: The LM to train: "embedded" (without its adapter), "gguf:PATH", or a Hugging Face causal LM by name or
+            folder.
         method: "lora" trains low-rank updates of the linear maps, "full" all weights.
         rank: Rank of the LoRA matrices.
         alpha: LoRA updates are multiplied by alpha / rank.
         first_layer: The layers from this one on are trained (the first is 0); the ones below stay frozen, which saves
             their half of the backward pass.
-        learning_rate: The highest of the schedule; 1e-3 suits LoRA, 2e-5 full fine-tuning.
+        learning_rate: The highest of the schedule; by default 1e-3 for LoRA, 2e-5 for full fine-tuning.
         warmup_steps: Steps over which the learning rate rises from 0.
         decay: How the learning rate falls to 0 at the end of the run.
         weight_decay: Of AdamW.
@@ -35,7 +37,7 @@ class TrainingSettings(BaseModel):
         loss: "tokens" weighs all reply tokens of a batch the same, "examples" all replies.
         weights: How often the examples of a skill are used in an epoch; 1 by default, 0.5 is every second one.
         seed: Of the initial weights of LoRA and of the order of the examples.
-        resume_adapter: Folder of the LoRA adapter to start from.
+        resume_adapter: Folder of the LoRA adapter to start from; "embedded" is that of the embedded LM.
         device: "auto", "cpu", "cuda" or "mps".
         precision: Of matrix products: "auto" is bfloat16 where the processor has instructions for it.
         threads: Of the CPU; all by default.
@@ -47,14 +49,14 @@ class TrainingSettings(BaseModel):
             better) or "loss" (lower is better).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     base: str = "embedded"
     method: Literal["lora", "full"] = "lora"
     rank: int = Field(16, ge=1)
     alpha: int = Field(32, ge=1)
     first_layer: int = Field(0, ge=0)
-    learning_rate: float = Field(1e-3, gt=0)
+    learning_rate: float = Field(default_factory=lambda data: LEARNING_RATES.get(data.get("method"), 1e-3), gt=0)
     warmup_steps: int = Field(10, ge=0)
     decay: Literal["linear", "cosine", "none"] = "linear"
     weight_decay: float = Field(0.0, ge=0)
@@ -82,9 +84,14 @@ class TrainingSettings(BaseModel):
 def make_settings(**values: Any) -> TrainingSettings:
     """Return validated settings.
 
+    Args:
+        values: Settings by name; a learning rate of None is the default.
+
     Raises:
         UserError: A value is out of its range, or settings contradict each other.
     """
+    if values.get("learning_rate", 0.0) is None:
+        del values["learning_rate"]
     try:
         settings = TrainingSettings(**values)
     except ValidationError as error:

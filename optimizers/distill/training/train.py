@@ -3,51 +3,27 @@
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
-
-import ujson
+from typing import IO, Any
 
 from optimizers.distill.training import checkpoints, results
 from optimizers.distill.training.data import TrainingData
-from optimizers.distill.training.interrupts import uninterrupted
+from optimizers.distill.training.divergence import Diverged, Skips, check_losses, check_weights
+from optimizers.distill.training.interrupts import terminable, uninterrupted
 from optimizers.distill.training.lm.base_model import BaseModel
 from optimizers.distill.training.lm.device import choose_device
 from optimizers.distill.training.lm.student import Student
+from optimizers.distill.training.log import LOG, Step, cut_log, write_step
 from optimizers.distill.training.order import BatchOrder
 from optimizers.distill.training.schedule import learning_rate
 from optimizers.distill.training.settings import EXECUTION, TrainingSettings
 from optimizers.distill.training.validation import validation_losses
-from signatures.common.errors import UserError
-from signatures.common.files import atomic_write, exclusive_lock
+from signatures.common.errors import UserError, one_line
+from signatures.common.files import exclusive_lock
 
-LOG = "training.jsonl"
 Evaluate = Callable[[Path], dict[str, float]]
-BEST = "best"
-
-
-@dataclass(frozen=True)
-class Step:
-    """One finished step.
-
-    Args:
-        step: Its number, from 1.
-        loss: Mean of the batch, weighed as the settings say.
-        learning_rate: That it used.
-        tokens: Computed in it.
-        seconds: Training time up to its end, all sessions together.
-        progress: Share of the run that is done, in [0, 1].
-        gradient: Length of the gradient, before it was clipped.
-    """
-
-    step: int
-    loss: float
-    learning_rate: float
-    tokens: int
-    seconds: float
-    progress: float
-    gradient: float
+BEST = checkpoints.BEST
+LAST = "last"  # weights of the last checkpoint of a run that diverged
 
 
 class Training:
@@ -89,11 +65,17 @@ class Training:
         self.before_measuring: Callable[[], None] = lambda: None
         self.step, self.tokens, self._spent = 0, 0, 0.0
         self.measured: list[dict[str, Any]] = []
+        self.skips = Skips(settings.learning_rate)
+        self._changing = False  # whether an error has left weights that are only partly changed
 
     # --- one step -------------------------------------------------------------------------------------------------
 
-    def train_step(self) -> tuple[float, int, float, float]:
-        """Train on the next batch and return its loss, tokens, learning rate and length of the gradient."""
+    def train_step(self, log: IO[str]) -> Step:
+        """Train on the next batch, write the step to the log and return it.
+
+        Raises:
+            Diverged: The losses of many steps in a row were not numbers.
+        """
         import torch
 
         rate = learning_rate(
@@ -104,22 +86,34 @@ class Training:
             decay=self.settings.decay,
         )
         rows = self.student.rows(self.order.batch(self.step))
-        total = 0.0
+        loss = 0.0
         try:
             for row in rows:
-                loss, _ = self.student.losses(row)
-                loss.backward()
-                total += loss.item()
+                part, _ = self.student.losses(row)
+                part.backward()
+                loss += part.item()
             weights = list(self.student.weights.values())
             gradient = torch.nn.utils.clip_grad_norm_(weights, self.settings.clip).item()
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
             with uninterrupted():
-                self.optimizer.step()
+                skipped = self.skips.add(self.step + 1, loss, gradient)
+                if not skipped:
+                    self._change_weights(rate)
                 self.step += 1
+                tokens = sum(len(row.tokens) for row in rows)
+                self.tokens += tokens
+                shown = (None, None) if skipped else (loss, gradient)
+                done = Step(self.step, shown[0], rate, tokens, self.seconds(), self.progress(), shown[1])
+                write_step(log, done)
         finally:
             self.optimizer.zero_grad(set_to_none=True)
-        return total, sum(len(row.tokens) for row in rows), rate, gradient
+        return done
+
+    def _change_weights(self, rate: float) -> None:
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        self._changing = True
+        self.optimizer.step()
+        self._changing = False
 
     def progress(self) -> float:
         """Return the share of the run that is done: of its steps, or of its time if that is shorter."""
@@ -149,24 +143,53 @@ class Training:
 
         Raises:
             UserError: The folder has another run, or there is nothing to resume, or what is resumed has changed.
-            KeyboardInterrupt: Ctrl-C; a checkpoint has been written.
+            Diverged: The losses or weights are no numbers any more; the last checkpoint is kept.
+            KeyboardInterrupt: Ctrl-C or SIGTERM; a checkpoint has been written.
+            Exception: Any other error after a step; a checkpoint has been written if it could be.
         """
         busy = f"Another process trains into {str(self.folder)!r}. Wait for it, or choose another folder."
-        with exclusive_lock(self.folder / ".lock", busy):
+        with exclusive_lock(self.folder / ".lock", busy), terminable():
             self._open(resume)
             try:
                 self._steps(report)
+                check_weights(self.student.weights, self.step, self.settings.learning_rate)
+                with uninterrupted():
+                    self.student.save(self.folder)
+                self._checkpoint()  # measuring may take long, and be interrupted
+                self.measure()
             except KeyboardInterrupt:
                 self._checkpoint()
                 raise
-            with uninterrupted():
-                self.student.save(self.folder)
-            self._checkpoint()  # measuring may take long, and be interrupted
-            self.measure()
+            except Diverged as error:
+                raise Diverged(f"{error}.{self._keep_last()}") from error
+            except Exception as error:
+                self._rescue(error)
+                raise
             description = results.describe(self, about or {})
             results.write(self.folder, description)
             checkpoints.remove_checkpoints(self.folder)
         return description
+
+    def _rescue(self, error: Exception) -> None:
+        """Write a checkpoint after an error; before the first step there is nothing to keep."""
+        if not self.step or self._changing:
+            return
+        try:
+            self._checkpoint()
+        except (OSError, RuntimeError, ValueError) as second:  # perhaps for the same reason, such as a full disk
+            error.add_note(f"No checkpoint could be written: {one_line(second)}")
+
+    def _keep_last(self) -> str:
+        """Write the weights of the last checkpoint as a run's result, to go on from, and return a sentence on them."""
+        checkpoint = checkpoints.newest(self.folder)
+        if checkpoint is None or (step := checkpoints.read_state(checkpoint)["step"]) >= self.step:
+            return ""
+        checkpoints.restore_weights(checkpoint, self.student)
+        try:
+            self.student.save(self.folder / LAST)
+        except Diverged:  # before they were not numbers they were too large
+            return ""
+        return f" The weights of step {step} are in {str(self.folder / LAST)!r}: go on from them."
 
     def _open(self, resume: bool) -> None:
         checkpoints.remove_leftovers(self.folder)
@@ -177,53 +200,25 @@ class Training:
             if checkpoint is None:
                 raise UserError(f"{str(self.folder)!r} holds no checkpoint to resume. Start without resuming.")
             state = checkpoints.read_state(checkpoint)
-            self._check_unchanged(state)
+            checkpoints.check_unchanged(state, self._state())
             checkpoints.restore(checkpoint, self.student, self.optimizer)
             self.step, self.tokens, self._spent = state["step"], state["tokens"], state["seconds"]
             self.measured = state["measured"]
-            self._cut_log()
-        elif checkpoint is not None or (self.folder / LOG).exists():
+            self.skips.total = state.get("skipped", 0)
+            cut_log(self.folder, self.step)
+        elif checkpoint is not None or (self.folder / results.DESCRIPTION).is_file():
             raise UserError(f"{str(self.folder)!r} holds a training run already. Resume it, or choose another folder.")
+        else:
+            checkpoints.remove_unstarted(self.folder)
         self._started = self.clock()
         self._last_checkpoint = self._started
-
-    def _check_unchanged(self, state: dict[str, Any]) -> None:
-        if state["data"] != self.data.sha256:
-            raise UserError("The examples have changed since the checkpoint was written. Start a new run.")
-        if state["base"] != self.student.base.sha256:
-            raise UserError("The base LM's weights have changed since the checkpoint was written. Start a new run.")
-        for name, value in self._fixed_settings().items():
-            if state["settings"].get(name) != value:
-                raise UserError(
-                    f"The checkpoint was written with {name} = {state['settings'].get(name)!r}, not {value!r}. Resume "
-                    "with the same settings, or start a new run."
-                )
-
-    def _fixed_settings(self) -> dict[str, Any]:
-        values = self.settings.model_dump(mode="json")
-        return {name: value for name, value in values.items() if name not in EXECUTION}
-
-    def _cut_log(self) -> None:
-        """Drop the lines of steps that were taken after the checkpoint."""
-        path = self.folder / LOG
-        if not path.exists():
-            return
-        lines = path.read_text(encoding="utf-8").splitlines()[: self.step]
-        with atomic_write(path) as file:
-            file.write("".join(f"{line}\n" for line in lines))
 
     def _steps(self, report: Callable[[Step], None]) -> None:
         with open(self.folder / LOG, "a", encoding="utf-8") as log:
             while not self._finished():
                 if self.settings.evaluate_every and self.step % self.settings.evaluate_every == 0:
                     self.measure()
-                loss, tokens, rate, gradient = self.train_step()
-                with uninterrupted():
-                    self.tokens += tokens
-                    done = Step(self.step, loss, rate, tokens, self.seconds(), self.progress(), gradient)
-                    log.write(ujson.dumps(asdict(done)) + "\n")
-                    log.flush()
-                report(done)
+                report(self.train_step(log))
                 if self.clock() - self._last_checkpoint >= self.settings.checkpoint_minutes * 60:
                     self._checkpoint()
 
@@ -232,18 +227,26 @@ class Training:
             return True
         return self.settings.hours is not None and self.seconds() >= self.settings.hours * 3600
 
-    def _checkpoint(self) -> None:
-        state = {
+    def _state(self) -> dict[str, Any]:
+        settings = self.settings.model_dump(mode="json")
+        return {
             "step": self.step,
             "tokens": self.tokens,
             "seconds": self.seconds(),
             "measured": self.measured,
+            "skipped": self.skips.total,
             "data": self.data.sha256,
             "base": self.student.base.sha256,
-            "settings": self._fixed_settings(),
+            "settings": {name: value for name, value in settings.items() if name not in EXECUTION},
         }
+
+    def _checkpoint(self) -> None:
+        """Write a checkpoint; while steps are skipped, the one from before them is kept."""
+        if self.skips.in_a_row and checkpoints.newest(self.folder):
+            return
+        check_weights(self.student.weights, self.step, self.settings.learning_rate)
         with uninterrupted():
-            checkpoints.write_checkpoint(self.folder, self.student, self.optimizer, state)
+            checkpoints.write_checkpoint(self.folder, self.student, self.optimizer, self._state())
         self._last_checkpoint = self.clock()
 
     def measure(self) -> None:
@@ -251,12 +254,14 @@ class Training:
 
         Raises:
             UserError: There is no metric of the name `settings.keep_best`.
+            Diverged: A loss is not a number.
         """
         if self.measured and self.measured[-1]["step"] == self.step:
             return
         if self.data.validation or self.evaluate:
             self.before_measuring()
         losses = validation_losses(self.student, self.data.first(self.settings.validation_examples))
+        check_losses(losses, self.step, self.settings.learning_rate)
         metrics: dict[str, float] = {}
         if self.evaluate:
             with tempfile.TemporaryDirectory(dir=self.folder, prefix=checkpoints.MEASURED) as name:
@@ -265,4 +270,4 @@ class Training:
         self.measured.append({"step": self.step, "losses": losses, "metrics": metrics})
         if self.settings.keep_best and results.best(self.measured, self.settings.keep_best) == self.step:
             with uninterrupted():
-                self.student.save(self.folder / BEST)
+                checkpoints.replace_best(self.folder, self.student)

@@ -4,8 +4,7 @@ A mask over the whole row would compute mostly zeros; here each segment is multi
 https://huggingface.co/docs/transformers/attention_interface
 """
 
-import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from optimizers.distill.training.rows import Row
@@ -100,23 +99,39 @@ def plain(query: Any, key: Any, value: Any, scaling: float) -> Any:
 
     heads, length, size = query.shape
     groups, known = key.shape[0], key.shape[1]
-    mask = _bias(length, known, heads // groups, query.dtype)
-    scores = torch.baddbmm(mask, query.reshape(groups, -1, size), key.transpose(1, 2), alpha=scaling)
+    # The heads that share their keys are computed as one matrix; the product is added to the copies of the mask.
+    scores = _bias(length, known, query.dtype).repeat(groups, heads // groups, 1)
+    scores = scores.baddbmm_(query.reshape(groups, -1, size), key.transpose(1, 2), alpha=scaling)
     return torch.bmm(torch.softmax(scores, dim=-1), value).view(heads, length, size)
 
 
-@functools.lru_cache(maxsize=64)
+_STEP = 512  # tokens by which a mask grows
+_masks: dict[tuple[Any, Any], Any] = {}  # the longest mask needed so far, of which the others are parts
+
+
 def _visible(length: int, known: int, device: Any) -> Any:
     """Return which of the `known` tokens each of the last `length` tokens sees."""
     import torch
 
-    return torch.ones(length, known, dtype=torch.bool, device=device).tril_(known - length)
+    def make(side: int) -> Any:
+        return torch.ones(side, side, dtype=torch.bool, device=device).tril_()
+
+    return _part((torch.bool, device), length, known, make).contiguous()  # as kernels want it
 
 
-@functools.lru_cache(maxsize=64)
-def _bias(length: int, known: int, repeats: int, dtype: Any) -> Any:
-    """Return what is added to the scores of `repeats` heads that share their keys: 0 for what is seen, else -inf."""
+def _bias(length: int, known: int, dtype: Any) -> Any:
+    """Return what is added to the scores of the last `length` of `known` tokens: 0 for what is seen, else -inf."""
     import torch
 
-    bias = torch.zeros(length, known, dtype=dtype).masked_fill_(~_visible(length, known, None), float("-inf"))
-    return bias.repeat(repeats, 1)[None]
+    def make(side: int) -> Any:
+        return torch.full((side, side), float("-inf"), dtype=dtype).triu_(1)
+
+    return _part((dtype, None), length, known, make)
+
+
+def _part(kind: tuple[Any, Any], length: int, known: int, make: Callable[[int], Any]) -> Any:
+    """Return the last `length` rows of a mask of `known` tokens: all causal masks are parts of the longest."""
+    mask = _masks.get(kind)
+    if mask is None or len(mask) < known:
+        mask = _masks[kind] = make(-(-known // _STEP) * _STEP)
+    return mask[known - length : known, :known]

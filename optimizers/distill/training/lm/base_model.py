@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import sha256_file
@@ -56,7 +56,7 @@ def load_base(name: str) -> BaseModel:
             weights must be safetensors, since other formats can run code.
 
     Raises:
-        UserError: There is no such LM, or it has no chat template.
+        UserError: There is no such LM, it is damaged or lacks weights, needs code of its own, or has no chat template.
     """
     require_packages()
     with quiet():
@@ -65,18 +65,20 @@ def load_base(name: str) -> BaseModel:
 
 def _load_gguf(name: str) -> BaseModel:
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     from programs.lms import smollm
 
     path = smollm.weights_path() if name == "embedded" else Path(name.removeprefix("gguf:"))
     if not path.is_file():
         raise UserError(f"No GGUF file {str(path)!r}. Check the path after gguf:.")
+    file = {"gguf_file": path.name}
     try:
-        tokenizer = AutoTokenizer.from_pretrained(path.parent, gguf_file=path.name)
-        model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name, dtype=torch.float32)
-    except (OSError, ValueError, KeyError) as error:
+        tokenizer = embedded_tokenizer() if _is_embedded(path) else AutoTokenizer.from_pretrained(path.parent, **file)
+        model, report = _read_model(path.parent, dtype=torch.float32, **file)
+    except Exception as error:  # the readers raise errors of many kinds for a damaged file
         raise UserError(f"{str(path)!r} cannot be loaded for training: {one_line(error)}.") from error
+    _check_complete(name, report)
     # The weights are ordinary tensors now; these marks would make transformers refuse to save them.
     for owner, mark in ((model, "hf_quantizer"), (model, "is_quantized"), (model.config, "quantization_config")):
         if hasattr(owner, mark):
@@ -85,17 +87,89 @@ def _load_gguf(name: str) -> BaseModel:
 
 
 def _load_hugging_face(name: str) -> BaseModel:
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
-        model = AutoModelForCausalLM.from_pretrained(name, dtype="auto", use_safetensors=True)
-    except (OSError, ValueError, KeyError) as error:
+        tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+        model, report = _read_model(name, dtype="auto", use_safetensors=True)
+    except Exception as error:  # the readers raise errors of many kinds for a damaged file
         raise UserError(
             f"No LM {name!r} to train: {one_line(error)}. Name a folder or model in Hugging Face format, embedded, "
             "or gguf:PATH."
         ) from error
+    _check_complete(name, report)
     return _checked(BaseModel(model, tokenizer, name, _weights_hash(name)))
+
+
+def _read_model(name: str | Path, **options: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a causal LM, and which of its weights the files lack or have in other shapes."""
+    from transformers import AutoModelForCausalLM
+
+    # A folder may hold code of its own, which transformers would offer to run.
+    model, report = cast(
+        Any,
+        AutoModelForCausalLM.from_pretrained(
+            name, trust_remote_code=False, output_loading_info=True, ignore_mismatched_sizes=True, **options
+        ),
+    )
+    return model, report
+
+
+def _check_complete(name: str, report: dict[str, Any]) -> None:
+    """Check what transformers reports: it fills weights that a file lacks with random numbers.
+
+    Raises:
+        UserError: Weights are missing, or have other shapes.
+    """
+    if missing := sorted(report["missing_keys"]):
+        more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
+        raise UserError(
+            f"The weights of {name!r} lack {missing[0]}{more}. Save or copy it again, or choose a causal LM."
+        )
+    if other := sorted(str(key[0] if isinstance(key, tuple) else key) for key in report["mismatched_keys"]):
+        raise UserError(
+            f"The weights of {name!r} are of other shapes than its config.json says: {other[0]}. Save or copy it again."
+        )
+
+
+def _is_embedded(path: Path) -> bool:
+    from programs.lms import smollm
+
+    try:
+        return sha256_file(path) == smollm.weights_hash()
+    except UserError:  # it is not installed
+        return False
+
+
+def embedded_tokenizer() -> Any:
+    """Return the embedded LM's tokenizer for transformers.
+
+    The one that transformers reads from the GGUF file splits some blanks, line breaks and digits otherwise than the
+    embedded LM does when it serves.
+    """
+    from transformers import PreTrainedTokenizerFast
+
+    from programs.lms import smollm
+    from programs.lms.weights.export import tokenizer
+    from programs.lms.weights.gguf_files import read_metadata
+
+    template, first, last, unknown, pad = read_metadata(
+        smollm.weights_path(),
+        "tokenizer.chat_template",
+        "tokenizer.ggml.bos_token_id",
+        "tokenizer.ggml.eos_token_id",
+        "tokenizer.ggml.unknown_token_id",
+        "tokenizer.ggml.padding_token_id",
+    )
+    tokens = tokenizer()
+    names = {"bos_token": first, "eos_token": last, "unk_token": unknown, "pad_token": pad}
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokens,
+        chat_template=template,
+        clean_up_tokenization_spaces=False,
+        model_max_length=smollm.CONTEXT_SIZE,
+        **{name: tokens.id_to_token(number) for name, number in names.items()},
+    )
 
 
 def _checked(base: BaseModel) -> BaseModel:

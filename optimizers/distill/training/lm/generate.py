@@ -52,23 +52,27 @@ def _generate(student: Student, prompts: Sequence[tuple[int, ...]], most_tokens:
         tokens.to(student.device.name),
         attention_mask=mask.to(student.device.name),
         max_new_tokens=most_tokens,
-        do_sample=False,
-        eos_token_id=end,
-        pad_token_id=end,
     )
     return list(tokenizer.batch_decode(made[:, longest:], skip_special_tokens=True))
 
 
 @contextlib.contextmanager
 def _inference(student: Student) -> Iterator[None]:
-    """Switch to the attention of transformers, which has a cache, and to no gradients, while the block runs."""
-    import torch
+    """Switch to the attention of transformers, which has a cache, and to no gradients, while the block runs.
 
-    config: Any = student.model.config
-    before = config._attn_implementation
-    config._attn_implementation = "sdpa"
+    Decoding is plainly greedy, as the LM is served: the settings that the base came with, such as a penalty for
+    repetition, would apply to whatever a call leaves open.
+    """
+    import torch
+    from transformers import GenerationConfig
+
+    model: Any = student.model
+    before, own = model.config._attn_implementation, model.generation_config
+    model.config._attn_implementation = "sdpa"
+    end = student.end_token
+    model.generation_config = GenerationConfig(do_sample=False, eos_token_id=end, pad_token_id=end)
     try:
         with torch.no_grad(), student.mixed_precision():
             yield
     finally:
-        config._attn_implementation = before
+        model.config._attn_implementation, model.generation_config = before, own

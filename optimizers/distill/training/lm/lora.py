@@ -11,7 +11,8 @@ from typing import Any
 
 import ujson
 
-from signatures.common.errors import UserError, one_line
+from optimizers.distill.training.divergence import Diverged, finite
+from signatures.common.errors import UserError
 from signatures.common.files import atomic_write
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
@@ -108,7 +109,11 @@ def _lora_linear() -> Any:
 
 
 def save_adapter(folder: Path, weights: dict[str, Any], *, base: str, rank: int, alpha: int) -> None:
-    """Write the adapter in PEFT's format, in half precision."""
+    """Write the adapter in PEFT's format, in half precision.
+
+    Raises:
+        Diverged: The weights are too large for it.
+    """
     import torch
     from peft import LoraConfig, TaskType
     from safetensors.torch import save
@@ -123,6 +128,8 @@ def save_adapter(folder: Path, weights: dict[str, Any], *, base: str, rank: int,
         inference_mode=True,
     ).to_dict()
     halves = {name: weight.detach().to("cpu", torch.float16).contiguous() for name, weight in weights.items()}
+    if not finite(halves):
+        raise Diverged("The weights are too large for half precision. Lower the learning rate in a new run")
     folder.mkdir(parents=True, exist_ok=True)
     with atomic_write(folder / WEIGHTS, "wb") as file:
         file.write(save(halves, metadata={"format": "pt"}))
@@ -137,35 +144,3 @@ def _paths(weights: dict[str, Any]) -> Iterator[str]:
 
 def _layer(path: str) -> int:
     return next(int(part) for part in path.split(".") if part.isdigit())
-
-
-def load_adapter(folder: Path, weights: dict[str, Any], *, rank: int, alpha: int) -> None:
-    """Copy an adapter of PEFT's format into the weights that `add_lora` returned.
-
-    Raises:
-        UserError: The folder holds no adapter, or one of another shape.
-    """
-    import torch
-    from safetensors import SafetensorError
-    from safetensors.torch import load_file
-
-    try:
-        config = ujson.loads((folder / CONFIG).read_text(encoding="utf-8"))
-        saved = load_file(folder / WEIGHTS)
-    except (OSError, ValueError, SafetensorError) as error:
-        raise UserError(f"{str(folder)!r} holds no LoRA adapter: {one_line(error)}.") from error
-    if (config.get("r"), config.get("lora_alpha")) != (rank, alpha):
-        raise UserError(
-            f"The adapter {str(folder)!r} has rank {config.get('r')} and alpha {config.get('lora_alpha')}, not {rank} "
-            f"and {alpha}. Train with those of the adapter."
-        )
-    if missing := sorted(saved.keys() - weights.keys()) or [
-        name for name, weight in saved.items() if weight.shape != weights[name].shape
-    ]:
-        raise UserError(
-            f"The adapter {str(folder)!r} does not fit: {missing[0]!r}. Train from the layer that it begins with, on "
-            "the same base."
-        )
-    with torch.no_grad():
-        for name, weight in saved.items():
-            weights[name].copy_(weight)

@@ -1,6 +1,7 @@
 """The LM in training: its trainable weights, the loss of a batch, and its files."""
 
 import functools
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,12 @@ from optimizers.distill.training.encoding import Encoded, end_token
 from optimizers.distill.training.lm import attention, lora
 from optimizers.distill.training.lm.base_model import BaseModel, quiet
 from optimizers.distill.training.lm.device import Device
+from optimizers.distill.training.lm.start_adapter import adapter_folder, load_adapter
 from optimizers.distill.training.rows import Row, pack, single_rows, token_weights
 from optimizers.distill.training.settings import TrainingSettings
 from signatures.common.files import atomic_write, sha256_file
+
+SAVING = ".saving-"
 
 
 class Student:
@@ -42,8 +46,8 @@ class Student:
                 seed=settings.seed,
             )
             if settings.resume_adapter:
-                folder = Path(settings.resume_adapter)
-                lora.load_adapter(folder, self.weights, rank=settings.rank, alpha=settings.alpha)
+                folder = adapter_folder(settings.resume_adapter)
+                load_adapter(folder, self.weights, rank=settings.rank, alpha=settings.alpha, base=base)
                 self.resumed_sha256 = sha256_file(folder / lora.WEIGHTS)
         else:
             self.model.to(device.name, torch.float32).requires_grad_(True)
@@ -105,6 +109,15 @@ class Student:
             lora.save_adapter(folder, self.weights, base=self.base.name, rank=settings.rank, alpha=settings.alpha)
             return
         folder.mkdir(parents=True, exist_ok=True)
+        # The libraries write in place: a kill in the middle would leave no weights, neither these nor those of before.
+        with tempfile.TemporaryDirectory(dir=folder, prefix=SAVING) as name:
+            self._save_all(Path(name))
+            for path in Path(name).iterdir():
+                if path.suffix == ".safetensors":
+                    path.chmod(0o644)  # the library gives 0600, which only the owner can read
+                path.replace(folder / path.name)
+
+    def _save_all(self, folder: Path) -> None:
         trained, self.model.config._attn_implementation = self.model.config._attn_implementation, "sdpa"
         try:
             with quiet():

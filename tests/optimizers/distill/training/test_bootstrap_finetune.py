@@ -1,5 +1,6 @@
 """DSPy's weight optimizers train with our trainer, on prompts of our adapter, and the returned LM answers."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,16 +8,20 @@ import dspy
 import pytest
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
-from optimizers.distill.bootstrap_finetune import to_examples, trainable_lm
+from optimizers.distill.bootstrap_finetune import of_connection, to_examples, trainable_lm
 from optimizers.distill.examples import read_examples
 from optimizers.distill.training.lm.base_model import load_base
 from optimizers.distill.training.settings import make_settings
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection
+from programs.lms.embedded import EmbeddedEngine
+from programs.lms.gguf import GgufEngine
 from programs.lms.requests import turns
+from programs.lms.weights import choice
 from signatures.common.errors import UserError
 from tests.conftest import ScriptedEngine
+from tests.programs.lms.weights.made import SHAPE, make_adapter, make_model
 from tests.tiny_llama import write_tiny_llama
 
 COLOURS = {"sky": "blue", "grass": "green", "blood": "red"}
@@ -122,6 +127,49 @@ def test_better_together_trains_twice_from_the_same_weights_on(
     assert not trained.flag_compilation_error_occurred
     assert trained.candidate_programs[0]["score"] == 100.0
     assert '"resume_adapter": "' + str(tmp_path / "out" / "01") in (tmp_path / "out/02/training.json").read_text()
+
+
+def embedded(source: str) -> Connection:
+    lm = metered_lm("embedded/made", engine=EmbeddedEngine(source=source), cache=False)
+    return Connection(f"embedded:{source}", lm, JsonForm(), None, "logprobs")
+
+
+def test_training_goes_on_from_the_weights_that_answer(tmp_path: Path) -> None:
+    settings = of_connection(embedded(""), make_settings(epochs=2))
+    assert (settings.base, settings.resume_adapter) == ("embedded", str(choice.DEFAULT_ADAPTER))
+    assert (settings.rank, settings.alpha, settings.first_layer, settings.epochs) == (16, 32, 14, 2)
+    assert of_connection(embedded(""), make_settings(base="embedded", first_layer=0)).first_layer == 0
+    for source in ("base", "base-8bit"):
+        settings = of_connection(embedded(source), make_settings(method="full"))
+        assert (settings.base, settings.resume_adapter, settings.learning_rate) == ("embedded", None, 2e-5)
+    assert of_connection(embedded("base"), make_settings(rank=4)).rank == 4
+    (tmp_path / "x.gguf").write_bytes(b"GGUF")
+    lm = metered_lm("gguf/x", engine=GgufEngine(str(tmp_path / "x.gguf")), cache=False)
+    connection = Connection("gguf:x", lm, JsonForm(), None, "logprobs")
+    assert of_connection(connection, make_settings()).base == f"gguf:{tmp_path / 'x.gguf'}"
+
+
+def test_training_goes_on_from_merged_weights_and_from_adapters_of_them(tmp_path: Path) -> None:
+    merged = make_model(tmp_path / "merged", SHAPE)
+    assert of_connection(embedded(str(merged)), make_settings()).base == str(merged)
+    adapter = make_adapter(tmp_path / "adapter", SHAPE, base_model_name_or_path=str(merged))
+    settings = of_connection(embedded(str(adapter)), make_settings(base=str(merged)))
+    assert (settings.base, settings.resume_adapter) == (str(merged), str(adapter))
+    assert settings.rank == json.loads((adapter / "adapter_config.json").read_text())["r"]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"base": "gguf:other.gguf"}, "answers with base = 'embedded'"),
+        ({"resume_adapter": "other"}, "answers with resume_adapter = "),
+        ({"rank": 8}, "answers with rank = 16, so it is not to be trained with 8. Leave rank out"),
+        ({"method": "full"}, "can be continued with method 'lora' only"),
+    ],
+)
+def test_other_weights_than_those_that_answer_are_refused(values: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
+        trainable_lm(embedded(""), tmp_path, make_settings(**values))
 
 
 def test_nothing_to_train_on_is_an_error() -> None:

@@ -41,6 +41,9 @@ def test_an_estimate_of_a_time_says_how_many_epochs_fit(tiny: Path, folder: Path
     size = estimate(training, seconds=0)
     assert size.hours <= 1
     assert size.epochs > 2
+    assert "measurements" not in str(size)
+    training = make_training(tiny, folder, tmp_path / "out", max_steps=2, evaluate_every=1)
+    assert "and the time of the measurements" in str(estimate(training, seconds=0))
     assert size.steps == pytest.approx(size.epochs * 5, abs=1)
 
 
@@ -52,6 +55,17 @@ def test_replies_in_batches_equal_those_one_by_one(tiny: Path, folder: Path, tmp
     assert together == [replies(student, [one])[0] for one in held_back]
     assert len(set(together)) > 2
     assert student.packs
+
+
+def test_replies_are_plainly_greedy_whatever_the_base_comes_with(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    training = make_training(tiny, folder, tmp_path / "out", epochs=8)
+    training.run()
+    student, examples = training.student, training.data.train[:6]
+    before = replies(student, examples)
+    own = student.model.generation_config
+    own.update(repetition_penalty=5.0, no_repeat_ngram_size=1, min_new_tokens=9, do_sample=True)
+    assert replies(student, examples) == before
+    assert student.model.generation_config is own
 
 
 def test_learnt_replies_score_high(tiny: Path, folder: Path, tmp_path: Path) -> None:

@@ -109,3 +109,23 @@ def test_both_ways_to_compute_attention_agree(heads: int, groups: int) -> None:
     query = torch.randn(heads, 5, 8, generator=chance)
     key, value = (torch.randn(groups, 9, 8, generator=chance) for _ in range(2))
     torch.testing.assert_close(attention.plain(query, key, value, 0.3), attention.fused(query, key, value, 0.3))
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_masks_are_parts_of_one(heads: int) -> None:
+    """They are as many as the lengths of examples: kept one by one, they would fill the memory."""
+    attention._masks.clear()
+    chance = torch.Generator().manual_seed(0)
+    for length, known in [(3, 3), (5, 9), (600, 700), (2, 520), (3, 3)]:
+        query = torch.randn(heads, length, 8, generator=chance)
+        key, value = (torch.randn(1, known, 8, generator=chance) for _ in range(2))
+        seen = torch.ones(length, known, dtype=torch.bool).tril(known - length)
+        expected = torch.nn.functional.scaled_dot_product_attention(
+            query[None], key[None], value[None], attn_mask=seen, scale=0.3, enable_gqa=True
+        )[0]
+        for attend in (attention.plain, attention.fused):
+            torch.testing.assert_close(attend(query, key, value, 0.3), expected)
+    assert {kind: tuple(mask.shape) for kind, mask in attention._masks.items()} == {
+        (torch.float32, None): (1024, 1024),
+        (torch.bool, torch.device("cpu")): (1024, 1024),
+    }

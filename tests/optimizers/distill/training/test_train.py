@@ -2,22 +2,17 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from optimizers.distill.training.data import read_data
 from optimizers.distill.training.lm.base_model import load_base
+from optimizers.distill.training.log import Step
 from optimizers.distill.training.settings import make_settings
-from optimizers.distill.training.train import Step, Training
+from optimizers.distill.training.train import Training
 from signatures.common.errors import UserError
-
-
-def make_training(tiny: Path, folder: Path, out: Path, **values: Any) -> Training:
-    settings = make_settings(**{"rank": 4, "alpha": 8, "batch_size": 4, "learning_rate": 1e-2, **values})
-    base = load_base(str(tiny))
-    return Training(base, read_data(folder, base.tokenizer, settings), settings, out)
+from tests.optimizers.distill.training.runs import make_training
 
 
 @pytest.mark.parametrize("method", ["lora", "full"])

@@ -1,0 +1,57 @@
+"""The log of a training run, `training.jsonl`: one line per step."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+import ujson
+
+from signatures.common.files import atomic_write
+
+LOG = "training.jsonl"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One finished step.
+
+    Args:
+        step: Its number, from 1.
+        loss: Mean of the batch, weighed as the settings say; None if it was not a number, and the step was skipped.
+        learning_rate: That it used.
+        tokens: Computed in it.
+        seconds: Training time up to its end, all sessions together.
+        progress: Share of the run that is done, in [0, 1].
+        gradient: Length of the gradient, before it was clipped; None if the step was skipped.
+    """
+
+    step: int
+    loss: float | None
+    learning_rate: float
+    tokens: int
+    seconds: float
+    progress: float
+    gradient: float | None
+
+
+def write_step(log: IO[str], step: Step) -> None:
+    """Append a step."""
+    log.write(ujson.dumps(asdict(step)) + "\n")
+    log.flush()
+
+
+def cut_log(folder: Path, last: int) -> None:
+    """Drop the lines of steps that were taken after the step `last`, and lines that a kill cut."""
+    path = folder / LOG
+    if not path.exists():
+        return
+    kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _number(line) <= last]
+    with atomic_write(path) as file:
+        file.write("".join(f"{line}\n" for line in kept))
+
+
+def _number(line: str) -> float:
+    try:
+        return float(ujson.loads(line)["step"])
+    except (ValueError, KeyError, TypeError):
+        return float("inf")

@@ -1,0 +1,169 @@
+"""Runs that go wrong: an error, a kill, Ctrl-C or SIGTERM at a bad moment, a disk that fails in a write."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optimizers.distill.training.checkpoints import remove_leftovers
+from optimizers.distill.training.interrupts import uninterrupted
+from optimizers.distill.training.log import Step
+from signatures.common.errors import UserError
+from tests.optimizers.distill.training.runs import make_training, read_log
+
+ADAPTER = "adapter_model.safetensors"
+
+
+def test_a_run_that_an_error_ended_is_resumed(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    whole = make_training(tiny, folder, tmp_path / "whole", epochs=2).run()
+
+    def fail(step: Step) -> None:
+        if step.step == 3:
+            raise RuntimeError("CUDA out of memory")
+
+    with pytest.raises(RuntimeError, match="out of memory"):
+        make_training(tiny, folder, tmp_path / "out", epochs=2).run(report=fail)
+    description = make_training(tiny, folder, tmp_path / "out", epochs=2).run(resume=True)
+    assert (tmp_path / "out" / ADAPTER).read_bytes() == (tmp_path / "whole" / ADAPTER).read_bytes()
+    assert description["tokens"] == whole["tokens"]
+
+
+def test_a_full_disk_is_reported_not_the_checkpoint_that_does_not_fit(
+    tiny: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training = make_training(tiny, folder, tmp_path / "out")
+
+    def full(path: Path) -> None:
+        raise OSError("No space left on device")
+
+    def fail(step: Step) -> None:
+        raise RuntimeError("the first error")
+
+    monkeypatch.setattr(training.student, "write_weights", full)
+    with pytest.raises(RuntimeError, match="the first error") as raised:
+        training.run(report=fail)
+    assert "No checkpoint could be written: No space left on device" in raised.value.__notes__
+
+
+def test_a_run_killed_before_its_first_checkpoint_is_started_anew(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "best").mkdir(parents=True)
+    (out / "best" / ADAPTER).write_bytes(b"of the killed run")
+    (out / "training.jsonl").write_text('{"step":1}\n{"step":2}\n')
+    with pytest.raises(UserError, match=r"holds no checkpoint to resume. Start without resuming"):
+        make_training(tiny, folder, out).run(resume=True)
+    make_training(tiny, folder, out).run()
+    assert [line["step"] for line in read_log(out)] == [1, 2, 3, 4, 5]
+    assert not (out / "best").exists()
+    with pytest.raises(UserError, match="holds a training run already"):
+        make_training(tiny, folder, out).run()
+
+
+def test_the_command_with_a_mistyped_metric_can_be_corrected(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="Unknown metric 'f11'"):
+        make_training(tiny, folder, tmp_path / "out", evaluate_every=2, keep_best="f11").run()
+    description = make_training(tiny, folder, tmp_path / "out", evaluate_every=2, keep_best="loss").run()
+    assert description["steps"] == 5
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_while_weights_change_is_obeyed_after_the_step_is_logged(
+    name: str, tiny: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = make_training(tiny, folder, tmp_path / "whole", epochs=2).run()
+    before = signal.getsignal(getattr(signal, name))
+    training = make_training(tiny, folder, tmp_path / "out", epochs=2)
+    change = training.optimizer.step
+
+    def change_and_signal() -> None:
+        change()
+        if training.step == 2:  # the third step
+            os.kill(os.getpid(), getattr(signal, name))
+
+    monkeypatch.setattr(training.optimizer, "step", change_and_signal)
+    with pytest.raises(KeyboardInterrupt):
+        training.run()
+    assert signal.getsignal(getattr(signal, name)) is before
+    assert [line["step"] for line in read_log(tmp_path / "out")] == [1, 2, 3]
+    description = make_training(tiny, folder, tmp_path / "out", epochs=2).run(resume=True)
+    assert [line["step"] for line in read_log(tmp_path / "out")] == list(range(1, 11))
+    assert description["tokens"] == whole["tokens"]
+    assert (tmp_path / "out" / ADAPTER).read_bytes() == (tmp_path / "whole" / ADAPTER).read_bytes()
+
+
+def test_the_log_is_cut_by_the_numbers_of_its_steps(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    def stop(step: Step) -> None:
+        if step.step == 3:
+            raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        make_training(tiny, folder, out).run(report=stop)
+    first, _, third = (out / "training.jsonl").read_text().splitlines(keepends=True)
+    (out / "training.jsonl").write_text(first + third + '{"step":4,"loss":1.0}\n{"step":5,"lo')  # cut by a kill
+    make_training(tiny, folder, out).run(resume=True)
+    assert [line["step"] for line in read_log(out)] == [1, 3, 4, 5]
+
+
+def test_a_signal_in_a_block_within_another_waits_for_the_outer() -> None:
+    done: list[str] = []
+    with pytest.raises(KeyboardInterrupt), uninterrupted():
+        with uninterrupted():
+            signal.raise_signal(signal.SIGINT)
+            done.append("inner")
+        done.append("outer")
+    assert done == ["inner", "outer"]
+
+
+def test_full_weights_can_be_read_by_other_users(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        make_training(
+            tiny, folder, tmp_path / "out", method="full", max_steps=1, evaluate_every=1, keep_best="loss"
+        ).run()
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    assert set(modes.values()) == {0o644}
+    assert "model.safetensors" in modes
+
+
+def test_the_best_full_weights_survive_a_write_that_fails(
+    tiny: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = tmp_path / "out" / "best" / "model.safetensors"
+    training = make_training(tiny, folder, tmp_path / "out", method="full", evaluate_every=2, keep_best="loss")
+    write, kept = training.student.model.save_pretrained, list[bytes]()
+
+    def write_half(target: Any, **options: Any) -> None:
+        write(target, **options)
+        if best.exists():
+            kept.append(best.read_bytes())
+            weights = Path(target) / "model.safetensors"
+            weights.write_bytes(weights.read_bytes()[:100])
+            raise OSError("No space left on device")
+
+    monkeypatch.setattr(training.student.model, "save_pretrained", write_half)
+    with pytest.raises(OSError, match="No space left"):
+        training.run()
+    assert kept == [best.read_bytes()]
+    assert len(kept[0]) > 1000
+
+
+def test_best_weights_between_two_places_are_put_back(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    """A kill between the two renames."""
+
+    def stop(step: Step) -> None:
+        raise KeyboardInterrupt
+
+    out = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt):
+        make_training(tiny, folder, out, evaluate_every=3, keep_best="loss").run(report=stop)
+    (out / ".measured-x").mkdir()
+    (out / "best").rename(out / ".measured-x" / "best")
+    (out / ".measured-x" / "old").mkdir()
+    remove_leftovers(out)
+    assert (out / "best" / ADAPTER).is_file()
+    assert not (out / ".measured-x").exists()

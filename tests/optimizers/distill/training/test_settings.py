@@ -1,0 +1,49 @@
+"""Settings and data that cannot be trained with are one line; defaults depend on the method."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from optimizers.distill.examples import read_examples
+from optimizers.distill.training.settings import make_settings
+from signatures.common.errors import UserError
+from tests.optimizers.distill.training.runs import make_training
+
+
+@pytest.mark.parametrize(("method", "rate"), [("lora", 1e-3), ("full", 2e-5)])
+def test_the_learning_rate_suits_the_method(method: str, rate: float) -> None:
+    assert make_settings(method=method).learning_rate == rate
+    assert make_settings(method=method, learning_rate=None).learning_rate == rate
+    assert make_settings(method=method, learning_rate=0.5).learning_rate == 0.5
+    assert make_settings(method=method).model_dump(mode="json")["learning_rate"] == rate
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"weights": {"reading": float("nan")}},
+        {"weights": {"reading": float("inf")}},
+        {"learning_rate": float("inf")},
+        {"epochs": float("inf")},
+        {"method": "magic"},
+    ],
+)
+def test_a_setting_that_is_no_number_is_refused(values: dict[str, Any]) -> None:
+    with pytest.raises(UserError, match=f"Training setting '{next(iter(values))}") as raised:
+        make_settings(**values)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_weights_that_leave_no_example_are_refused(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    training = make_training(tiny, folder, tmp_path / "out", weights={"reading": 1e-9, "yes_no": 0})
+    with pytest.raises(UserError, match="leave no example. Give one skill a higher weight"):
+        training.run()
+
+
+def test_examples_that_are_not_utf_8_are_an_error_of_their_line(folder: Path) -> None:
+    path = folder / "examples.jsonl"
+    path.write_bytes(path.read_bytes() + b'\xff\xfe{"messages"}\n')
+    with pytest.raises(UserError, match="examples.jsonl, line 25: not a training example") as raised:
+        read_examples(path)
+    assert len(str(raised.value).splitlines()) == 1
