@@ -25,9 +25,9 @@ def verify(gold: Annotation, material: Material) -> Iterator[Call]:
     response = cited_response(gold, references)
     inputs = {"passages": references, "question": question, "response": response}
     yield Call("verification", inputs, _scores(gold, references, response, citations=1.0, right=True, revised=""))
-    inputs, outputs = _wrong(gold, material)
+    wrong, outputs = _wrong(gold, material)
     if outputs["revised_question"]:  # without a title or a step there is nothing else to search for
-        yield Call("verification", inputs, outputs)
+        yield Call("verification", wrong, outputs)
 
 
 def revise(gold: Annotation, material: Material) -> Iterator[Call]:
