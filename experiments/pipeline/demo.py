@@ -71,12 +71,12 @@ def run_demo(
     build_index(DEMO_CORPUS / "passages.jsonl", out / "index", retriever="hybrid", progress=progress)
     retrieve = open_reranker(open_index(out / "index"), SMALL_RERANK)
     questions = read_questions(DEMO_CORPUS / "questions.jsonl")
-    # The questions have gold decompositions, which help a small LM more than its few correct traces (bootstrap).
+    # Demonstrations in the LM's own words: on these questions labelled ones lower the scores of the trained LM.
     compilation = CompileConfig(
         metric=get_metric("f1[hotpot]"),
-        optimizer="labeled",
+        optimizer="bootstrap",
         accept=0.5,
-        max_demos=6,
+        max_demos=4,
         threads=threads,
         index=out / "index",
         provenance={"rerank": SMALL_RERANK},
