@@ -8,7 +8,6 @@ world, whose LM reads no demonstrations (experiments/world/README.md): compilati
 """
 
 import re
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from signatures.common.errors import UserError
+from experiments.papers.command import run_command, say
 
 if TYPE_CHECKING:
     import dspy
@@ -105,7 +104,7 @@ def _index(corpus: Path, out: Path) -> "tuple[Path, Retriever]":
     from corpora.index.build import build_index
     from corpora.index.open import open_index
 
-    _say(f"Index {corpus} (hybrid)")
+    say(f"Index {corpus} (hybrid)")
     folder = out / "index"
     build_index(corpus, folder, retriever="hybrid", resume=folder.exists(), progress=True)
     return folder, open_index(folder, corpus)
@@ -141,7 +140,7 @@ def _run(setting: Setting, lm: str, out: Path, results: Path, *, threads: int, r
     }
     path = results / f"{setting.name}_{re.sub('[/:]', '_', portable(connection.id))}.json"
     write_json(path, portable(record))
-    _say(f"Written: {path} ({record['seconds']} s)")
+    say(f"Written: {path} ({record['seconds']} s)")
 
 
 def _compile_and_evaluate(
@@ -169,7 +168,7 @@ def _compile_and_evaluate(
         connection=connection,
         out=out,
         resume=resume,
-        on_step=_say,
+        on_step=say,
     )
     question = setting.devset[0].question
     with connection.use():
@@ -214,7 +213,7 @@ def _estimate(students: "Sequence[dspy.Module]", setting: Setting, connection: "
     calls = sum(student.max_calls() for student in students) * questions
     rate = measure_calls_per_second(connection, setting.retrieve, setting.trainset, threads=threads)
     minutes = calls / rate / 60
-    _say(f"Estimate: at most {calls} LM calls; at {rate:.1f} calls/s (measured) at most {minutes:.0f} minutes")
+    say(f"Estimate: at most {calls} LM calls; at {rate:.1f} calls/s (measured) at most {minutes:.0f} minutes")
 
 
 def _show(comparison: Any) -> None:
@@ -223,13 +222,5 @@ def _show(comparison: Any) -> None:
     Console().print(comparison.as_table())
 
 
-def _say(text: str) -> None:
-    typer.echo(f"\n== {text}", err=True)
-
-
 if __name__ == "__main__":
-    try:
-        app()
-    except UserError as error:
-        typer.echo(f"compile_and_evaluate: {error}", err=True)
-        sys.exit(2)
+    run_command(app, "compile_and_evaluate")

@@ -8,13 +8,13 @@ the program did: answer, hops with verdicts and passage ids, costs. It contains 
 """
 
 import re
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.papers.command import run_command
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -141,8 +141,4 @@ def _show(comparison: Any) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        app()
-    except UserError as error:
-        typer.echo(f"evaluate_paper_programs: {error}", err=True)
-        sys.exit(2)
+    run_command(app, "evaluate_paper_programs")

@@ -14,10 +14,10 @@ answer in a few words, such as `rag`, cannot be scored on key facts. `cov_rag` h
 """
 
 import argparse
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from experiments.papers.command import run_command
 from experiments.papers.knowledge_study import StudyConfig, run_study
 from signatures.common.errors import UserError
 
@@ -134,8 +134,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except UserError as error:
-        print(f"knowledge: {error}", file=sys.stderr)
-        sys.exit(2)
+    run_command(main, "knowledge")

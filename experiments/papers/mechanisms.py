@@ -11,7 +11,6 @@ papers that hold here; those that do not are named in their docstrings: that Ret
 answer evaluation or its evaluation of evidence, and that CoV-RAG's revision at the start is worse than none.
 """
 
-import sys
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ import typer
 
 from experiments.analysis.statistics import mean_of, paired
 from experiments.analysis.summary import percent
-from signatures.common.errors import UserError
+from experiments.papers.command import run_command
 
 if TYPE_CHECKING:
     from corpora.questions import Question
@@ -157,8 +156,4 @@ def _measure(
 
 
 if __name__ == "__main__":
-    try:
-        app()
-    except UserError as error:
-        typer.echo(f"mechanisms: {error}", err=True)
-        sys.exit(2)
+    run_command(app, "mechanisms")

@@ -20,6 +20,7 @@ from typing import Annotated, Any
 
 import typer
 
+from experiments.papers.command import run_command
 from signatures.common.errors import UserError
 
 RESULTS = Path(__file__).parents[1] / "results"
@@ -114,8 +115,4 @@ def _screenshot(page: Path, question: str, path: Path) -> None:
 
 
 if __name__ == "__main__":
-    try:
-        app()
-    except UserError as error:
-        typer.echo(f"readme_pictures: {error}", err=True)
-        sys.exit(2)
+    run_command(app, "readme_pictures")

@@ -19,6 +19,7 @@ import typer
 import ujson
 
 from corpora.retrievers.rerank import OWN, open_reranker
+from experiments.papers.command import run_command
 from experiments.papers.embedded_lm.sources import SOURCES, Prepared, prepare
 from optimizers.distill.examples import Example, write_examples
 from optimizers.distill.gold.catalog import gold_examples, material_for
@@ -163,4 +164,4 @@ def _make(data: Path, work: Path, seed: int, name: str) -> tuple[str, list[Examp
 
 
 if __name__ == "__main__":
-    app()
+    run_command(app, "data")

@@ -15,13 +15,9 @@ class AskedOf(dspy.Predict):
 
     def __init__(self, signature: Any, lm: Any):
         super().__init__(signature)
-        self._ask = lambda **inputs: _with_lm(lm, super(AskedOf, self).forward, inputs)
+        self._other = lm
 
     def forward(self, **inputs: Any) -> Any:
         """Return the prediction of the other LM."""
-        return self._ask(**inputs)
-
-
-def _with_lm(lm: Any, forward: Any, inputs: dict[str, Any]) -> Any:
-    with dspy.context(lm=lm):
-        return forward(**inputs)
+        with dspy.context(lm=self._other):
+            return super().forward(**inputs)

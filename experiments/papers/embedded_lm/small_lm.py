@@ -9,7 +9,6 @@ retrieved, trained LM, against `rag` with three passages). Each table of each se
 is resumed with `--resume`.
 """
 
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,13 +16,13 @@ from typing import Annotated, Any
 
 import typer
 
+from experiments.papers.command import run_command, say
 from experiments.papers.embedded_lm import student
 from experiments.papers.embedded_lm import student_tables as tables
 from experiments.papers.embedded_lm.small_lm_finding import finding
 from experiments.papers.embedded_lm.small_lm_forms import forms
 from experiments.papers.embedded_lm.small_lm_runs import ALL_GOLD, EM, F1, METRICS
 from experiments.papers.embedded_lm.student_sets import SETS, Runs, open_lms, open_set
-from signatures.common.errors import UserError
 
 MODULE = "experiments.papers.embedded_lm.small_lm"
 FILE = "small_lm.json"
@@ -58,14 +57,14 @@ def small_lm(
         of = open_set(name, data, work, questions)
         runs = Runs(of, lms, work / "small_lm", threads=8, resume=resume, metrics=METRICS)
         for table in named_rows:
-            typer.echo(f"\n== {table}, {name}", err=True)
+            say(f"{table}, {name}")
             started = time.monotonic()
             found = TABLES[table](runs)
             head = student.head(MODULE, of, lms, found)
             record = {**head, "seconds": round(time.monotonic() - started), **found}
             student.keep(results / FILE, name, table, record)
             typer.echo(as_text(name, table, record))
-    typer.echo(f"\n== Written: {results / FILE}", err=True)
+    say(f"Written: {results / FILE}")
 
 
 def as_text(name: str, table: str, record: Mapping[str, Any]) -> str:
@@ -94,8 +93,4 @@ def _cell(key: str, mean: Mapping[str, Any] | None) -> str:
 
 
 if __name__ == "__main__":
-    try:
-        app()
-    except UserError as error:
-        typer.echo(f"small_lm: {error}", err=True)
-        sys.exit(2)
+    run_command(app, "small_lm")

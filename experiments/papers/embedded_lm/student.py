@@ -10,13 +10,13 @@ examples, with `--adapters`). Each table of each set can be run alone; `experime
 the others. A run is resumed with `--resume`, and one that another table has made is used again.
 """
 
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.papers.command import run_command, say
 from experiments.papers.embedded_lm import student_tables as tables
 from experiments.papers.embedded_lm.student_sets import SETS, EvaluationSet, Runs, open_lms, open_set
 from signatures.common.errors import UserError, unknown
@@ -58,7 +58,7 @@ def student(
         of = open_set(name, data, work, questions)
         runs = Runs(of, lms, work / "student", threads=8, resume=resume)
         for table in named_rows:
-            _say(f"{table}, {name}")
+            say(f"{table}, {name}")
             started = time.monotonic()
             found = tables.scale(runs, list(sizes)) if table == "scale" else getattr(tables, table)(runs)
             record = {
@@ -70,7 +70,7 @@ def student(
             if table == "scale":
                 _draw(kept, results / f"{Path(FILE).stem}_scale.png")
             typer.echo(tables.as_text(name, table, record))
-    _say(f"Written: {results / FILE}")
+    say(f"Written: {results / FILE}")
 
 
 def names(kind: str, text: str, known: tuple[str, ...]) -> list[str]:
@@ -142,13 +142,5 @@ def _draw(sets: dict[str, Any], path: Path) -> None:
     curves(lines, path, title="F1 by training data", x_label="training examples", y_label=f"{tables.F1}, %")
 
 
-def _say(text: str) -> None:
-    typer.echo(f"\n== {text}", err=True)
-
-
 if __name__ == "__main__":
-    try:
-        app()
-    except UserError as error:
-        typer.echo(f"student: {error}", err=True)
-        sys.exit(2)
+    run_command(app, "student")
