@@ -39,15 +39,15 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__d
 
 @app.command(help=__doc__)
 def small_lm(
-    data: Annotated[Path, typer.Option(help="Folder with the official files.")] = Path("../shared/data"),
-    work: Annotated[Path, typer.Option(help="Folder for converted files, indexes and runs.")] = Path("runs/student"),
-    lm: Annotated[str, typer.Option(help="The trained LM.")] = "embedded",
-    base: Annotated[str, typer.Option(help="The untrained LM.")] = "embedded:base-8bit",
-    sets: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(SETS),
+    data: student.Data = Path("../shared/data"),
+    work: student.Work = Path("runs/student"),
+    lm: student.Trained = "embedded",
+    base: student.Untrained = "embedded:base-8bit",
+    sets: student.Sets = ",".join(SETS),
     questions: Annotated[int, typer.Option(help="Questions of each set.", min=2)] = 100,
-    rows: Annotated[str, typer.Option(help="Tables, separated by commas.")] = ",".join(TABLES),
-    results: Annotated[Path, typer.Option(help="Folder for the result file.")] = student.RESULTS,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume interrupted runs.")] = False,
+    rows: student.Rows = ",".join(TABLES),
+    results: student.Results = student.RESULTS,
+    resume: student.Resume = False,
 ) -> None:
     """Measure the tables."""
     named_sets, named_rows = student.names("set", sets, SETS), student.names("table", rows, tuple(TABLES))

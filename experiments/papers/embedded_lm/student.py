@@ -28,23 +28,33 @@ ROWS = ("reading", "targets", "table3", "cov_rag", "scale")
 RESULTS = Path("experiments/results")
 FILE = "student_embedded.json"
 
+# Options of the commands of this folder.
+Data = Annotated[Path, typer.Option(help="Folder with the official files.")]
+Work = Annotated[Path, typer.Option(help="Folder for converted files, indexes and runs.")]
+Trained = Annotated[str, typer.Option(help="The trained LM.")]
+Untrained = Annotated[str, typer.Option(help="The untrained LM.")]
+Sets = Annotated[str, typer.Option(help="Separated by commas.")]
+Rows = Annotated[str, typer.Option(help="Tables, separated by commas.")]
+Results = Annotated[Path, typer.Option(help="Folder for the result file.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume interrupted runs.")]
+
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
 
 @app.command(help=__doc__)
 def student(
-    data: Annotated[Path, typer.Option(help="Folder with the official files.")] = Path("../shared/data"),
-    work: Annotated[Path, typer.Option(help="Folder for converted files, indexes and runs.")] = Path("runs/student"),
-    lm: Annotated[str, typer.Option(help="The trained LM.")] = "embedded",
-    base: Annotated[str, typer.Option(help="The untrained LM.")] = "embedded:base-8bit",
-    sets: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(SETS),
+    data: Data = Path("../shared/data"),
+    work: Work = Path("runs/student"),
+    lm: Trained = "embedded",
+    base: Untrained = "embedded:base-8bit",
+    sets: Sets = ",".join(SETS),
     questions: Annotated[int, typer.Option(help="Questions of each set.", min=2)] = 200,
-    rows: Annotated[str, typer.Option(help="Tables, separated by commas.")] = ",".join(ROWS),
+    rows: Rows = ",".join(ROWS),
     adapters: Annotated[
         list[str] | None, typer.Option(help="N=FOLDER: an adapter and how many examples it has seen; repeatable.")
     ] = None,
-    results: Annotated[Path, typer.Option(help="Folder for the result file.")] = RESULTS,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume interrupted runs.")] = False,
+    results: Results = RESULTS,
+    resume: Resume = False,
 ) -> None:
     """Measure the tables."""
     named_sets, named_rows = names("set", sets, SETS), names("table", rows, ROWS)
