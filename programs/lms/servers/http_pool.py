@@ -7,7 +7,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from programs.lms.servers.http_route import Route, route_to
 from signatures.common.errors import one_line
@@ -71,7 +71,8 @@ class Reply:
             left = self._until - time.monotonic()
             if left <= 0:
                 raise NoReplyInTime
-            if (connection := self._answer.connection) is not None and connection.sock is not None:
+            connection: Any = self._answer.connection
+            if connection is not None and connection.sock is not None:
                 connection.sock.settimeout(left)  # a server may send slowly
             with _named_errors():
                 piece = self._answer.read1(_PIECE)
