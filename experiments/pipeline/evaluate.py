@@ -17,7 +17,7 @@ from experiments.pipeline.thread_pool import Outcome, ThreadPool
 from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import Connected, RunConfig, describe_run
 from experiments.runs.costs import log_unfinished
-from experiments.runs.files import Row, RowLog, discard_empty, open_run, repeat_of, run_lock
+from experiments.runs.files import SYNC_SECONDS, Row, RowLog, discard_empty, open_run, repeat_of, run_lock
 from optimizers.metrics.judges.answer_judge import judged_by
 from programs.lms.calls.control import GRACE, Control, controlled
 from programs.parts.meter import Meter
@@ -157,7 +157,7 @@ def _ask_all(
         )
         return row, cause, _Answers(before, control.answers())
 
-    with RowLog(folder) as log, bar, controlled(bar.say) as control:
+    with RowLog(folder, sync_every=SYNC_SECONDS) as log, bar, controlled(bar.say) as control:
 
         def write(row: Row) -> None:
             log.append(row)

@@ -25,6 +25,7 @@ import errno
 import json
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -41,6 +42,7 @@ from signatures.common.strict_json import read_strict_json
 SCHEMA = 1
 RUN, ROWS, COSTS, SUMMARY = "run.json", "rows.jsonl", "costs.jsonl", "summary.json"
 _LOCK = "run.lock"
+SYNC_SECONDS = 1.0  # of rows that can be asked for again
 
 Row = dict[str, Any]
 Json = dict[str, Any]
@@ -192,14 +194,21 @@ def run_lock(folder: Path) -> Iterator[None]:
 
 
 class RowLog:
-    """Append rows to `rows.jsonl` or another file; each is on disk when `append` returns.
+    """Append rows to `rows.jsonl` or another file; a killed process loses no row whose `append` has returned.
 
     An incomplete last line is removed first. There may be one writer at a time, which `run_lock` ensures.
+
+    Args:
+        folder: Of the run.
+        name: The file in it.
+        sync_every: Seconds between two waits for the disk, each of which takes longer than all else about a row; a
+            power cut may lose the rows of so many seconds. 0 waits for each row.
     """
 
-    def __init__(self, folder: Path, name: str = ROWS):
+    def __init__(self, folder: Path, name: str = ROWS, *, sync_every: float = 0.0):
         self._path = folder / name
         self._file: IO[bytes] | None = None
+        self._sync_every, self._synced = sync_every, time.monotonic()
 
     def __enter__(self) -> "RowLog":
         with writing(self._path):
@@ -211,7 +220,7 @@ class RowLog:
         return self
 
     def append(self, row: Row) -> None:
-        """Write one row, with keys hidden, and wait until it is on disk.
+        """Write one row, with keys hidden.
 
         Raises:
             UserError: The disk is full; earlier rows are intact.
@@ -223,13 +232,16 @@ class RowLog:
         with writing(self._path):
             if self._file.write(line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(self._file.fileno())
+            if time.monotonic() - self._synced >= self._sync_every:
+                os.fsync(self._file.fileno())
+                self._synced = time.monotonic()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._file is not None:
-            self._file.close()
+            with self._file, writing(self._path) if kind is None else contextlib.suppress(OSError):
+                os.fsync(self._file.fileno())
 
 
 def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
