@@ -26,11 +26,12 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from experiments.runs.experiment import as_asked, cure_of, differing_field, value_of
+from experiments.runs.experiment import SESSION, as_asked, cure_of, differing_field, value_of
 from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, check_description, parse_row
 from optimizers.metrics.names import note_renamed, with_current_names
 from signatures.common.errors import UserError
@@ -270,9 +271,16 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
         )
     if not isinstance(old.get("resumed", []), list):
         raise UserError(f"{folder / RUN} is damaged ('resumed' is no list). Delete the folder and run again.")
-    session = {key: description[key] for key in ("started", "git_revision", "versions") if key in description}
+    session = {key: description[key] for key in SESSION if key in description}
+    old.pop("finished", None)  # of the session before
     write_json(folder / RUN, {**old, "resumed": [*old.get("resumed", []), session]})
     return rows
+
+
+def end_session(folder: Path) -> None:
+    """Record in `run.json` when the session in progress ended (`finished`, UTC)."""
+    finished = datetime.now(UTC).isoformat(timespec="seconds")
+    write_json(folder / RUN, {**read_json(folder / RUN), "finished": finished})
 
 
 def discard_empty(folder: Path) -> None:
