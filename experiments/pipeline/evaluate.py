@@ -17,7 +17,8 @@ from experiments.pipeline.thread_pool import Outcome, ThreadPool
 from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import Connected, RunConfig, describe_run
 from experiments.runs.costs import log_unfinished
-from experiments.runs.files import SYNC_SECONDS, Row, RowLog, discard_empty, open_run, repeat_of, run_lock
+from experiments.runs.files import Row, discard_empty, end_session, open_run, repeat_of, run_lock
+from experiments.runs.row_log import SYNC_SECONDS, RowLog
 from optimizers.metrics.judges.answer_judge import judged_by
 from programs.lms.calls.control import GRACE, Control, controlled
 from programs.parts.meter import Meter
@@ -69,8 +70,8 @@ def evaluate(
 
     Args:
         program: Must be safe under threads.
-        questions: `corpora.questions.Question`s with different ids.
-        config: Metrics, threads, repeats, judge and fixed contexts.
+        questions: `corpora.questions.Question`s with different ids; of a shard all those it is a part of.
+        config: Metrics, threads, repeats, judge, fixed contexts and shard.
         connection: The LM and its adapter.
         folder: Folder of the run; see `experiments/runs/files.py`.
         resume: Continue the run in `folder`.
@@ -88,6 +89,7 @@ def evaluate(
     _check(questions)
     config.check_sampling(connection)
     description = describe_run(program, questions, config, connection=connection)
+    questions = config.asked(questions)
     with run_lock(folder), judged_by(config.judge):
         done = [row for row in open_run(folder, description, resume=resume) if row["error"] is None]
         waiting, total = _unanswered(questions, config.repeats, done)
@@ -101,6 +103,7 @@ def evaluate(
         except BaseException:
             discard_empty(folder)
             raise
+        end_session(folder)
         summary = write_summary(folder, stopped=stopped)
         if stopped:
             bar.say(f"Stopped ({stopped}); {summary.answered} of {total} are kept.")
