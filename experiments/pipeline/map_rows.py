@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from experiments.pipeline.thread_pool import ThreadPool
+from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.runs.config import Connected
 from experiments.runs.files import Json, Row, open_run, read_rows, run_lock
 from experiments.runs.row_log import SYNC_SECONDS, RowLog
