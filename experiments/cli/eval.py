@@ -8,7 +8,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say, show
-from experiments.cli.shared.next_commands import command, new_path, other_run, used
+from experiments.cli.shared.next_commands import command, new_path, other_run, shards_beside, used
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError, one_line
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from experiments.analysis.summary import RunSummary
     from experiments.runs.config import LMConfig
     from experiments.runs.fixed_contexts import FixedContexts
+    from experiments.runs.shards import Shard
 
 DEFAULT_METRICS = "em,f1[hotpot],passage_recall@5,all_gold@5"
 
@@ -40,6 +41,25 @@ class Scoring:
         from experiments.runs.config import LMConfig
 
         return LMConfig(self.judge_lm, self.judge_api_base, self.judge_api_key_env, **task_lm.calling())
+
+
+@dataclass(frozen=True)
+class Selection(options.Selection):
+    """Which questions of a file are used, and which of them here."""
+
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            help="Ask only every n-th question, as one of n machines: 1/n to n/n. Join the runs with `verihop merge`.",
+            show_default=False,
+        ),
+    ] = None
+
+    def opened(self) -> "Shard | None":
+        """Return the shard; None if all questions are asked here."""
+        from experiments.runs.shards import Shard
+
+        return None if self.shard is None else Shard.parse(self.shard)
 
 
 @dataclass(frozen=True)
@@ -92,7 +112,7 @@ def eval_(
     program: options.AnyProgram,
     lm: options.LM,
     scoring: Scoring,
-    selection: options.Selection,
+    selection: Selection,
     contexts: Contexts,
     execution: options.SeededExecution,
     limits: options.Limits,
@@ -106,6 +126,7 @@ def eval_(
     from experiments.pipeline.scoring.metric_checks import check_evidence
     from experiments.runs.config import RunConfig
 
+    shard = selection.opened()
     metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=not lm.no_cache)
     program_config, lm_config, chosen = with_defaults(program.config(), lm.config(execution.threads))
     note_defaults(chosen)
@@ -122,6 +143,7 @@ def eval_(
         contexts=fixed,
         artifact=program_config.artifact,
         questions_path=questions,
+        shard=shard,
     )
     opened = setup.open_program(program_config, retrieve, connection, contexts=fixed is not None)
     check_evidence(opened, metrics)
@@ -140,7 +162,13 @@ def eval_(
         )
     _print(summary, result, oracle, _abstention(result.out, fixed))
     _exit_code(summary, result.out)
-    if not result.as_json:
+    if not result.as_json and shard is not None:
+        next_step(
+            _following_shard(
+                shard, [questions, program, lm, scoring, selection, contexts, execution, limits], result.out
+            )
+        )
+    elif not result.as_json:
         groups = (replace(lm, lm=lm_config.id), scoring, selection, contexts, limits)
         words = [word for group in groups for word in used(group)]
         words += used(execution, "threads", "seed")
@@ -159,6 +187,20 @@ def _following(summary: "RunSummary", words: list[Any], indexed: list[Any], *, f
     with_index = indexed if baseline == "rag" else []
     out = new_path(run.parent / baseline)
     return command("verihop", "eval", *words, "--program", baseline, *with_index, "--out", out)
+
+
+def _following_shard(shard: "Shard", given: list[Any], run: Path) -> str:
+    """Return the evaluation of the next shard that is not beside `run`, or the merge of all."""
+    shards = shards_beside(run)
+    missing = [index for index in range(1, shard.of + 1) if index not in shards]
+    if not missing:
+        runs = [shards[index] for index in sorted(shards)]
+        return command("verihop", "merge", *runs, "--out", new_path(run.parent / "merged"))
+    questions, *groups = given
+    one = f"{missing[0]}/{shard.of}"
+    groups = [replace(each, shard=one) if isinstance(each, Selection) else each for each in groups]
+    words = [word for group in groups for word in used(group)]
+    return command("verihop", "eval", questions, *words, "--out", new_path(run.parent / f"shard-{missing[0]}"))
 
 
 def _print(summary: "RunSummary", result: Result, oracle: str | None, abstention: dict[str, Any] | None) -> None:

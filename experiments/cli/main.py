@@ -28,6 +28,7 @@ try:
     from experiments.cli.index import index
     from experiments.cli.judge import judge
     from experiments.cli.keyfacts import keyfacts
+    from experiments.cli.merge import merge
     from experiments.cli.metrics import metrics
     from experiments.cli.programs import programs
     from experiments.cli.review import review
@@ -62,6 +63,7 @@ app.command("index")(index)
 app.add_typer(data, name="data")
 app.command("compile")(compile_)
 app.command("eval")(eval_)
+app.command("merge")(merge)
 app.command("score")(score)
 app.add_typer(distill, name="distill")
 app.command("compare")(compare)

@@ -159,6 +159,13 @@ class _Corpus(_Record):
     fingerprint: str | None
 
 
+class _Shard(_Record):
+    index: Annotated[int, Field(ge=1)]
+    of: Annotated[int, Field(ge=1)]
+    ids: list[str]
+    questions: _Questions
+
+
 class RunDescription(_Record):
     """`run.json` of a run with answers."""
 
@@ -170,6 +177,7 @@ class RunDescription(_Record):
     judge: _LM | None = None
     repeats: Annotated[int, Field(ge=1, le=_MOST_REPEATS)] = 1
     git_revision: str | None = None
+    shard: _Shard | None = None
 
 
 def parse_row(line: bytes, kind: type[AnyRow] | type[Spent]) -> Json:

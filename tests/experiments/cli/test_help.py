@@ -26,6 +26,7 @@ COMMANDS = [
     "index",
     "compile",
     "eval",
+    "merge",
     "compare",
     "judge",
     "keyfacts",

@@ -97,3 +97,8 @@ def test_a_long_text_takes_linear_time(unit):
 @given(st.text())
 def test_redacting_twice_changes_nothing_more(text):
     assert redact(redact(text)) == redact(text)
+
+
+@given(st.sampled_from(["Authorization", "AUTHORIZATION", "authorization"]), st.text(max_size=20), st.text(max_size=20))
+def test_a_header_is_hidden_in_whatever_text_and_case(name, before, after):
+    assert KEY not in redact(f"{before} {name}: Bearer {KEY} {after}")
