@@ -11,6 +11,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -21,14 +22,20 @@ from experiments.benchmarks.speed.loopback_replies import completion
 _END = b"\r\n\r\n"
 
 
+PROBE = b"Is water wet?"  # asked once by `verihop` to know the model (`programs.lms.servers.probe`); not counted
+
+
 @dataclass
 class Stats:
-    """What a server has done: chat requests answered, and the most in flight at a time."""
+    """What a server has done, without the probe: chat requests answered, the most in flight at a time, and when."""
 
     calls: int = 0
     running: int = 0
     widest: int = 0
-    connections: int = field(default=0)
+    connections: int = 0
+    began: float | None = None  # the first request came in, on the clock of `time.monotonic`
+    ended: float | None = None  # the last reply was sent
+    replies: list[float] = field(default_factory=list)  # when each was sent
 
 
 class Connection(asyncio.Protocol):
@@ -60,12 +67,16 @@ class Connection(asyncio.Protocol):
 
     def _answer(self, method: str, path: str, body: bytes) -> None:
         stats = self._stats
-        if method == "POST":
+        if method == "POST" and PROBE in body:
+            self._send(200, self._reply(json.loads(body)))
+        elif method == "POST":
+            stats.began = stats.began or time.monotonic()
             stats.running += 1
             stats.widest = max(stats.widest, stats.running)
             asyncio.get_running_loop().call_later(self._latency, self._complete, body)
-        elif path == "/stats":
-            self._send(200, vars(stats))
+        elif path.startswith("/stats"):
+            hidden = () if path == "/stats/replies" else ("replies",)
+            self._send(200, {name: value for name, value in vars(stats).items() if name not in hidden})
         elif path.endswith("/models"):
             self._send(200, {"object": "list", "data": [{"id": "loopback", "object": "model", "owned_by": "loopback"}]})
         else:
@@ -74,6 +85,8 @@ class Connection(asyncio.Protocol):
     def _complete(self, body: bytes) -> None:
         self._stats.running -= 1
         self._stats.calls += 1
+        self._stats.ended = time.monotonic()
+        self._stats.replies.append(self._stats.ended)
         self._send(200, self._reply(json.loads(body)))
 
     def _send(self, status: int, payload: Any) -> None:
@@ -107,10 +120,11 @@ def server(latency: float) -> Iterator[str]:
         process.stdin.close()
 
 
-def stats_of(api_base: str) -> dict[str, int]:
-    """Return what a server has done so far."""
+def stats_of(api_base: str, *, replies: bool = False) -> dict[str, Any]:
+    """Return what a server has done so far; with `replies` also when each reply was sent."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(api_base.removesuffix("/v1") + "/stats", timeout=10) as reply:
+    path = "/stats/replies" if replies else "/stats"
+    with opener.open(api_base.removesuffix("/v1") + path, timeout=10) as reply:
         return json.load(reply)
 
 

@@ -73,7 +73,8 @@ class Reply:
             left = self._until - time.monotonic()
             if left <= 0:
                 raise NoReplyInTime
-            if (connection := self._answer.connection) is not None and connection.sock is not None:
+            connection: Any = self._answer.connection
+            if connection is not None and connection.sock is not None:
                 connection.sock.settimeout(left)  # a server may send slowly
             with _named_errors():
                 piece = self._answer.read1(_PIECE)

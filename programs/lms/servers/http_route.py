@@ -62,10 +62,12 @@ def route_to(api_base: str, key: str | None) -> Route:
         headers["Authorization"] = f"Bearer {key}"
     address: dict[str, Any] = {"host": url.hostname or "", "port": url.port or _PORTS[url.scheme]}
     proxy = _proxy(url)
-    tls = {"ssl_context": ssl.create_default_context()} if "https" in (url.scheme, proxy.partition(":")[0]) else {}
+    tls: dict[str, Any] = {}
+    if "https" in (url.scheme, proxy.partition(":")[0]):
+        tls["ssl_context"] = ssl.create_default_context()
     if not proxy:
         kind = urllib3.HTTPSConnectionPool if url.scheme == "https" else urllib3.HTTPConnectionPool
-        return Route(lambda: kind(**address, maxsize=1, **(tls if url.scheme == "https" else {})), headers, False)
+        return Route(lambda: kind(**address, maxsize=1, **tls), headers, False)
 
     def through_proxy() -> "urllib3.HTTPConnectionPool":
         with _proxy_errors():
