@@ -39,7 +39,7 @@ Oracle = Annotated[
     ),
 ]
 JudgeLM = Annotated[
-    str | None, typer.Option(help="LM that decides acc\\[judge] and hallucination\\[halluqa].", show_default=False)
+    str | None, typer.Option(help="LM that decides acc[judge] and hallucination[halluqa].", show_default=False)
 ]
 JudgeApiBase = Annotated[str | None, typer.Option(help="Base URL of the judge's server.", show_default=False)]
 JudgeApiKeyEnv = Annotated[

@@ -35,7 +35,7 @@ class Ledger:
             memory = memoryview(mmap.mmap(-1, 8 * len(SUMS))).cast("d")
             for place, number in enumerate(self._numbers):
                 memory[place] = number
-            self._numbers, self._file = memory, tempfile.TemporaryFile()
+            self._numbers, self._file = memory, tempfile.TemporaryFile()  # noqa: SIM115 - as long as the budget
 
     def __getitem__(self, name: str) -> float:
         return float(self._numbers[SUMS.index(name)])

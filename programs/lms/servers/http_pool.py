@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 import threading
 import time
 import weakref
@@ -9,6 +10,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from programs.lms.calls.aborting import abortable
 from programs.lms.servers.http_route import Route, route_to
 from signatures.common.errors import one_line
 from signatures.common.http import ENCODINGS, MOST_BYTES
@@ -143,6 +145,7 @@ class HttpPool:
         Raises:
             NoReply: The server cannot be reached, or the connection broke.
             NoReplyInTime: The time is over.
+            BaseException: What ended the call (`programs.lms.calls.aborting.abortable`).
             UserError: The proxy settings cannot be used.
         """
         if self._process != os.getpid():
@@ -150,28 +153,37 @@ class HttpPool:
         with self._free:
             until = time.monotonic() + seconds
             closings = self._closings
-            connection = self._take()
-            try:
-                answer = connection.send(method, url, body, until)
-            except NoReplyInTime:
+            used = [self._take()]  # last the one in use
+            with abortable(lambda: used[-1].abort()):
+                answer = self._send(used, method, url, body, until)
+                reply = Reply(answer, until)
+                try:
+                    yield reply
+                finally:
+                    if not reply.whole:
+                        answer.close()
+                    self._give_back(used[-1], kept=reply.whole and closings == self._closings)
+
+    def _send(
+        self, used: "list[_Connection]", method: str, url: str, body: bytes | None, until: float
+    ) -> "urllib3.BaseHTTPResponse":
+        try:
+            return used[-1].send(method, url, body, until)
+        except NoReplyInTime:
+            raise
+        except NoReply:
+            if not used[-1].kept or used[-1].aborted:
                 raise
-            except NoReply:
-                if not connection.kept:
-                    raise
-                connection = self._new()
-                answer = connection.send(method, url, body, until)
-            reply = Reply(answer, until)
-            try:
-                yield reply
-            finally:
-                if not reply.whole:
-                    answer.close()
-                if reply.whole and closings == self._closings:
-                    connection.used = time.monotonic()
-                    with self._lock:
-                        self._idle.append(connection)
-                else:
-                    connection.close()
+        used.append(self._new())
+        return used[-1].send(method, url, body, until)
+
+    def _give_back(self, connection: "_Connection", *, kept: bool) -> None:
+        if not kept or connection.aborted:
+            connection.close()
+            return
+        connection.used = time.monotonic()
+        with self._lock:
+            self._idle.append(connection)
 
     def _leave_to_parent(self) -> None:
         """Begin anew in a forked process: over connections that it shares with its parent, replies get mixed up."""
@@ -205,6 +217,15 @@ class _Connection:
         self._route = route
         self._pool = route.open()
         self.used = 0.0  # when its last reply ended
+        self.aborted = False
+        self._opened: Any = None
+        kind: Any = self._pool.ConnectionCls
+
+        def opened(*args: Any, **kwargs: Any) -> Any:
+            self._opened = kind(*args, **kwargs)
+            return self._opened
+
+        self._pool.ConnectionCls = opened  # type: ignore[assignment]  # urllib3 does not tell what it has opened
 
     @property
     def kept(self) -> bool:
@@ -230,6 +251,14 @@ class _Connection:
                 preload_content=False,
                 timeout=urllib3.Timeout(connect=left, read=left),
             )
+
+    def abort(self) -> None:
+        """Make whoever waits for a reply over it fail now; called by another thread."""
+        self.aborted = True
+        opened = getattr(self._opened, "sock", None)
+        if opened is not None:
+            with contextlib.suppress(OSError):  # closed meanwhile
+                socket.socket.shutdown(opened, socket.SHUT_RDWR)  # not TLS's own shutdown, which would wait
 
     def close(self) -> None:
         """Close it."""
