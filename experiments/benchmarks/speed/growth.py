@@ -63,7 +63,9 @@ def measure(questions: int, folder: Path, threads: int) -> dict[str, Any]:
 
     own = timed("read", lambda: read_questions(asked))
     before = _peak()
-    summary = timed("evaluate", lambda: evaluate(program, own, config, connection=connection, folder=run, progress=False))
+    summary = timed(
+        "evaluate", lambda: evaluate(program, own, config, connection=connection, folder=run, progress=False)
+    )
     assert (summary.answered, summary.errors) == (questions, 0)
     timed(
         "resume",

@@ -10,7 +10,8 @@ from typing import Any
 from dspy import lm15
 
 from programs.lms.calls.transport import Transport
-from programs.lms.servers.http_pool import HttpPool, NoReply, NoReplyInTime, Reply, UnreadableReply
+from programs.lms.servers.http_connection import NoReply, NoReplyInTime
+from programs.lms.servers.http_pool import HttpPool, Reply, UnreadableReply
 from signatures.common.errors import one_line
 from signatures.common.secrets import HIDDEN
 

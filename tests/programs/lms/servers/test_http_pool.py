@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from programs.lms.servers import http_pool
-from programs.lms.servers.http_pool import HttpPool, NoReply, NoReplyInTime, UnreadableReply
+from programs.lms.servers.http_connection import NoReply, NoReplyInTime
+from programs.lms.servers.http_pool import HttpPool, UnreadableReply
 from signatures.common.errors import UserError
 from tests.conftest import load_module
 
@@ -163,6 +164,18 @@ def test_no_reply_in_time(opened) -> None:
     server, pool = serve(opened, [b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n", OK, OK])
     with pytest.raises(NoReplyInTime):
         ask(pool, server.base, seconds=0.1)
+
+
+@pytest.mark.parametrize("headers", [b"", b"Connection: close\r\n"])
+@pytest.mark.parametrize("begin", [0, 100])
+def test_the_time_is_that_of_head_and_content_and_not_of_each_piece(opened, begin, headers) -> None:
+    answer = b"HTTP/1.1 200 OK\r\n" + headers + b"X: " + b"x" * 500 + b"\r\nContent-Length: 500\r\n\r\n" + b" " * 500
+    begin = answer.index(b"\r\n\r\n") + 4 if begin else 0
+    slowly = [answer[:begin], *(bytes([one]) for one in answer[begin:])]
+    server, pool = serve(opened, [slowly], [OK])
+    with pytest.raises(NoReplyInTime):
+        ask(pool, server.base, seconds=0.2)
+    assert ask(pool, server.base) == (200, b"{}")
 
 
 @pytest.mark.parametrize("encoding", [b"zstd", b"br", b"gzip, gzip"])
