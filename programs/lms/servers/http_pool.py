@@ -6,7 +6,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from programs.lms.calls.aborting import abortable
@@ -40,13 +40,14 @@ class Reply:
     Args:
         answer: From urllib3.
         until: When the call's time is over, on the clock of `time.monotonic`.
+        limit: Sets that time for the connection.
     """
 
-    def __init__(self, answer: "urllib3.BaseHTTPResponse", until: float):
+    def __init__(self, answer: "urllib3.BaseHTTPResponse", until: float, limit: Callable[[float], None]):
         self.status: int = answer.status
         self.headers: Mapping[str, str] = answer.headers  # names in any case
         self.whole = False  # whether the content was read to its end
-        self._answer, self._until = answer, until
+        self._answer, self._until, self._limit = answer, until, limit
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the content as it comes in, decompressed.
@@ -72,6 +73,14 @@ class Reply:
             if size > MOST_BYTES:
                 raise UnreadableReply(f"the reply is larger than {MOST_BYTES:,} bytes", self.status)
             yield piece
+
+    def end_within(self, seconds: float) -> None:
+        """Read the rest, which should be empty, so that the connection can be kept; give up after `seconds`."""
+        self._until = min(self._until, time.monotonic() + seconds)
+        self._limit(self._until)
+        with contextlib.suppress(NoReply):
+            for _ in self.pieces():
+                pass
 
     def content(self) -> bytes:
         """Return the whole content; raises as `pieces` does."""
@@ -143,7 +152,7 @@ class HttpPool:
             used = [self._take()]  # last the one in use
             with abortable(lambda: used[-1].abort()):
                 answer = self._send(used, method, url, body, until)
-                reply = Reply(answer, until)
+                reply = Reply(answer, until, used[-1].limit)
                 try:
                     yield reply
                 finally:
