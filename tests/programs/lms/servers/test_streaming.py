@@ -1,22 +1,26 @@
 """Streamed replies: their events make the reply that is not streamed; a stream that is cut is no reply."""
 
+import asyncio
 import contextlib
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import dspy
 import pytest
 from dspy import lm15
 from dspy.clients.engines.stream_guard import checked_stream
 from dspy.lm15 import Config, Message, Request, ResponseStream
 
 from programs.lms.calls.transport import Transport
+from programs.lms.connect import ModelTraits, connect
 from programs.lms.servers.chat import ChatEngine
 from programs.lms.servers.streaming import event_values
 from signatures.common.errors import UserNotice
 from tests.conftest import load_module
 
+loopback = load_module(Path(__file__).parents[3] / "loopback.py")
 scripted = load_module(Path(__file__).with_name("scripted.py"))
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\n"
@@ -225,3 +229,32 @@ def test_events_are_read_from_pieces_of_any_size() -> None:
     for length in (1, 2, 5, len(content)):
         pieces = [content[start : start + length] for start in range(0, len(content), length)]
         assert list(event_values(pieces)) == [{"a": "ü"}, None]
+
+
+def test_dspy_streams_a_program_on_a_server() -> None:
+    fragments = ['{"answer": ', '"Pa', 'ris"}']
+
+    class Handler(loopback.JsonHandler):
+        protocol_version = "HTTP/1.1"
+
+        def post(self) -> None:
+            if not self.body().get("stream"):
+                self.reply(200, json.loads(whole("yes").partition(b"\r\n\r\n")[2]))
+                return
+            events = b"".join([*(chunk(content=text) for text in fragments), chunk("stop"), chunk(usage=USAGE), DONE])
+            self.wfile.write(HEAD + b"Content-Length: %d\r\n\r\n" % len(events) + events)
+
+    server = loopback.Loopback(Handler)
+    traits = ModelTraits(probability_mode="samples")
+    connection = connect("m", api_base=server.base, cache=False, traits=traits)
+
+    async def run() -> list[Any]:
+        with connection.use():
+            program = dspy.streamify(dspy.Predict("question -> answer"), async_streaming=True)
+            return [item async for item in program(question="Where?")]
+
+    *chunks, prediction = asyncio.run(run())
+    connection.close()
+    server.close()
+    assert prediction.answer == "Paris"
+    assert [one["choices"][0]["delta"]["content"] for one in map(dict, chunks)][:3] == fragments
