@@ -15,7 +15,7 @@ from experiments.pipeline.parallel.worker import Job, Worker
 from experiments.runs.costs import spent
 from experiments.runs.files import read_json, read_rows
 from optimizers.metrics.catalog import Metric
-from programs.lms.calls.budget import Budget
+from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.calls.control import current_control
 from programs.lms.calls.metered import LMUnavailable, metered_lm
 from signatures.common.errors import UserError, UserNotice
@@ -77,6 +77,20 @@ def test_an_error_is_a_row_and_the_others_go_on(toy, tmp_path):
     assert (summary.errors, len(read_rows(tmp_path / "run"))) == (1, 12)
 
 
+def test_what_a_question_cost_that_the_budget_ended_is_counted(toy, tmp_path):
+    class Two(toy.Toy):
+        def forward(self, question):
+            super().forward(question)
+            raise BudgetExceeded("calls are used up")
+
+    summary = run(toy, tmp_path / "run", toy.Engine(), n=1, program=Two(), processes=1)
+    assert "used up" in summary.stopped
+    alone = spent(tmp_path / "run")
+    run(toy, tmp_path / "both", toy.Engine(), n=2, threads=2, program=Two())
+    assert alone["calls"] == 1
+    assert spent(tmp_path / "both")["calls"] in (1, 2)  # the second may not have been started
+
+
 def test_a_budget_is_shared_to_the_last_call_and_the_run_can_be_resumed(toy, tmp_path):
     def connection(budget):
         lm = metered_lm("local/scripted", engine=toy.Engine(), budget=budget, cache=False, temperature=0.0)
@@ -94,20 +108,25 @@ def test_a_budget_is_shared_to_the_last_call_and_the_run_can_be_resumed(toy, tmp
 def test_ctrl_c_keeps_rows_counts_what_was_in_progress_and_can_be_resumed(toy, tmp_path, monkeypatch):
     for module in ("experiments.pipeline.parallel.collector", "programs.lms.calls.control"):
         monkeypatch.setattr(f"{module}.GRACE", 0.2)
-    never = threading.Event()
+    never, press = threading.Event(), True
 
-    def press():
-        os.kill(os.getppid(), signal.SIGINT)
-        never.wait(30)
+    class Pressing(toy.Toy):
+        def forward(self, question):
+            first = super().forward(question)
+            if question == "q5" and press:  # has cost one call
+                os.kill(os.getppid(), signal.SIGINT)
+                never.wait(30)
+            return first
 
     with pytest.raises(KeyboardInterrupt):
-        run(toy, tmp_path / "run", toy.Engine(at("q5", press)), n=200)
+        run(toy, tmp_path / "run", toy.Engine(), n=200, program=Pressing())
     kept = read_rows(tmp_path / "run")
     assert 0 < len(kept) < 200
     assert "id5" not in {row["id"] for row in kept}
     assert read_json(tmp_path / "run" / "summary.json")["stopped"] == "interrupted by Ctrl-C"
-    assert spent(tmp_path / "run")["calls"] >= len(kept)
-    assert run(toy, tmp_path / "run", toy.Engine(), n=200, resume=True).complete
+    assert spent(tmp_path / "run")["calls"] == len(kept) + 1
+    press = False
+    assert run(toy, tmp_path / "run", toy.Engine(), n=200, program=Pressing(), resume=True).complete
 
 
 def test_a_killed_worker_is_one_line_and_the_rows_before_it_are_kept(toy, tmp_path):
