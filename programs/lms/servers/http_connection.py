@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import urllib3
 
 
+_RECENT = 0.5  # seconds for which an idle connection is not asked whether the server has closed it
+
+
 class NoReply(Exception):
     """The server cannot be reached, or the connection broke."""
 
@@ -33,7 +36,7 @@ class HttpConnection:
         self.aborted = False
         self._opened: Any = None
         self._until = 0.0  # when the time of the call is over
-        kind: Any = self._pool.ConnectionCls
+        kind: Any = type("OneWrite", (_OneWrite, self._pool.ConnectionCls), {})
 
         def opened(*args: Any, **kwargs: Any) -> Any:
             self._opened = kind(*args, **kwargs)
@@ -52,9 +55,12 @@ class HttpConnection:
         import urllib3
 
         self._until = until
-        left = until - time.monotonic()
+        now = time.monotonic()
+        left = until - now
         if left <= 0:
             raise NoReplyInTime
+        if self._opened is not None:
+            self._opened.recent = now - self.used < _RECENT
         with named_errors():
             return self._pool.urlopen(
                 method,
@@ -89,6 +95,39 @@ class HttpConnection:
     def close(self) -> None:
         """Close it."""
         self._pool.close()
+
+
+class _OneWrite:
+    """Mixed in before a connection of urllib3: fewer system calls, each of which may wait for the interpreter lock.
+
+    The head and the body of a request are sent together.
+    """
+
+    recent = False  # whether it is too recent for the server to have closed it; if it has, the request is repeated
+    _pending: list[bytes] | None = None
+    sock: Any
+
+    def request(self, *args: Any, **kwargs: Any) -> None:
+        """Send a request."""
+        self._pending = []
+        try:
+            super().request(*args, **kwargs)  # type: ignore[misc]
+            request = b"".join(self._pending)
+        finally:
+            self._pending = None
+        self.send(request)
+
+    def send(self, data: bytes) -> None:
+        """Send data, with what follows if they are part of a request."""
+        if self._pending is None:
+            super().send(data)  # type: ignore[misc]
+        else:
+            self._pending.append(data)
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the connection seems to be open."""
+        return self.sock is not None if self.recent else super().is_connected  # type: ignore[misc]
 
 
 class _TimedReader(io.RawIOBase):
