@@ -81,6 +81,10 @@ def build_index(
         raise UserError("resume keeps what is there and overwrite deletes it: choose one.")
     corpus_path, folder = Path(corpus_path), Path(folder)
     model = embedder if isinstance(embedder, Embedder) else Embedder(embedder)
+    if model.precision != "f32":
+        raise UserError(
+            f"An index cannot be built with precision {model.precision}: use f32, and open it with another."
+        )
     info = EmbedderInfo(id=model.id, weights_hash=model.weights_hash) if has_vectors(retriever) else None
     request = Request(
         retriever=retriever,

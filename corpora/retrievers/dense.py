@@ -9,13 +9,14 @@ All files are memory-mapped.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpora.encoders.query_vectors import QueryVectors, never
 from corpora.retrievers.arrays import read_npy
 from corpora.retrievers.embedder import Embedder, Vectors
 from corpora.retrievers.engine import Ranking, Rows, Scores, best
@@ -129,6 +130,7 @@ class DenseEngine:
         probed_share: float = 0.125,
     ):
         self.embedder = embedder
+        self._queries = QueryVectors(embedder)
         self._vectors = read_npy(folder / VECTORS_FILE, np.dtype(np.float32), columns=None)
         self._factor = refine_factor
         self._codes: Any = None
@@ -153,13 +155,17 @@ class DenseEngine:
     def encode(self, queries: Sequence[str]) -> Iterator[Vectors]:
         """Yield the vectors of `queries`, a block at a time."""
         for start in range(0, len(queries), _BLOCK):
-            vectors = self.embedder(queries[start : start + _BLOCK])
+            vectors = self._queries(queries[start : start + _BLOCK])
             if vectors.shape[1] != self._vectors.shape[1]:
                 raise UserError(
                     f"The embedder {self.embedder.id!r} makes vectors of {vectors.shape[1]} dimensions, the index has "
                     f"{self._vectors.shape[1]}: rebuild the index with overwrite."
                 )
             yield vectors
+
+    def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
+        """Encode `queries` ahead; see `Prefetching`."""
+        self._queries.prefetch(queries, stop)
 
     def candidates(self, vectors: Vectors, k: int) -> list[Rows]:
         """Return for each query vector the rows of candidates for the best `k`, in no particular order."""

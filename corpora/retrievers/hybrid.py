@@ -1,13 +1,14 @@
 """Fusion of BM25 and dense rankings, by their scores; of any rankings, by ranks."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Self, TypeVar
 
 import numpy as np
 
+from corpora.encoders.query_vectors import never
 from corpora.retrievers.bm25 import Bm25Engine
 from corpora.retrievers.dense import DenseEngine
-from corpora.retrievers.engine import Ranking, Scores, best
+from corpora.retrievers.engine import Prefetching, Ranking, Scores, best
 from signatures.common.errors import UserError
 from signatures.types import Passage, Retriever
 
@@ -79,6 +80,10 @@ class HybridEngine:
                 rankings.append(self._fuse(by_words[len(rankings)], near, vector, k))
         return rankings
 
+    def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
+        """Encode `queries` ahead; see `Prefetching`."""
+        self.dense.prefetch(queries, stop)
+
     def _fuse(self, words: Ranking, near: Ranking, vector: np.ndarray, k: int) -> Ranking:
         missing = np.setdiff1d(words.rows, near.rows)
         rows = np.concatenate([near.rows, missing])
@@ -118,6 +123,12 @@ class RankFusion:
         depth = max(k, self._candidates)
         rankings = [part.many(queries, depth) for part in self._retrievers]
         return [self._fuse([ranking[place] for ranking in rankings], k) for place in range(len(queries))]
+
+    def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
+        """Encode `queries` ahead for the fused retrievers that can; see `Prefetching`."""
+        for part in self._retrievers:
+            if isinstance(part, Prefetching):
+                part.prefetch(queries, stop)
 
     def _fuse(self, rankings: list[list[Passage]], k: int) -> list[Passage]:
         by_id = {passage.id: passage for ranking in rankings for passage in ranking}

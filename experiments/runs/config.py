@@ -128,6 +128,7 @@ class RunConfig:
         metrics: At least one; names of the catalog, and own ones (`module:name`, which are imported), are resolved.
             Progress shows the first.
         threads: Questions answered in parallel, at least 1.
+        processes: Among which the threads are divided, at least 1 (`experiments.pipeline.parallel.choice`).
         seed: Seed of the caller's random choices.
         repeats: How often each question is asked, each time with fresh samples; scores are averaged over the repeats of
             a question before they are averaged over questions.
@@ -144,6 +145,7 @@ class RunConfig:
 
     metrics: Sequence[str | Metric]
     threads: int = 8
+    processes: int = 1
     seed: int = 0
     repeats: int = 1
     judge: Connected | None = None
@@ -154,7 +156,7 @@ class RunConfig:
     shard: Shard | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("threads", self.threads), ("repeats", self.repeats)):
+        for name, value in (("threads", self.threads), ("processes", self.processes), ("repeats", self.repeats)):
             if value < 1:
                 raise UserError(f"{name} must be at least 1, got {value}.")
         if not self.metrics:
@@ -277,6 +279,7 @@ def describe_run(program: "dspy.Module", questions: Sequence[Any], config: RunCo
         "corpus": {"fingerprint": getattr(getattr(program, "retrieve", None), "fingerprint", None)},
         "seed": config.seed,
         "threads": config.threads,
+        "processes": config.processes,
         "paths": {
             "artifact": str(artifact) if artifact else None,
             "questions": str(path) if path else None,

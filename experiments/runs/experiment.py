@@ -9,7 +9,9 @@ Json = dict[str, Any]
 
 # May differ between the sessions of one run: these describe the session, not the experiment.
 SESSION = ("started", "finished", "git_revision", "versions", "machine")
-_SESSION = frozenset({*SESSION, "threads", "resumed", "merged", "paths", "notes", "server", "scored", "sentences"})
+_SESSION = frozenset(
+    {*SESSION, "threads", "processes", "resumed", "merged", "paths", "notes", "server", "scored", "sentences"}
+)
 
 
 def as_asked(description: Json) -> Json:

@@ -21,15 +21,12 @@ is removed when the run is resumed; that question is then asked again.
 """
 
 import contextlib
-import errno
 import json
-import os
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
 from experiments.runs.experiment import SESSION, as_asked, cure_of, differing_field, value_of
 from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, check_description, parse_row
@@ -190,47 +187,6 @@ def run_lock(folder: Path) -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError):  # not empty: a run, or another process's lock
             folder.rmdir()
-
-
-class RowLog:
-    """Append rows to `rows.jsonl` or another file; each is on disk when `append` returns.
-
-    An incomplete last line is removed first. There may be one writer at a time, which `run_lock` ensures.
-    """
-
-    def __init__(self, folder: Path, name: str = ROWS):
-        self._path = folder / name
-        self._file: IO[bytes] | None = None
-
-    def __enter__(self) -> "RowLog":
-        with writing(self._path):
-            with open(self._path, "a+b") as file:
-                file.seek(0)
-                content = file.read()
-                file.truncate(content.rfind(b"\n") + 1)
-            self._file = open(self._path, "ab", buffering=0)  # a row is written, or the error raised, immediately
-        return self
-
-    def append(self, row: Row) -> None:
-        """Write one row, with keys hidden, and wait until it is on disk.
-
-        Raises:
-            UserError: The disk is full; earlier rows are intact.
-        """
-        if self._file is None:
-            raise RuntimeError("RowLog is used outside its `with` block.")
-        # LMs can write lone surrogates, which UTF-8 cannot encode.
-        line = json.dumps(redacted(row), ensure_ascii=False).encode(errors="replace") + b"\n"
-        with writing(self._path):
-            if self._file.write(line) != len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(self._file.fileno())
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._file is not None:
-            self._file.close()
 
 
 def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:

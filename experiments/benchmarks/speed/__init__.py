@@ -1,1 +1,1 @@
-"""Measures speed: how long the commands of verihop take, and how that grows."""
+"""Measurements of speed: LM calls, throughput, growth."""

@@ -54,6 +54,7 @@ class ChatEngine:
     """
 
     supports_function_calling = False
+    abortable = True
     supports_reasoning = True
     supported_params = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed", "logprobs", "top_logprobs",
                         "response_format", "reasoning_effort")  # fmt: skip

@@ -23,6 +23,7 @@ class CompletionsEngine:
     """
 
     supports_response_schema = False
+    abortable = True
     supported_params = ("temperature", "max_tokens", "top_p", "stop", "seed")
 
     def __init__(self, api_base: str, model: str, key: str | None = None, transport: Transport = Transport()):

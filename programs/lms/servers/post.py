@@ -1,25 +1,18 @@
-"""HTTP to an LM server: one pool of kept connections, a limit on the time of a call, and errors that say what to do."""
+"""HTTP to an LM server: JSON there and back, and errors that say what to do."""
 
 import email.utils
 import json
-import os
 import re
-import threading
-import time
-import weakref
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dspy import lm15
 
 from programs.lms.calls.transport import Transport
+from programs.lms.servers.http_pool import HttpPool, NoReply, NoReplyInTime, Reply, UnreadableReply
 from signatures.common.errors import one_line
-from signatures.common.http import content_of, http_client
 from signatures.common.secrets import HIDDEN
-
-if TYPE_CHECKING:
-    import httpx
 
 _ERRORS: dict[int, type[lm15.ProviderError]] = {  # by HTTP status; others of 5xx are server errors, of 4xx refusals
     401: lm15.AuthError,
@@ -55,10 +48,7 @@ class ServerClient:
 
     def __init__(self, api_base: str, key: str | None = None, transport: Transport = Transport()):
         self.api_base, self._key, self.transport = api_base, key, transport
-        self._lock = threading.Lock()
-        self._opened: httpx.Client | None = None
-        self._process = os.getpid()  # that opened it: a fork must not use its connections, or replies get mixed up
-        self._inherited: httpx.Client | None = None  # left alone
+        self._pool = HttpPool(api_base, key, transport.connections)
 
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         """Return the JSON reply to a POST of `body` to `<api_base>/<path>`.
@@ -67,57 +57,33 @@ class ServerClient:
             lm15.LM15Error: The server cannot be reached in time, refuses, or does not reply in JSON. Its `status` and
                 `retry_after` (seconds) are those of the reply.
         """
-        import httpx
-
-        # httpx limits the wait for each piece of a reply; a server that sends slowly would never end.
-        end = time.monotonic() + self.transport.timeout
-
-        def check() -> None:
-            if time.monotonic() > end:
-                raise lm15.TimeoutError(f"no complete reply within {self.transport.timeout:g} s")
-
+        seconds = self.transport.timeout
+        sent = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         try:
-            with self._client.stream("POST", f"{self.api_base}/{path}", json=body) as reply:
-                content = content_of(reply, check)
-        except ValueError as error:
-            raise lm15.ServerError(str(error), status=reply.status_code) from error
-        except httpx.TimeoutException as error:
-            raise lm15.TimeoutError(f"no reply within {self.transport.timeout:g} s") from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise lm15.TransportError(self._without_key(str(error) or type(error).__name__)) from error
-        if not reply.is_success:
+            with self._pool.request("POST", f"{self.api_base}/{path}", sent, seconds=seconds) as reply:
+                content = reply.content()
+        except UnreadableReply as error:
+            raise lm15.ServerError(str(error), status=error.status) from error
+        except NoReplyInTime as error:
+            raise lm15.TimeoutError(f"no complete reply within {seconds:g} s") from error
+        except NoReply as error:
+            raise lm15.TransportError(self._without_key(str(error))) from error
+        if not 200 <= reply.status < 300:
             raise self._failure(reply, content)
         try:
             return json.loads(content)
         except (ValueError, RecursionError) as error:
-            raise lm15.ServerError("it did not answer in JSON", status=reply.status_code) from error
+            raise lm15.ServerError("it did not answer in JSON", status=reply.status) from error
 
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""
-        with self._lock:
-            opened, self._opened = self._opened, None
-        if opened is not None:
-            opened.close()
+        self._pool.close()
 
-    @property
-    def _client(self) -> "httpx.Client":
-        with self._lock:
-            if self._process != os.getpid():
-                self._inherited, self._opened, self._process = self._opened, None, os.getpid()
-            if self._opened is None:
-                transport = self.transport
-                # A redirect would carry the key and the prompt elsewhere.
-                self._opened = http_client(
-                    transport.timeout, key=self._key, connections=transport.connections, redirects=False
-                )
-                weakref.finalize(self, self._opened.close)
-            return self._opened
-
-    def _failure(self, reply: "httpx.Response", content: bytes) -> lm15.ProviderError:
-        status, hint = reply.status_code, retry_after(reply.headers)
+    def _failure(self, reply: Reply, content: bytes) -> lm15.ProviderError:
+        status, hint = reply.status, retry_after(reply.headers)
         reason = self._without_key(error_message(content))
-        if reply.is_redirect:
-            target = self._without_key(str(reply.headers.get("Location")))
+        if 300 <= status < 400 and (location := reply.headers.get("Location")):
+            target = self._without_key(location)
             message = f"HTTP {status}: it redirects to {target!r}; give that address"
             return lm15.InvalidRequestError(message, status=status)
         kind = _ERRORS.get(status, lm15.ServerError if status >= 500 else lm15.InvalidRequestError)
