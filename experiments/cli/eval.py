@@ -106,6 +106,22 @@ class Result(options.Output):
     report: Annotated[bool, typer.Option("--report", help="Also write report.html into the run's folder.")] = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Execution(options.SeededExecution):
+    """How questions are processed."""
+
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=64,
+            help="Processes that share the threads, each with its own core. By default one per core if the LM is on a "
+            "server and there are at least 8 threads and 50 questions for each; else 1.",
+            show_default=False,
+        ),
+    ] = None
+
+
 @with_option_groups
 def eval_(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl with gold answers.")],
@@ -114,7 +130,7 @@ def eval_(
     scoring: Scoring,
     selection: Selection,
     contexts: Contexts,
-    execution: options.SeededExecution,
+    execution: Execution,
     limits: options.Limits,
     result: Result,
 ) -> None:
@@ -123,6 +139,7 @@ def eval_(
     from experiments.pipeline.corpus_notes import run_notes
     from experiments.pipeline.defaults import with_defaults
     from experiments.pipeline.evaluate import evaluate
+    from experiments.pipeline.parallel.choice import processes_for
     from experiments.pipeline.scoring.metric_checks import check_evidence
     from experiments.runs.config import RunConfig
 
@@ -134,12 +151,21 @@ def eval_(
     asked, fixed = contexts.choose(selected, execution.seed)
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm_config, limits.budget())
+    judge = setup.open_judge(scoring.judge(lm_config), connection, metrics)
     config = RunConfig(
         metrics=metrics,
         threads=execution.threads,
+        processes=processes_for(
+            execution.processes,
+            threads=execution.threads,
+            questions=len(asked) * scoring.repeats,
+            connection=connection,
+            judge=judge,
+            local_models=oracle is not None,
+        ),
         seed=execution.seed,
         repeats=scoring.repeats,
-        judge=setup.open_judge(scoring.judge(lm_config), connection, metrics),
+        judge=judge,
         contexts=fixed,
         artifact=program_config.artifact,
         questions_path=questions,
@@ -171,8 +197,8 @@ def eval_(
     elif not result.as_json:
         groups = (replace(lm, lm=lm_config.id), scoring, selection, contexts, limits)
         words = [word for group in groups for word in used(group)]
-        words += used(execution, "threads", "seed")
-        retrieval = used(program, "retriever", "rerank")
+        words += used(execution, "threads", "processes", "seed")
+        retrieval = used(program, "retriever", "rerank", "precision")
         indexed = [] if program_config.index is None else ["--index", program_config.index, *retrieval]
         next_step(_following(summary, [questions, *words], indexed, fixed=fixed is not None))
 

@@ -245,6 +245,9 @@ class _Program:
             show_default=False,
         ),
     ] = None
+    precision: Annotated[
+        str | None, typer.Option(help="Of the embedder: f32 (default); faster: bf16, int8.", show_default=False)
+    ] = None
 
     def config(self) -> "ProgramConfig":
         """Return the options as a configuration."""

@@ -204,6 +204,4 @@ def _run(
 def _ended(code: int | None) -> str:
     reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
     hint = " (9 is what the system sends when memory runs out)" if code == -9 else ""
-    return (
-        f"A worker process ended unexpectedly: {reason}{hint}. Rows are kept; resume with fewer processes or threads."
-    )
+    return f"A worker process ended unexpectedly: {reason}{hint}. Rows are kept: resume, with fewer processes."

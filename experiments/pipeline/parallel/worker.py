@@ -106,8 +106,10 @@ class Worker(Generic[Item, Result]):
             if self._stopping.is_set():
                 self._send({"dropped": number})
                 continue
-            self._send({"item": number, **self._outcome(context, self._items[number])})
-            self._job.sent(self._items[number])
+            outcome = self._outcome(context, self._items[number])
+            self._send({"item": number, **outcome})
+            if "result" in outcome:
+                self._job.sent(self._items[number])
 
     def _outcome(self, context: contextvars.Context, item: Item) -> dict[str, Any]:
         try:
