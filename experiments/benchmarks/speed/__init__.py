@@ -1,0 +1,1 @@
+"""Measures speed: LM calls, throughput, growth, and what prompts share."""
