@@ -53,7 +53,7 @@ class YesNoScores:
         The questions that are new are asked in parallel, in one sequential round; no question is asked twice, not even
         after an unparseable reply.
         """
-        new = {question.key: question for question in questions.values() if question.key not in self._answers}
+        new = {question.key: question for question in questions.values() if not self._is_known(question)}
         self._answers |= zip(
             new, fanout([question.ask for question in new.values()], width=max(1, len(new))), strict=True
         )

@@ -87,12 +87,15 @@ class PrefixCache:
 
     def add(self, prompt: Tokens) -> int:
         """Return how many tokens at the start of `prompt` an earlier prompt has as well, and remember the prompt."""
-        place = bisect.bisect_left(self._prompts, prompt)
-        shared = max(
-            (common_prefix(prompt, other) for other in self._prompts[max(0, place - 1) : place + 1]), default=0
-        )
-        self._prompts.insert(place, prompt)
+        shared = self.shared(prompt)
+        bisect.insort(self._prompts, prompt)
         return shared
+
+    def shared(self, prompt: Tokens) -> int:
+        """Return how many tokens at the start of `prompt` an earlier prompt has as well."""
+        place = bisect.bisect_left(self._prompts, prompt)
+        neighbours = self._prompts[max(0, place - 1) : place + 1]
+        return max((common_prefix(prompt, other) for other in neighbours), default=0)
 
 
 def common_prefix(one: Tokens, other: Tokens) -> int:
@@ -102,42 +105,51 @@ def common_prefix(one: Tokens, other: Tokens) -> int:
 
 
 def shares(prompts: Iterable[Sequence[tuple[str, Tokens]]]) -> dict[str, Any]:
-    """Return what the prompts of a program share, in total and by predictor.
+    """Return what the prompts of a program share, in total, by predictor, and by pair of predictors in a question.
 
     Args:
         prompts: For each question the predictor and the tokens of each prompt, in the order of the calls.
     """
     everything = PrefixCache()
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    pairs: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for question in prompts:
-        own, seen = PrefixCache(), dict[str, PrefixCache]()
+        before: defaultdict[str, PrefixCache] = defaultdict(PrefixCache)
         for predictor, tokens in question:
             shared = everything.add(tokens)
-            of = seen.setdefault(predictor, PrefixCache())
-            new = Counter(
+            of_question = {name: cache.shared(tokens) for name, cache in before.items()}
+            before[predictor].add(tokens)
+            pairs[predictor] += Counter(of_question)
+            counts[predictor] += Counter(
                 calls=1,
-                prompt_tokens=len(tokens),
+                tokens=len(tokens),
                 shared=shared,
                 blocks=shared // BLOCK * BLOCK,
-                shared_of_question=own.add(tokens),
-                shared_of_predictor=of.add(tokens),
+                of_question=max(of_question.values(), default=0),
             )
-            counts[predictor] += new
-    total = sum(counts.values(), Counter())
-    return {**_as_shares(total), "predictors": {name: _as_shares(count) for name, count in counts.items()}}
+    predictors = {
+        name: {
+            **_as_shares(count),
+            "share_with_earlier": {other: _share(tokens, count["tokens"]) for other, tokens in pairs[name].items()},
+        }
+        for name, count in counts.items()
+    }
+    return {**_as_shares(sum(counts.values(), Counter())), "predictors": predictors}
 
 
 def _as_shares(count: Counter[str]) -> dict[str, Any]:
-    tokens = max(1, count["prompt_tokens"])
     return {
         "calls": count["calls"],
-        "prompt_tokens": count["prompt_tokens"],
+        "prompt_tokens": count["tokens"],
         "shared_tokens": count["shared"],
-        "share": round(count["shared"] / tokens, 3),
-        "share_in_blocks": round(count["blocks"] / tokens, 3),
-        "share_of_question": round(count["shared_of_question"] / tokens, 3),
-        "share_of_predictor_in_question": round(count["shared_of_predictor"] / tokens, 3),
+        "share": _share(count["shared"], count["tokens"]),
+        "share_in_blocks": _share(count["blocks"], count["tokens"]),
+        "share_of_question": _share(count["of_question"], count["tokens"]),
     }
+
+
+def _share(part: int, whole: int) -> float:
+    return round(part / whole, 3) if whole else 0.0
 
 
 def best_orders(questions: Sequence[Sequence[Call]], tokenize: Tokenize) -> dict[str, Any]:
