@@ -75,9 +75,9 @@ class WeighEvidence(dspy.Signature):
     One fact that is needed on the way to the answer contributes, even if the evidence does not contain the answer.
     """
 
+    evidence: str = dspy.InputField()
     question: str = dspy.InputField()
     query: str = dspy.InputField(desc="what is being looked for now; may be empty")
-    evidence: str = dspy.InputField()
     contributes: bool = dspy.OutputField(desc="does it help to answer, if only by one step?")
 
 

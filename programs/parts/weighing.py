@@ -27,7 +27,7 @@ class Weighing(NamedTuple):
     than the pieces is not used, and neither is a number outside its scale; such pieces are weighed one at a time.
 
     Args:
-        single: Predicts `contributes` from `question`, `query` and `evidence`.
+        single: Predicts `contributes` from `evidence`, `question` and `query`.
         together: Predicts `scores` from `question`, `query` and `pieces`; None if pieces are weighed one at a time.
         size: The most pieces of one call; 1 for one at a time.
     """
@@ -41,7 +41,7 @@ class Weighing(NamedTuple):
     ) -> dict[Key, float | None]:
         """Return the score of each piece in [0, 1], None if the reply was unparseable; no piece is weighed twice."""
         of = {
-            key: YesNoQuestion(self.single, question=question, query=query, evidence=text)
+            key: YesNoQuestion(self.single, evidence=text, question=question, query=query)
             for key, text in pieces.items()
         }
         return scores.ask(of) if self.together is None else scores.ask_together(of, self.size, self._scores)

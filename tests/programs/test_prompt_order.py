@@ -1,7 +1,5 @@
 """Calls of one step show what they share before what differs, so that a server with a prefix cache computes it once."""
 
-import os
-
 import pytest
 
 from programs.catalog import PROGRAMS, build
@@ -13,29 +11,41 @@ SHARED = {
     "question": "In which sea lies the island where Ansa Merrow was born?",
     "query": "sea of Quillon",
     "inferences": ["Ansa Merrow was born on Quillon."],
+    "evidence": "Quillon: Quillon is an island.",
     "sub_question": "Where was Ansa Merrow born?",
     "draft": "the Grey Sea",
     "passages": [Passage(id="p", title="Quillon", text="Quillon is an island.")],
 }
-# Program, predictor, knobs that it needs, and the field in which the calls of one step differ.
-BATCHES = [
-    ("retro_rag", "weighing", {}, "evidence", ["Fog.", "Rain."]),
-    ("retro_rag", "weighing_together", {"batch_weighing": 5}, "pieces", [[Passage(id="1", text=t)] for t in "ab"]),
-    ("retro_rag", "relevance", {}, "claim", ["Fog is wet.", "Rain is wet."]),
-    ("retro_rag", "attribution", {}, "claim", ["Fog is wet.", "Rain is wet."]),
+CLAIMS = ["Fog is wet.", "Rain is wet."]
+PASSAGES = [[Passage(id="1", text=text)] for text in CLAIMS]
+# Program, predictor, knobs that it needs; the field in which calls differ; those that they share before it.
+CALLS = [
+    # Several claims, or several lists of pieces, in one step.
+    ("retro_rag", "relevance", {}, "claim", CLAIMS, ["question", "inferences", "query"]),
+    ("retro_rag", "attribution", {}, "claim", CLAIMS, ["passages"]),
+    ("retro_rag", "weighing_together", {"batch_weighing": 5}, "pieces", PASSAGES, ["question", "query"]),
+    # One piece is weighed again in the next round, for another query.
+    ("retro_rag", "weighing", {}, "query", CLAIMS, ["evidence", "question"]),
+    # The batches of a hop; a batch that is found for another hop as well.
+    ("genground", "grounding", {}, "passages", PASSAGES, ["question"]),
+    ("genground", "grounding", {}, "sub_question", CLAIMS, ["question", "passages"]),
+    ("genground", "citing", {"early_stop": False}, "passages", PASSAGES, ["question"]),
 ]
 
 
 @pytest.mark.parametrize("form", [ChatForm, JsonForm])
-@pytest.mark.parametrize(("program", "name", "knobs", "differs", "values"), BATCHES, ids=lambda value: str(value)[:20])
-def test_the_prompts_of_a_batch_share_all_but_what_differs(program, name, knobs, differs, values, form):
+@pytest.mark.parametrize(
+    ("program", "name", "knobs", "differs", "values", "before"), CALLS, ids=lambda value: str(value)[:20]
+)
+def test_calls_show_what_they_share_before_what_differs(program, name, knobs, differs, values, before, form):
     predictor = getattr(build(program, **knobs), name)
     shared = {field: SHARED[field] for field in predictor.signature.input_fields if field != differs}
     prompts = [form().format(predictor.signature, [], {**shared, differs: value}) for value in values]
     assert prompts[0][:-1] == prompts[1][:-1]
-    common = os.path.commonprefix([messages[-1]["content"] for messages in prompts])
-    assert f"[[ ## {differs} ## ]]\n" in common
-    assert all(f"[[ ## {field} ## ]]\n" in common for field in shared)
+    one, other = (messages[-1]["content"] for messages in prompts)
+    common = one[: next(place for place, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)]
+    shown = [field for field in predictor.signature.input_fields if f"[[ ## {field} ## ]]\n" in common]
+    assert shown == [*before, differs]
 
 
 def test_every_yes_no_question_that_is_asked_of_several_items_at_once_is_in_the_table():
@@ -46,5 +56,5 @@ def test_every_yes_no_question_that_is_asked_of_several_items_at_once_is_in_the_
         for name, predictor in build(program).named_predictors()
         if asks_yes_no(predictor.signature) and {"claim", "evidence"} & set(predictor.signature.input_fields)
     }
-    assert judged <= {(program, name) for program, name, *_ in BATCHES}
+    assert judged <= {(program, name) for program, name, *_ in CALLS}
     assert judged

@@ -1,7 +1,6 @@
 """What prompts share: an exact prefix cache, and the command that measures programs with it."""
 
 import json
-import os
 import sys
 
 import dspy
@@ -26,8 +25,9 @@ def words(messages) -> tuple[str, ...]:
 def test_a_prompt_shares_its_longest_prefix_with_any_earlier_one(prompts):
     cache = PrefixCache()
     for number, prompt in enumerate(prompts):
-        earlier = [len(os.path.commonprefix([prompt, other])) for other in prompts[:number]]
-        assert cache.shared(prompt) == cache.add(prompt) == max(earlier, default=0)
+        earlier = {other[:length] for other in prompts[:number] for length in range(len(other) + 1)}
+        longest = max((length for length in range(len(prompt) + 1) if prompt[:length] in earlier), default=0)
+        assert cache.shared(prompt) == cache.add(prompt) == longest
 
 
 @given(PROMPTS)
