@@ -27,8 +27,8 @@ class GroundAnswer(dspy.Signature):
     return the draft unchanged.
     """
 
-    question: str = dspy.InputField(desc="the original question")
     passages: list[Passage] = dspy.InputField()
+    question: str = dspy.InputField(desc="the original question")
     sub_question: str = dspy.InputField(desc="what is asked now")
     draft: str = dspy.InputField(desc="the sub-question's answer from memory; may be wrong")
     evidence: str = dspy.OutputField(desc="the deciding sentence of one passage, copied word for word; empty if none")
@@ -55,7 +55,7 @@ class CiteEvidence(dspy.Signature):
     """Quote the whole sentence of a passage that helps to check the draft. Leave the evidence empty if none does."""
 
     question: str = dspy.InputField(desc="the original question")
-    passages: list[Passage] = dspy.InputField()
     sub_question: str = dspy.InputField(desc="what is asked now")
     draft: str = dspy.InputField(desc="the sub-question's answer from memory; may be wrong")
+    passages: list[Passage] = dspy.InputField()
     evidence: str = dspy.OutputField(desc="one sentence of one passage, copied word for word; empty if none")

@@ -26,10 +26,11 @@ CALLS = [
     ("retro_rag", "weighing_together", {"batch_weighing": 5}, "pieces", PASSAGES, ["question", "query"]),
     # One piece is weighed again in the next round, for another query.
     ("retro_rag", "weighing", {}, "query", CLAIMS, ["evidence", "question"]),
-    # The batches of a hop; a batch that is found for another hop as well.
-    ("genground", "grounding", {}, "passages", PASSAGES, ["question"]),
-    ("genground", "grounding", {}, "sub_question", CLAIMS, ["question", "passages"]),
-    ("genground", "citing", {"early_stop": False}, "passages", PASSAGES, ["question"]),
+    # The batches of a hop.
+    ("genground", "citing", {"early_stop": False}, "passages", PASSAGES, ["question", "sub_question", "draft"]),
+    # A batch that is found for another hop as well. The batches of a hop share the system message alone: other orders
+    # cost the embedded LM answers, and share little more (`experiments/benchmarks/README.md`, "Prefix share").
+    ("genground", "grounding", {}, "sub_question", CLAIMS, ["passages", "question"]),
 ]
 
 
