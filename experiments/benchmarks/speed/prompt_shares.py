@@ -11,6 +11,8 @@ from typing import Any
 import dspy
 from dspy.utils.callback import BaseCallback
 
+from programs.parts.predict import in_order
+
 BLOCK = 16  # tokens
 MOST_ORDERS = 24  # of four fields
 
@@ -170,11 +172,7 @@ def best_orders(questions: Sequence[Sequence[Call]], tokenize: Tokenize) -> dict
 
 def _share_in(order: tuple[str, ...], questions: Sequence[Sequence[Call]], tokenize: Tokenize) -> float:
     def render(call: Call) -> tuple[str, Tokens]:
-        fields = call.signature.fields
-        names = [*order, *call.signature.output_fields]
-        signature = dspy.Signature(
-            {name: (fields[name].annotation, fields[name]) for name in names}, call.signature.instructions
-        )
+        signature = in_order(call.signature, order)
         return call.predictor, tokenize(call.adapter.format(signature, call.demos, call.inputs))
 
     return float(shares([[render(call) for call in calls] for calls in questions])["share"])
