@@ -10,9 +10,12 @@ the shares are what an ideal server would reuse; one that caches blocks of token
 
 Programs run on the first questions of HotpotQA's dev file with the embedded LM and the preset that it gets (`small`
 where there is one), then on the simulated world with the knobs of their papers. Every prompt counts, also one whose
-reply is cached. `share` counts the prompts of all questions before, `share_of_question` only those of the same
-question. With `--orders` the recorded calls are rendered in every order of their input fields, and the best one is
-listed beside the order as it is.
+reply is cached. `share` counts the prompts of all questions before, `share_when_warm` the same without the first
+question, which finds no system message in the cache, `share_of_question` only those of the same question. `at_most` is
+what no order of the fields could exceed: every system message, value, passage and hop computed once.
+
+With `--orders` the recorded calls are rendered in every order of their input fields, and the best one is listed beside
+the order as it is.
 """
 
 import argparse
@@ -25,7 +28,15 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from experiments.benchmarks.speed.prompt_shares import Call, Recorder, Tokenize, Tokens, best_orders, shares
+from experiments.benchmarks.speed.prompt_shares import (
+    Call,
+    Recorder,
+    Tokenize,
+    Tokens,
+    at_most,
+    best_orders,
+    shares,
+)
 from experiments.runs.files import write_json
 from experiments.runs.provenance import portable, provenance
 from signatures.common.errors import UserError
@@ -75,11 +86,11 @@ def ask(program: dspy.Module, questions: "Sequence[Question]", connection: "Conn
 def measure(name: str, asked: Sequence[Sequence[Call]], tokenize: Tokenize, *, orders: bool) -> dict[str, Any]:
     """Return what the prompts of a program share, and print it."""
     prompts = [[(call.predictor, tokenize(call.messages)) for call in calls] for calls in asked]
-    found = {"questions": len(asked), **shares(prompts)}
+    found = {"questions": len(asked), "at_most": at_most(asked, tokenize), **shares(prompts)}
     for of, share in {name: found, **found["predictors"]}.items():
         print(
             f"{of:28} {share['calls']:6} calls {share['prompt_tokens']:8} prompt tokens, shared {share['share']:.3f}"
-            f" (question {share['share_of_question']:.3f}, blocks {share['share_in_blocks']:.3f})",
+            f" (warm {share['share_when_warm']:.3f}, within a question {share['share_of_question']:.3f})",
             flush=True,
         )
     return {**found, **({"orders": best_orders(asked, tokenize)} if orders else {})}

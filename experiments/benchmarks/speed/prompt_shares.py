@@ -115,7 +115,7 @@ def shares(prompts: Iterable[Sequence[tuple[str, Tokens]]]) -> dict[str, Any]:
     everything = PrefixCache()
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     pairs: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for question in prompts:
+    for number, question in enumerate(prompts):
         before: defaultdict[str, PrefixCache] = defaultdict(PrefixCache)
         for predictor, tokens in question:
             shared = everything.add(tokens)
@@ -128,6 +128,8 @@ def shares(prompts: Iterable[Sequence[tuple[str, Tokens]]]) -> dict[str, Any]:
                 shared=shared,
                 blocks=shared // BLOCK * BLOCK,
                 of_question=max(of_question.values(), default=0),
+                warm=shared if number else 0,
+                warm_tokens=len(tokens) if number else 0,
             )
     predictors = {
         name: {
@@ -145,6 +147,7 @@ def _as_shares(count: Counter[str]) -> dict[str, Any]:
         "prompt_tokens": count["tokens"],
         "shared_tokens": count["shared"],
         "share": _share(count["shared"], count["tokens"]),
+        "share_when_warm": _share(count["warm"], count["warm_tokens"]),
         "share_in_blocks": _share(count["blocks"], count["tokens"]),
         "share_of_question": _share(count["of_question"], count["tokens"]),
     }
@@ -152,6 +155,36 @@ def _as_shares(count: Counter[str]) -> dict[str, Any]:
 
 def _share(part: int, whole: int) -> float:
     return round(part / whole, 3) if whole else 0.0
+
+
+def at_most(questions: Sequence[Sequence[Call]], tokenize: Tokenize) -> dict[str, float]:
+    """Return the shares that no order of fields, and no cache of prefixes, could exceed.
+
+    Every part of a prompt (a system message, the value of a field, a passage, a hop) is computed once in the run, or
+    once in each question, wherever it stands.
+    """
+    frame = len(tokenize([{"role": "user", "content": ""}]))
+    computed, total, known = Counter[str](), 0, set[str]()
+    for calls in questions:
+        of_question: set[str] = set()
+        for call in calls:
+            total += len(tokenize(call.messages))
+            parts = [part for message in call.messages for part in _parts(message["content"])]
+            for part in dict.fromkeys(parts):
+                tokens = len(tokenize([{"role": "user", "content": part}])) - frame
+                computed["of_question"] += 0 if part in of_question else tokens
+                computed["share"] += 0 if part in known else tokens
+                of_question.add(part)
+                known.add(part)
+    return {
+        "share": _share(total - computed["share"], total),
+        "share_of_question": _share(total - computed["of_question"], total),
+    }
+
+
+def _parts(text: str) -> list[str]:
+    """Return the fields of a message, each line of a field by itself; a text without fields as it is."""
+    return text.splitlines() if text.startswith("[[ ## ") else [text]
 
 
 def best_orders(questions: Sequence[Sequence[Call]], tokenize: Tokenize) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.benchmarks.speed import prompt_prefix
-from experiments.benchmarks.speed.prompt_shares import PrefixCache, Recorder, best_orders, shares
+from experiments.benchmarks.speed.prompt_shares import PrefixCache, Recorder, at_most, best_orders, shares
 from programs.genground import GenGround
 from signatures.common.errors import UserError
 from signatures.types import Passage
@@ -45,6 +45,7 @@ def test_shares_of_the_run_of_a_question_and_of_pairs_of_predictors():
     found = shares([one, [("deduction", (*system, 4)), ("grounding", (*system, 5, 6))]])
     assert (found["calls"], found["prompt_tokens"], found["shared_tokens"]) == (5, 21 + 11 + 12 + 21 + 22, 11 + 20 + 20)
     assert found["share_of_question"] == round((11 + 20) / 87, 3)
+    assert found["share_when_warm"] == round((20 + 20) / 43, 3)
     assert found["share_in_blocks"] == round((0 + 16 + 16) / 87, 3)
     grounding = found["predictors"]["grounding"]
     assert grounding["share_with_earlier"] == {"deduction": round(20 / 45, 3), "grounding": round(11 / 45, 3)}
@@ -81,6 +82,15 @@ def test_the_best_order_shows_first_what_calls_share(scripted):
     assert found["grounding"]["order"] == tuple(GenGround().grounding.signature.input_fields)
     assert found["grounding"]["best"] >= found["grounding"]["share"]
     assert found["deduction"]["best_order"] == ("question", "hops")
+
+
+def test_the_bound_counts_every_part_once_wherever_it_stands(scripted):
+    calls = grounded(scripted)
+    found = shares([[(call.predictor, words(call.messages)) for call in calls]] * 2)
+    bound = at_most([calls, calls], words)
+    assert found["share_of_question"] < bound["share_of_question"] < bound["share"] < 1
+    assert found["share"] < bound["share"]
+    assert at_most([calls[:1]], words)["share"] == 0
 
 
 def test_an_option_of_a_program_is_a_preset_or_a_knob():
