@@ -33,6 +33,7 @@ from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
 from programs.parts.probability import calls_per_probability
 from programs.parts.ranking import is_no_item, new_items, passing, top
+from programs.parts.weighing import Weighing, check_size
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
 from signatures import retro_rag as prompts
 from signatures.reading import AnswerFromMemory
@@ -80,6 +81,8 @@ class RetroRAG(dspy.Module):
         inferential: False makes no inferences (w/o IE).
         update: False scores no evidence and keeps all of it, newest first (w/o UoE).
         evaluate_evidence: False applies no gates to inferences (w/o EoE).
+        batch_weighing: Pieces of evidence weighed in one call (paper: 1). Above 1 the LM lists a number for each, which
+            ranks them as P(yes) does otherwise: fewer calls and tokens, coarser scores (`parts/weighing.py`).
     """
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "hotpotqa": {"threshold": 0.5}}
@@ -102,13 +105,17 @@ class RetroRAG(dspy.Module):
         inferential: bool = True,
         update: bool = True,
         evaluate_evidence: bool = True,
+        batch_weighing: int = 1,
     ):
         super().__init__()
         set_knobs(self, locals())
+        check_size("batch_weighing", batch_weighing)
         self.retrieve = retrieve
         # Departure: the paper's prompts are figures missing from its text; ours follow its description, without demos.
         self.naming = dspy.Predict(prompts.NameEntities)
         self.weighing = dspy.Predict(prompts.WeighEvidence)  # M_e
+        if batch_weighing > 1:
+            self.weighing_together = dspy.Predict(prompts.WeighPieces)  # M_e for several pieces
         self.answering = dspy.ChainOfThought(prompts.AnswerFromEvidence)  # M_C
         self.concluding = dspy.ChainOfThought(prompts.GiveFinalAnswer)  # M_C in the last round
         self.monitoring = dspy.Predict(prompts.AnswerFromEvidence)  # M_D
@@ -147,13 +154,14 @@ class RetroRAG(dspy.Module):
 
     def max_calls(self) -> int:
         """Return the most LM calls of one question with k passages a round; a fixed context beyond k adds a P(yes)."""
-        rounds, score = self._rounds(), calls_per_probability()
+        rounds, score, weigh = self._rounds(), calls_per_probability(), self._weighing().max_calls
         calls = rounds * (1 + self.evaluate_answer * (1 + 2 * score)) + rounds - 1
         if self.ellery and self.update:
-            calls += score * sum(min(self.source_size, number * self.k) + self.k for number in range(rounds))
+            calls += sum(weigh(min(self.source_size, number * self.k) + self.k, score) for number in range(rounds))
         if self.inferential and rounds > 1:
             tested = TESTED * self.inferential_size
-            calls += 1 + (rounds - 1) * (1 + tested * score * (self.update + 2 * self.evaluate_evidence))
+            gates = 2 * self.evaluate_evidence * tested * score
+            calls += 1 + (rounds - 1) * (1 + gates + self.update * weigh(tested, score))
         return calls
 
     def _rounds(self) -> int:
@@ -162,24 +170,16 @@ class RetroRAG(dspy.Module):
     # The evaluators S of equations 1 to 4: yes/no questions whose P(yes) is the score.
     # Departure: none is asked twice; without log-probabilities, P(yes) is estimated (parts/probability.py).
 
-    def _self_consistency(self, question: str, answer: str, direct: str) -> YesNoQuestion:
-        """Equation 1, s_sc: do the answer a and the monitoring answer a_sc agree?"""
-        return YesNoQuestion(self.agreement, question=question, answer=answer, other_answer=direct)
-
-    def _source_score(self, passage: Passage, state: State) -> YesNoQuestion:
-        """Equation 2, s_Es: does a passage contribute to answering q_m = [q, q_s]?"""
-        return YesNoQuestion(self.weighing, evidence=titled_text(passage), question=state.question, query=state.query)
+    def _weighing(self) -> Weighing:
+        """Equations 2 and 4, s_Es and s_Ei: does a piece contribute to answering q_m = [q, q_s], or q alone?"""
+        return Weighing(self.weighing, getattr(self, "weighing_together", None), self.batch_weighing)
 
     def _gates(self, claim: str, state: State) -> dict[tuple[str, str], YesNoQuestion]:
         """Equation 3, s_qr and s_ra: is an inference relevant to q_m, given E_i, and is it stated in E_s?"""
-        context = {"inferences": state.inferences, "claim": claim, "question": state.question, "query": state.query}
-        relevance = YesNoQuestion(self.relevance, **context)
+        context = {"question": state.question, "inferences": state.inferences, "query": state.query}
+        relevance = YesNoQuestion(self.relevance, **context, claim=claim)
         attribution = YesNoQuestion(self.attribution, passages=state.source, claim=claim)
         return {(claim, "relevance"): relevance, (claim, "attribution"): attribution}
-
-    def _inference_score(self, claim: str, state: State) -> YesNoQuestion:
-        """Equation 4, s_Ei: does an inference contribute to answering q alone?"""
-        return YesNoQuestion(self.weighing, evidence=claim, question=state.question, query="")
 
     def _collate(self, state: State, fixed: list[Passage] | None) -> tuple[State, list[str], list[Candidate]]:
         """Step 1: return the state with the new E_s, the ids that the search added to E_s, and records of all."""
@@ -191,8 +191,9 @@ class RetroRAG(dspy.Module):
         # Departure: the paper has no rule for ties; at equal scores, which sampled and verbalised P(yes) often are,
         # what is not held yet comes first, as retrieved. Otherwise no new passage would ever replace an old one.
         pool = {passage.id: passage for passage in deduplicate([*new, *retrieved, *state.source])}
-        questions = {id: self._source_score(pool[id], state) for id in pool} if self.update else {}
-        entities, scores = in_parallel(partial(self._key_entities, state), partial(state.scores.ask, questions))
+        pieces = {id: titled_text(passage) for id, passage in pool.items()} if self.update else {}
+        weigh = partial(self._weighing().ask, state.scores, pieces, question=state.question, query=state.query)
+        entities, scores = in_parallel(partial(self._key_entities, state), weigh)
         kept = top(scores, self.source_size) if self.update else list(pool)  # equation 2
         records = passage_candidates(list(pool.values()), scores, kept, self.source_size)
         source, added = [pool[id] for id in kept], [passage.id for passage in deduplicate(new) if passage.id in kept]
@@ -214,8 +215,7 @@ class RetroRAG(dspy.Module):
         elif last:  # Only a must not be "unknown"; an a_sc that is does not agree with a, which s_sc then records.
             reasoned = self.concluding  # few questions come here, so that it may have no demos; the fields are the same
             demos = {"demos": reasoned.predict.demos or self.answering.predict.demos}
-        # Departure: the reasoned answer and all other texts have the LM's own temperature (paper: 0.01).
-        calls = [partial(try_predict, reasoned, **demos, **shown)]
+        calls = [partial(try_predict, reasoned, **demos, **shown)]  # Departure: at the LM's temperature (paper: 0.01)
         if self.evaluate_answer:
             sampling = {"temperature": 1.0, "rollout_id": number}  # another sample in each round
             calls.append(partial(try_predict, direct, config=sampling, **shown))
@@ -237,7 +237,8 @@ class RetroRAG(dspy.Module):
         questions = {"answered": YesNoQuestion(self.assessing, question=state.question, reply=answer.text)}
         empty = answer.direct is not None and not is_answer(answer.direct)
         if answer.direct is not None and not empty:
-            questions["agreement"] = self._self_consistency(state.question, answer.text, answer.direct)
+            said = {"question": state.question, "answer": answer.text, "other_answer": answer.direct}
+            questions["agreement"] = YesNoQuestion(self.agreement, **said)  # equation 1, s_sc
         judged = state.scores.ask(questions)
         # Departure: an a_sc that is empty or "unknown" does not agree with an answer; no judge is asked to say so.
         answered, s_sc = judged["answered"], 0.0 if empty else judged.get("agreement")
@@ -257,9 +258,10 @@ class RetroRAG(dspy.Module):
         claims = [*tested, *state.inferences]  # at equal scores the new ones come first, as for passages
         gated = tested if self.evaluate_evidence else []
         gates = {key: gate for claim in gated for key, gate in self._gates(claim, state).items()}
-        questions = {claim: self._inference_score(claim, state) for claim in claims} if self.update else {}
+        pieces = {claim: claim for claim in claims} if self.update else {}
+        weigh = partial(self._weighing().ask, state.scores, pieces, question=state.question, query="")
         # Departure: gates and scores are asked in parallel, so all are scored; unparseable scores fail and rank last.
-        gate_scores, scores = in_parallel(partial(state.scores.ask, gates), partial(state.scores.ask, questions))
+        gate_scores, scores = in_parallel(partial(state.scores.ask, gates), weigh)
         thresholds = {"relevance": self.relevance_gate, "attribution": self.attribution_gate}
         passed = passing(claims, gate_scores, thresholds)  # equation 3; the next line is equation 4
         kept = top({claim: scores[claim] for claim in passed}, self.inferential_size) if self.update else passed

@@ -54,8 +54,8 @@ class ConcludeTruth(dspy.Signature):
 class CiteEvidence(dspy.Signature):
     """Quote the whole sentence of a passage that helps to check the draft. Leave the evidence empty if none does."""
 
-    passages: list[Passage] = dspy.InputField()
     question: str = dspy.InputField(desc="the original question")
     sub_question: str = dspy.InputField(desc="what is asked now")
     draft: str = dspy.InputField(desc="the sub-question's answer from memory; may be wrong")
+    passages: list[Passage] = dspy.InputField()
     evidence: str = dspy.OutputField(desc="one sentence of one passage, copied word for word; empty if none")

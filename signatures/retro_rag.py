@@ -2,7 +2,7 @@
 
 The paper's names for these prompts: AnswerFromEvidence is M_C (with reasoning; GiveFinalAnswer in the last round) and
 M_D (without), JudgeAgreement M_sc, WeighEvidence M_e, DrawInferences M_IE, JudgeRelevance M_qr, JudgeAttribution M_ra,
-SearchFurther M_R. JudgeAnswer is its declarative assessor; NameEntities has no counterpart.
+SearchFurther M_R. JudgeAnswer is its declarative assessor; NameEntities and WeighPieces have no counterpart.
 
 Departure: the prompts are figures that the paper's text lacks; the words are ours. That AnswerFromEvidence offers
 "unknown", that DrawInferences names a limit, and that a step on the way counts for evidence and inferences is not in
@@ -81,6 +81,21 @@ class WeighEvidence(dspy.Signature):
     contributes: bool = dspy.OutputField(desc="does it help to answer, if only by one step?")
 
 
+class WeighPieces(dspy.Signature):
+    """Score each piece of evidence by how far it contributes to answering the question.
+
+    One fact that is needed on the way to the answer contributes, even if the piece does not contain the answer. Give
+    one score for each piece, in the order of the pieces.
+    """
+
+    question: str = dspy.InputField()
+    query: str = dspy.InputField(desc="what is being looked for now; may be empty")
+    pieces: list[Passage] = dspy.InputField(desc="numbered; each is scored by itself")
+    scores: list[float] = dspy.OutputField(
+        desc="a list of numbers, one for each piece, from 0, no help, to 1, surely a help"
+    )
+
+
 class DrawInferences(dspy.Signature):
     """State what follows from the passages about the entities and helps to answer the question.
 
@@ -101,10 +116,10 @@ class JudgeRelevance(dspy.Signature):
     One fact that is needed on the way to the answer does, even if the claim does not contain the answer.
     """
 
-    inferences: list[str] = dspy.InputField(desc="inferred before")
-    claim: str = dspy.InputField()
     question: str = dspy.InputField()
+    inferences: list[str] = dspy.InputField(desc="inferred before")
     query: str = dspy.InputField(desc="what is being looked for now; may be empty")
+    claim: str = dspy.InputField()
     relevant: bool = dspy.OutputField(desc="does it help to answer, if only by one step?")
 
 

@@ -158,7 +158,7 @@ def eval_(
         processes=processes_for(
             execution.processes,
             threads=execution.threads,
-            questions=len(asked) * scoring.repeats,
+            questions=len(shard.select(asked) if shard else asked) * scoring.repeats,
             connection=connection,
             judge=judge,
             local_models=oracle is not None,

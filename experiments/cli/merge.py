@@ -34,6 +34,4 @@ def merge(
     say(f"Parts: {len(runs)}; {report.merged['seconds']:,.1f} s of answering in sum; {clock}")
     say(f"Written: {out}")
     other = other_run(out)
-    next_step(
-        command("verihop", "compare", other, out) if other else command("verihop", "score", out, "--metrics", "em")
-    )
+    next_step(command("verihop", "compare", other, out) if other else command("verihop", "metrics"))

@@ -1,5 +1,6 @@
 """Predictor calls whose unparseable replies do not end the question, and replies that must not become demos."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import dspy
@@ -15,6 +16,14 @@ def try_predict(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None
         return predictor(**inputs)
     except AdapterParseError:
         return None
+
+
+def in_order(signature: type[dspy.Signature], names: Sequence[str]) -> type[dspy.Signature]:
+    """Return a signature with its input fields, all of which `names` lists, in another order."""
+    fields = {name: signature.fields[name] for name in (*names, *signature.output_fields)}
+    shown = {name: (field.annotation, field) for name, field in fields.items()}
+    made: Any = dspy.Signature
+    return made(shown, signature.instructions)
 
 
 def drop_from_trace(*replies: dspy.Prediction | None) -> None:

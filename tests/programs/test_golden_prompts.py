@@ -28,6 +28,10 @@ VALUES = {
     "limit": 5,
     "claim": "Quillon lies in the Amber Sea.",
     "reasoning": "Merrow was born on Quillon, but its sea is not told. Answer: unknown",
+    "pieces": [
+        Passage(id="1", text="Quillon: Quillon is an island."),
+        Passage(id="2", text="Merrow lives on Quillon."),
+    ],
     "hops": [Hop(question="Where was Ansa Merrow born?", answer="Quillon", evidence="Merrow was born on Quillon")],
     "passages": [
         Passage(id="p1", title="Quillon", text="Quillon is an island in the Amber Sea."),
@@ -37,7 +41,7 @@ VALUES = {
 SWITCHES = {  # to have every predictor of a program at least once
     "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}, {"few_shot": True}],
     "cov_rag": [{"chain": False}, {"revise": "start"}],
-    "retro_rag": [{"ellery": False}],
+    "retro_rag": [{"ellery": False, "batch_weighing": 2}],
 }
 
 

@@ -4,9 +4,10 @@
 
 The questions are those of `student`: nobody trained on them. `--rows` are the tables: `forms` (the same gold passages
 in several forms of the prompt, trained and untrained LM) and `finding` (ways of finding the passage in what is
-retrieved, trained LM, against `rag` with three passages). Each table of each set can be run alone;
-`experiments/results/small_lm.json` keeps the others. Replies are not cached, so that tokens are counted in full; a run
-is resumed with `--resume`.
+retrieved, trained LM, against `rag` with three passages), `orders` (GenGround with other orders of the fields of its
+prompts), `weighing` (RetroRAG that weighs several pieces of evidence in one call). Each table of each set can be run
+alone; `experiments/results/small_lm.json` keeps the others. Replies of the first two are not cached, so that tokens are
+counted in full; a run is resumed with `--resume`.
 """
 
 import time
@@ -21,16 +22,20 @@ from experiments.papers.embedded_lm import student
 from experiments.papers.embedded_lm import student_tables as tables
 from experiments.papers.embedded_lm.small_lm_finding import finding
 from experiments.papers.embedded_lm.small_lm_forms import forms
+from experiments.papers.embedded_lm.small_lm_orders import orders, weighing
 from experiments.papers.embedded_lm.small_lm_runs import ALL_GOLD, EM, F1, METRICS
 from experiments.papers.embedded_lm.student_sets import SETS, Runs, open_lms, open_set
 
 MODULE = "experiments.papers.embedded_lm.small_lm"
 FILE = "small_lm.json"
-TABLES = {"forms": forms, "finding": finding}
+TABLES = {"forms": forms, "finding": finding, "orders": orders, "weighing": weighing}
+CACHED = {"orders", "weighing"}
 # Table -> its columns: heading -> key of a run; scores in percent, costs as numbers.
 COLUMNS = {
     "forms": {EM: EM, F1: F1, "prompt tokens": "prompt_tokens", "unparsed": "unparsed"},
     "finding": {EM: EM, F1: F1, "all gold": ALL_GOLD, "calls": "lm_calls", "tokens": "tokens"},
+    "orders": {EM: EM, F1: F1, "calls": "lm_calls", "tokens": "tokens"},
+    "weighing": {EM: EM, F1: F1, "calls": "lm_calls", "tokens": "tokens"},
 }
 _COSTS = ("prompt_tokens", "lm_calls", "tokens")
 
@@ -52,7 +57,7 @@ def small_lm(
     """Measure the tables."""
     named_sets, named_rows = student.names("set", sets, SETS), student.names("table", rows, tuple(TABLES))
     ids = {"trained": lm, "untrained": base} if "forms" in named_rows else {"trained": lm}
-    lms = open_lms(ids, cache=False)
+    lms = open_lms(ids, cache=set(named_rows) <= CACHED)
     for name in named_sets:
         of = open_set(name, data, work, questions)
         runs = Runs(of, lms, work / "small_lm", threads=8, resume=resume, metrics=METRICS)

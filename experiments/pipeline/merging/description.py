@@ -10,7 +10,7 @@ from experiments.runs.files import Json
 from signatures.common.errors import UserError
 
 MERGED = "merged"
-_OF_PART = (*SESSION, "threads", "resumed", "server", "paths", "scored", MERGED)
+_OF_PART = (*SESSION, "threads", "processes", "resumed", "server", "paths", "scored", MERGED)
 _DIFFERENT = "Its parts differ in code or library versions; those of each are in run.json (merged)."
 
 
@@ -73,7 +73,7 @@ def merged_description(parts: Sequence[Part], *, complete: bool) -> Json:
     first = descriptions[0]
     whole: Json = {name: value for name, value in first.items() if name not in ("shard", "resumed", "finished", MERGED)}
     whole["questions"] = parts[0].questions
-    for name in ("git_revision", "versions", "machine", "server", "threads", "paths"):
+    for name in ("git_revision", "versions", "machine", "server", "threads", "processes", "paths"):
         if any(description.get(name) != first.get(name) for description in descriptions):
             whole[name] = _common(description.get(name) for description in descriptions)
             if whole[name] is None and name != "git_revision":

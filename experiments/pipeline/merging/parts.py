@@ -74,15 +74,13 @@ def read_part(folder: Path) -> Part:
     for number, line in complete_lines(folder / ROWS):
         row = _checked(folder / ROWS, number, line, AnswerRow)
         rows.setdefault((row["id"], repeat_of(row)), []).append(Attempt(line, row))
-    for attempts in rows.values():
-        attempts[:-1] = [each for each in attempts[:-1] if each.line != attempts[-1].line]
     costs = [line for _, line in complete_lines(folder / COSTS)]
     for number, line in enumerate(costs, start=1):
         _checked(folder / COSTS, number, line, Spent)
     stopped = read_json(folder / SUMMARY).get("stopped") if (folder / SUMMARY).exists() else None
     part = Part(folder, description, rows, costs, stopped if isinstance(stopped, str) else None)
-    own = (description.get("shard") or {}).get("ids")
-    if own is not None and (strange := [id for id, _ in rows if id not in set(own)]):
+    own = set((description.get("shard") or {}).get("ids") or ())
+    if own and (strange := [id for id, _ in rows if id not in own]):
         raise UserError(
             f"{folder / ROWS} has the question {strange[0]!r}, which is not of shard {part.shard}. Remove it."
         )
@@ -123,13 +121,13 @@ def join(parts: list[Part]) -> Joined:
             if key not in rows:
                 rows[key], source[key] = list(attempts), part
                 continue
-            if _same(rows[key][-1], attempts[-1]):
-                copied.add(source[key].folder)
-            elif rows[key][-1].answered and attempts[-1].answered:
-                raise _two_answers(key, source[key], rows[key][-1].row, part, attempts[-1].row)
+            last, own = rows[key][-1], attempts[-1]
+            if last.answered and own.answered and not _same(last, own):
+                raise _two_answers(key, source[key], last.row, part, own.row)
             new = [each for each in attempts if not any(_same(each, earlier) for earlier in rows[key])]
-            together = [*rows[key], *new]
-            rows[key] = sorted(together, key=lambda each: each.answered)  # stable; the last one counts
+            if len(new) < len(attempts):
+                copied.add(source[key].folder)
+            rows[key] = sorted([*rows[key], *new], key=lambda each: each.answered)  # stable; the last one counts
         shared = [_shared(part.costs, other.costs) for other in parts[:place] if other.folder in copied]
         costs += part.costs[max(shared, default=0) :]
     return Joined(rows, costs)

@@ -190,7 +190,7 @@ class ProcessPool(Generic[Item, Result]):
         elif "notice" in message:
             warnings.warn(UserNotice(message["notice"]), stacklevel=2)
         elif "warning" in message:
-            sys.stderr.write(message["warning"])
+            warnings.warn(message["warning"], RuntimeWarning, stacklevel=2)
 
 
 def _run(

@@ -130,5 +130,5 @@ class Worker(Generic[Item, Result]):
         self, message: Warning | str, category: type[Warning], filename: str, lineno: int, *_: object
     ) -> None:
         kind = "notice" if issubclass(category, UserNotice) else "warning"
-        text = str(message) if kind == "notice" else warnings.formatwarning(message, category, filename, lineno)
+        text = str(message) if kind == "notice" else f"{category.__name__}: {message} ({filename}:{lineno})"
         self._send({kind: text})

@@ -10,6 +10,7 @@ from experiments.world.generate import records
 from signatures import cov_rag, genground, multihop, reading, retro_rag, self_completion
 from signatures.types import Hop, Passage
 
+UNSPOKEN = {retro_rag.WeighPieces}  # a list of scores: the world has no skill for it, and it is frozen
 MODULES: tuple[ModuleType, ...] = (reading, genground, multihop, cov_rag, self_completion, retro_rag)
 
 
@@ -20,7 +21,7 @@ def _signatures() -> list[type[dspy.Signature]]:
         for item in vars(module).values()
         if inspect.isclass(item) and issubclass(item, dspy.Signature) and item.__module__ == module.__name__
     ]
-    return sorted(found, key=lambda item: item.__name__)
+    return sorted(set(found) - UNSPOKEN, key=lambda item: item.__name__)
 
 
 SIGNATURES = _signatures()

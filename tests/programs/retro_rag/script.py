@@ -11,6 +11,7 @@ from signatures.types import Passage
 KINDS = {
     "Name the key entities": "naming",
     "Decide whether the evidence contributes": "weighing",
+    "Score each piece of evidence": "together",
     "Answer the question with the passages and the inferences": "answering",
     "Answer the question from what you know": "recalling",
     "Decide whether both answers": "agreement",
@@ -41,6 +42,11 @@ def field(user: str, name: str) -> str:
     return re.search(rf"\[\[ ## {name} ## \]\]\n(.*?)(?=\n\n\[\[ ## |\n\n[A-Z][^\n]*\Z|\Z)", user, re.DOTALL)[1].strip()
 
 
+def pieces_of(user: str) -> list[str]:
+    """Return the pieces of evidence that a prompt shows together."""
+    return [line.partition("] ")[2] for line in field(user, "pieces").splitlines()]
+
+
 class Story:
     """Replies by kind of prompt: a value, a function of the prompt, or a list of these, one per call.
 
@@ -52,6 +58,7 @@ class Story:
         self.replies = {
             "naming": ["Quillon"],
             "weighing": 0.5,
+            "together": lambda user: [0.5] * len(pieces_of(user)),
             "answering": "Ansa Merrow",
             "monitoring": "Ansa Merrow",
             "agreement": 0.0,
@@ -81,7 +88,9 @@ class Story:
             return "?"
         if kind in JUDGEMENTS:
             return {"probability": value}
-        name = {"naming": "entities", "inferring": "inferences", "searching": "query"}.get(kind, "answer")
+        name = {"naming": "entities", "inferring": "inferences", "searching": "query", "together": "scores"}.get(
+            kind, "answer"
+        )
         return {"reasoning": f"because of {value}", name: value}
 
     def prompts(self, *kinds: str) -> list[str]:

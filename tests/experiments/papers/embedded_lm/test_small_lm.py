@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from corpora.passages import read_passages
 from corpora.questions import read_questions
-from experiments.papers.embedded_lm import small_lm, small_lm_finding, small_lm_forms, student_sets
+from experiments.papers.embedded_lm import small_lm, small_lm_finding, small_lm_forms, small_lm_orders, student_sets
 from experiments.papers.embedded_lm.small_lm_runs import json_form
 from experiments.pipeline import setup
 from experiments.world.generate import generate
@@ -25,6 +25,7 @@ from signatures.types import Passage
 from tests.conftest import ListRetriever, ScriptedEngine
 
 QUESTIONS = 4
+LAST = ("question", "sub_question", "draft", "passages")
 VALUES = {"finished": False, "sub_question": "Who is the harbour master?", "answer": "Ansa", "evidence": ""}
 
 
@@ -53,7 +54,7 @@ def start(toy, tmp_path, monkeypatch):
     engines = {"good": ScriptedEngine(by_form), "bad": ScriptedEngine(no_fields)}
 
     def open_lm(config):
-        assert not config.cache
+        assert config.cache == run.cached
         lm = metered_lm(f"scripted/{config.id}", engine=engines[config.id], cache=False, temperature=0.0, max_tokens=64)
         return toy.Link(lm, ChatAdapter() if run.other_form else JsonForm(), config.id)
 
@@ -69,7 +70,7 @@ def start(toy, tmp_path, monkeypatch):
         result = CliRunner().invoke(small_lm.app, command, catch_exceptions=False)
         return result.output, json.loads((tmp_path / "results" / small_lm.FILE).read_text())["sets"]["hotpotqa"]
 
-    run.engines, run.questions, run.passages, run.other_form = engines, questions, passages, False
+    run.engines, run.questions, run.passages, run.other_form, run.cached = engines, questions, passages, False, False
     return run
 
 
@@ -99,6 +100,25 @@ def test_every_way_is_compared_with_three_passages(start):
     assert all(run["errors"] == 0 and "all_gold@20" in run for run in runs.values())
     assert re.search(r"spans of the passages, k=3 .* \d", output)
     assert set(tables["finding"]["lms"]) == {"trained"}
+
+
+def test_every_order_and_way_of_weighing_is_compared_with_its_control(start):
+    start.cached = True
+    output, tables = start("--rows", "orders,weighing")
+    for table, control in (("orders", small_lm_orders.GENGROUND), ("weighing", small_lm_orders.RETRO_RAG)):
+        assert set(tables[table]["differences"]) == set(tables[table]["runs"]) - {control}
+        assert all(run["n"] == QUESTIONS and run["errors"] == 0 for run in tables[table]["runs"].values())
+    assert set(tables["orders"]["runs"]) == set(small_lm_orders.ORDERS)
+    assert "6 pieces a call" in output
+
+
+def test_another_order_changes_nothing_but_the_order():
+    control, other = (small_lm_orders.genground(order, None).grounding.signature for order in ({}, {"grounding": LAST}))
+    assert tuple(control.input_fields) == small_lm_orders.GROUNDING
+    assert tuple(other.input_fields) == LAST
+    assert control.instructions == other.instructions
+    assert tuple(control.output_fields) == tuple(other.output_fields)
+    assert all(control.fields[name].json_schema_extra == other.fields[name].json_schema_extra for name in other.fields)
 
 
 def test_a_table_is_resumed_and_the_other_one_kept(start):

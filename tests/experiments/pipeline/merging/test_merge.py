@@ -15,6 +15,7 @@ from experiments.runs.experiment import differing_field
 from experiments.runs.files import read_json, read_rows, run_lock
 from experiments.runs.shards import Shard
 from signatures.common.errors import UserError
+from signatures.common.files import exclusive_lock
 
 METRICS = ["f1[hotpot]", "em"]
 
@@ -211,6 +212,8 @@ def test_the_same_question_with_two_answers_is_refused(toy: ModuleType, tmp_path
 def test_a_locked_part_an_existing_folder_and_a_part_named_twice_are_refused(toy: ModuleType, tmp_path: Path) -> None:
     parts = shards(toy, tmp_path, of=2)
     with run_lock(parts[1]), pytest.raises(UserError, match="Another process is writing the run in .*s2"):
+        merge(parts, tmp_path / "whole")
+    with exclusive_lock(tmp_path / ".whole.lock", "busy"), pytest.raises(UserError, match="is merging into .*whole"):
         merge(parts, tmp_path / "whole")
     with pytest.raises(UserError, match="s1 exists already. Choose a new or empty folder"):
         merge(parts, parts[0])
