@@ -16,6 +16,7 @@ _NAMED = re.compile(r"`(?:\[\[ ## )?(\w+)(?: ## \]\])?`")
 _OUTPUT = re.compile(r"^\d+\. `(\w+)` \((\w+)\)", re.MULTILINE)  # of DSPy's system messages
 _FIRST_PASSAGE = re.compile(r"^\[1\] (?:[^:\n]*: )?(.+)$", re.MULTILINE)
 _STEP = "Step {} towards this: "
+_STEPS = re.compile(r"Step (\d+) towards this")
 _YES = {"token": "yes", "logprob": -0.1, "bytes": None}
 _NO = {"token": "no", "logprob": -2.4, "bytes": None}
 
@@ -72,9 +73,9 @@ def _inputs(prompt: str) -> dict[str, str]:
 
 def _value(name: str, kind: str, inputs: dict[str, str]) -> Any:
     question = inputs.get("question", "").strip().splitlines()[0] if inputs.get("question", "").strip() else "What?"
-    settled = inputs.get("hops", "").count(_STEP[:5])
+    settled = max(map(int, _STEPS.findall(inputs.get("hops", ""))), default=0)
     if name == "finished":
-        return settled >= HOPS or kind != "boolean"
+        return settled >= HOPS
     if name == "sub_question":
         return _STEP.format(settled + 1) + question
     if name == "evidence":
