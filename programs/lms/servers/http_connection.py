@@ -36,6 +36,7 @@ class HttpConnection:
         self.aborted = False
         self._opened: Any = None
         self._until = 0.0  # when the time of the call is over
+        self._replying: socket.socket | None = None  # over which the last reply came, or comes
         kind: Any = type("OneWrite", (_OneWrite, self._pool.ConnectionCls), {})
 
         def opened(*args: Any, **kwargs: Any) -> Any:
@@ -80,6 +81,7 @@ class HttpConnection:
 
     def _timed(self, connected: socket.socket, *args: Any, **kwargs: Any) -> http.client.HTTPResponse:
         """Return a reply of the standard library that is read until the time of the call is over."""
+        self._replying = connected
         reply = http.client.HTTPResponse(connected, *args, **kwargs)
         reply.fp = io.BufferedReader(_TimedReader(connected, reply.fp, lambda: self._until - time.monotonic()))
         return reply
@@ -87,10 +89,11 @@ class HttpConnection:
     def abort(self) -> None:
         """Make whoever waits for a reply over it fail now; called by another thread."""
         self.aborted = True
-        opened = getattr(self._opened, "sock", None)
-        if opened is not None:
-            with contextlib.suppress(OSError):  # closed meanwhile
-                socket.socket.shutdown(opened, socket.SHUT_RDWR)  # not TLS's own shutdown, which would wait
+        # While the last reply over a connection is read, urllib3 has let go of the socket.
+        for opened in (getattr(self._opened, "sock", None), self._replying):
+            if opened is not None:
+                with contextlib.suppress(OSError):  # closed meanwhile
+                    socket.socket.shutdown(opened, socket.SHUT_RDWR)  # not TLS's own shutdown, which would wait
 
     def close(self) -> None:
         """Close it."""

@@ -149,29 +149,28 @@ class HttpPool:
         with self._free:
             until = time.monotonic() + seconds
             closings = self._closings
-            used = [self._take()]  # last the one in use
-            with abortable(lambda: used[-1].abort()):
-                answer = self._send(used, method, url, body, until)
-                reply = Reply(answer, until, used[-1].limit)
+            use = _Use(self._take())
+            with abortable(use.abort):
+                answer = self._send(use, method, url, body, until)
+                reply = Reply(answer, until, use.connection.limit)
                 try:
                     yield reply
                 finally:
+                    use.end()
                     if not reply.whole:
                         answer.close()
-                    self._give_back(used[-1], kept=reply.whole and closings == self._closings)
+                    self._give_back(use.connection, kept=reply.whole and closings == self._closings)
 
-    def _send(
-        self, used: list[HttpConnection], method: str, url: str, body: bytes | None, until: float
-    ) -> "urllib3.BaseHTTPResponse":
+    def _send(self, use: "_Use", method: str, url: str, body: bytes | None, until: float) -> "urllib3.BaseHTTPResponse":
         try:
-            return used[-1].send(method, url, body, until)
+            return use.connection.send(method, url, body, until)
         except NoReplyInTime:
             raise
         except NoReply:
-            if not used[-1].kept or used[-1].aborted:
+            if not use.connection.kept or use.connection.aborted:
                 raise
-        used.append(self._new())
-        return used[-1].send(method, url, body, until)
+        use.connection = self._new()
+        return use.connection.send(method, url, body, until)
 
     def _give_back(self, connection: HttpConnection, *, kept: bool) -> None:
         if not kept or connection.aborted:
@@ -204,6 +203,26 @@ class HttpPool:
             if self._route is None:
                 self._route = route_to(self._api_base, self._key)
             return HttpConnection(self._route)
+
+
+class _Use:
+    """The connection of a call in progress. Another thread may abort the call, but nothing that comes after it."""
+
+    def __init__(self, connection: HttpConnection):
+        self.connection = connection
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def abort(self) -> None:
+        """Make the call fail, if it has not ended."""
+        with self._lock:
+            if not self._ended:
+                self.connection.abort()
+
+    def end(self) -> None:
+        """The reply has been read, or given up: the connection may be used by another call now."""
+        with self._lock:
+            self._ended = True
 
 
 def _close_all(connections: Iterable[HttpConnection]) -> None:

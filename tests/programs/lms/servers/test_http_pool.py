@@ -151,6 +151,43 @@ def test_closing_closes_connections_in_use_after_their_reply_and_new_ones_are_op
     assert [number for number, _ in server.requests] == [0, 1]
 
 
+def test_a_call_that_is_aborted_late_does_not_end_the_next_one(opened, monkeypatch) -> None:
+    aborts = []
+
+    @contextlib.contextmanager
+    def abortable(abort):
+        aborts.append(abort)
+        yield
+
+    monkeypatch.setattr(http_pool, "abortable", abortable)
+    server, pool = serve(opened, [OK] * 3, [OK])
+    ask(pool, server.base)
+    with pool.request("POST", f"{server.base}/chat", b"{}", seconds=20) as reply:
+        aborts[0]()
+        assert reply.content() == b"{}"
+    assert ask(pool, server.base) == (200, b"{}")
+    assert [number for number, _ in server.requests] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("headers", [b"", b"Connection: close\r\n"])
+def test_a_call_is_aborted_while_its_reply_is_read(opened, monkeypatch, headers) -> None:
+    aborts = []
+
+    @contextlib.contextmanager
+    def abortable(abort):
+        aborts.append(abort)
+        yield
+
+    monkeypatch.setattr(http_pool, "abortable", abortable)
+    begun = b"HTTP/1.1 200 OK\r\n" + headers + b"Content-Length: 500\r\n\r\n{"
+    server, pool = serve(opened, [[begun, *[b" "] * 499]])
+    with pool.request("POST", f"{server.base}/chat", b"{}", seconds=20) as reply:
+        threading.Thread(target=aborts[0]).start()
+        with pytest.raises(NoReply):
+            reply.content()
+    assert server.closed[0].wait(5)  # 10 s would be left
+
+
 def test_time_begins_when_a_connection_is_free(opened, monkeypatch) -> None:
     server, pool = serve(opened, [OK] * 2, connections=1)
     now = [0.0]
