@@ -53,7 +53,7 @@ def _compare(runs: list[Path], by: str | None, html: Path | None, *, as_json: bo
     if html is not None:
         from experiments.analysis.report.html import write_report
 
-        note(f"Report: {write_report(runs, html, groups=groups)}")
+        note(f"Report: {write_report(runs, html, groups=groups, comparison=comparison)}")
     if as_json:
         emit({**comparison.as_dict(), **({} if groups is None else {"by": groups.as_dict()})})
         return
