@@ -105,7 +105,7 @@ def _page(folders: Sequence[Path], title: str | None, groups: Groups | None, com
     entries = entries_of(rows)
     lines = [line for _, several in tables["scores"] for line in several]
     return {
-        "title": title or " against ".join(labels),
+        "title": title or _title(labels),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "runs": list(zip(labels, descriptions, strict=True)),
         "any_undefined": any(line["undefined"] for line in lines),
@@ -118,6 +118,10 @@ def _page(folders: Sequence[Path], title: str | None, groups: Groups | None, com
         "blocks": blocks(entries),
         **tables,
     }
+
+
+def _title(labels: Sequence[str]) -> str:
+    return " against ".join(labels) if len(labels) < 4 else f"{labels[0]} against {len(labels) - 1} runs"
 
 
 def _sha256(script: str) -> str:
