@@ -201,10 +201,12 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(shown: Any) -> None:
 
 def test_the_summary_is_what_is_printed(shown: Any) -> None:
     shown.send("Emulation.setEmulatedMedia", media="print")
+    shown.size(700, 1000)  # A4 within its margins
     seen = "[...document.querySelectorAll('{}')].filter((e) => e.getClientRects().length).length"
     try:
         assert shown.run(seen.format("form, nav, .q, #letters")) == 0
         assert shown.run(seen.format("table")) == 2
+        assert shown.run("document.documentElement.scrollWidth") <= 700
     finally:
         shown.send("Emulation.setEmulatedMedia", media="")
 
