@@ -11,6 +11,7 @@ from experiments.analysis.repeats import question_values
 from experiments.analysis.statistics import Mean, Paired, holm, means_and_differences
 from experiments.analysis.summary import (
     cache_note,
+    counted_rows,
     derived,
     faults,
     interval,
@@ -254,10 +255,9 @@ def score_and_cost_lines(
         return [Line(run.label, mean, result, p) for run, mean, result, p in own]
 
     found = [lines(first) for first in range(0, len(columns), len(runs))]
+    counted = [counted_rows(run.questions) for run in runs]
     metrics = {
-        name: [
-            replace(line, mean=with_counts(line.mean, run.questions, name)) for run, line in zip(runs, own, strict=True)
-        ]
+        name: [replace(line, mean=with_counts(line.mean, rows, name)) for rows, line in zip(counted, own, strict=True)]
         for name, own in zip(scores, found, strict=False)
     }
     return metrics, dict(zip(spent, found[len(scores) :], strict=True))

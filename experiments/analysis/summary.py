@@ -176,19 +176,24 @@ def score_values(questions: Iterable[Sequence[Row]], metric: str) -> list[float 
     return question_values(questions, lambda row: row["scores"].get(metric))
 
 
-def with_counts(mean: Mean, questions: Iterable[Sequence[Row]], metric: str, *, missing: int = 0) -> Mean:
+def counted_rows(questions: Iterable[Sequence[Row]]) -> list[Row]:
+    """Return the rows that `with_counts` counts: abstentions, and those with unparseable texts or verdicts."""
+    return [row for rows in questions for row in rows if row["abstained"] or row.get("unparsed")]
+
+
+def with_counts(mean: Mean, counted: Iterable[Row], metric: str, *, missing: int = 0) -> Mean:
     """Return the mean of a metric, with counts of unparseable and missing scores and of abstentions.
 
     Args:
         mean: Of `score_values`.
-        questions: The rows of each question, one per repeat.
+        counted: The `counted_rows` of its questions.
         metric: Its name.
         missing: Questions without a row.
     """
-    scored = [row for rows in questions for row in rows if row["scores"].get(metric) is not None]
+    scored = [row for row in counted if row["scores"].get(metric) is not None]
     return replace(
         mean,
-        unparsed=sum(counts.get(metric, 0) for row in scored if (counts := row.get("unparsed"))),
+        unparsed=sum((row.get("unparsed") or {}).get(metric, 0) for row in scored),
         abstained=sum(bool(row["abstained"]) for row in scored),
         missing=missing,
     )
@@ -224,8 +229,9 @@ def summarise(folder: Path, *, stopped: str | None = None, rows: Sequence[Row] |
     columns = {name: score_values(questions, name) for name in description["metrics"]}
     costs = {name: question_values(questions, cost.function) for name, cost in COSTS.items()}
     means = means_of([*columns.values(), *costs.values()])
+    counted = counted_rows(questions)
     metrics = {
-        name: with_counts(mean, questions, name, missing=asked - len(questions))
+        name: with_counts(mean, counted, name, missing=asked - len(questions))
         for name, mean in zip(columns, means, strict=False)
     }
     graded = binary(rows, metrics)

@@ -23,7 +23,7 @@ import typer
 
 from experiments.benchmarks.speed.generated_runs import generate_runs
 from experiments.runs.files import write_json
-from experiments.runs.provenance import provenance
+from experiments.runs.provenance import portable, provenance
 from signatures.common.errors import UserError
 
 OUT = Path("experiments/results/analysis_speed.json")
@@ -110,13 +110,14 @@ def measure(cases: dict[str, list[Path]], checkouts: dict[str, Path], folder: Pa
             for arm in list(checkouts)[:: 1 if turn % 2 == 0 else -1]:
                 page = folder / f"{arm}.html"
                 html = case.endswith("html")
-                result = timed(checkouts[arm], [*runs, *(["--html", page] if html else [])])
+                written: list[Path | str] = ["--html", page] if html else []
+                result = timed(checkouts[arm], [*runs, *written])
                 taken[case][arm].append(result)
                 print(f"{case:24} {arm:6} {result['seconds']:6.2f} s {result['peak_mb']:6.0f} MB", file=sys.stderr)
                 if html:
                     sizes[case, arm] = page.stat().st_size / 1e6
-                    if (seen := opened(page)) is not None:
-                        pages.setdefault(case, {}).setdefault(arm, []).append(seen)
+                    if (sight := opened(page)) is not None:
+                        pages.setdefault(case, {}).setdefault(arm, []).append(sight)
     found: dict[str, Any] = {}
     for case, arms in taken.items():
         found[case] = {}
@@ -164,7 +165,7 @@ def main(
         found = measure(cases, checkouts, folder, rounds)
         row_bytes = (large[0] / "rows.jsonl").stat().st_size / rows
     record = {
-        **provenance("experiments.benchmarks.speed.analysis"),
+        **portable(provenance("experiments.benchmarks.speed.analysis")),
         "what": "verihop compare as a process: wall and CPU seconds, peak resident set, page, and its opening",
         "old_revision": _revision(checkout),
         "row_bytes": round(row_bytes),
