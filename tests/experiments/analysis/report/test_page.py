@@ -146,6 +146,11 @@ def test_an_address_opens_its_question(shown: Any, page: Path) -> None:
     shown.open(f"{page.as_uri()}#q=id1")
     shown.wait("document.querySelector('.q[open] .answer')")
     assert shown.run("document.querySelector('.q[open] > summary').lastChild.textContent") == "id1"
+    for wrong in ("nothing", "%E0%A4%A"):
+        shown.open("about:blank")
+        shown.open(f"{page.as_uri()}#q={wrong}")
+        shown.wait(USABLE)
+        assert count(shown) == "120 questions"
 
 
 def test_what_a_model_wrote_stays_text(run: Make, nasty: str, toy: ModuleType, tmp_path: Path, browser: Any) -> None:
