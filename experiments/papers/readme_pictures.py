@@ -26,7 +26,7 @@ from signatures.common.errors import UserError
 
 RESULTS = Path(__file__).parents[1] / "results"
 QUESTIONS, DEV = 120, 30  # questions generated, and dev questions evaluated
-WIDTH, HEIGHT = 1200, 1640  # pixels of the report's picture
+WIDTH, HEIGHT = 1200, 1860  # pixels of the report's picture
 CHROMIUM = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars")
 
 app = typer.Typer(add_completion=False)
