@@ -102,6 +102,7 @@ def _screenshot(page: Path, question: str, path: Path) -> None:
     if chromium is None:
         raise UserError("The report's picture needs Chromium: install it (Debian: apt-get install chromium).")
     size = f"--window-size={WIDTH},{HEIGHT}"
+    wait = "--virtual-time-budget=10000"  # milliseconds: the page unpacks the question after it has loaded
     profile = f"--user-data-dir={page.parent / 'chromium'}"
     subprocess.run(
         [
