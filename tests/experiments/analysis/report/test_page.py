@@ -146,6 +146,8 @@ def test_an_address_opens_its_question(shown: Any, page: Path) -> None:
     shown.open(f"{page.as_uri()}#q=id1")
     shown.wait("document.querySelector('.q[open] .answer')")
     assert shown.run("document.querySelector('.q[open] > summary').lastChild.textContent") == "id1"
+    place = shown.run("document.querySelector('.q[open] > summary').getBoundingClientRect().toJSON()")
+    assert 0 <= place["top"] < place["bottom"] <= 900  # scrolled into view
     for wrong in ("nothing", "%E0%A4%A"):
         shown.open("about:blank")
         shown.open(f"{page.as_uri()}#q={wrong}")
