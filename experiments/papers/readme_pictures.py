@@ -109,6 +109,7 @@ def _screenshot(page: Path, question: str, path: Path) -> None:
             chromium,
             *CHROMIUM,
             size,
+            wait,
             profile,
             f"--screenshot={path.resolve()}",
             f"{page.resolve().as_uri()}#q={quote(question)}",
