@@ -2,10 +2,10 @@
 
     python -m experiments.benchmarks.speed.throughput
 
-Variants (all by default): `raw` (asyncio, equal requests: what machine and server allow), and for each program and
-retriever `eval` (the command, without reply cache), `dspy.Evaluate` (our program and LM under DSPy's runner), `dspy`
-(DSPy's native client and JSON adapter under its runner) and `litellm` (the same adapter through LiteLLM). Names are
-`raw` and `CLIENT PROGRAM RETRIEVER`, e.g. `eval genground hybrid`.
+Variants (all by default): `raw` (asyncio, equal requests: what machine and server allow), for each program and
+retriever `eval` (the command, without reply cache), and for each program over BM25 `dspy.Evaluate` (our program and LM
+under DSPy's runner), `dspy` (DSPy's native client and JSON adapter under its runner) and `litellm` (the same adapter
+through LiteLLM). Names are `raw` and `CLIENT PROGRAM RETRIEVER`, e.g. `eval genground hybrid`.
 
 Compare settings of `eval`, or revisions, in the same rounds:
 
@@ -114,7 +114,7 @@ def variants(corpus: Corpus, given: argparse.Namespace) -> list[Variant]:
                 found.append(_eval(own, label, program, retriever, shlex.split(words), corpus, given))
             for checkout in given.checkout:
                 found.append(_eval(checkout, checkout.label, program, retriever, [], corpus, given))
-            for client in OTHERS:
+            for client in OTHERS if retriever in given.others_on else ():
                 found.append(_other(client, name, program, corpus.indexes[retriever], corpus, given))
     if not given.only:
         return found
@@ -145,7 +145,7 @@ def _eval(
 
 
 def _other(client: str, name: str, program: str, index: Path, corpus: Corpus, given: argparse.Namespace) -> Variant:
-    count = max(1, round(corpus.count[program] * given.share_of_others))
+    count = max(1, round(corpus.count[program] * (given.share_of_litellm if client == "litellm" else 1)))
     words = [client, "--width", str(given.width), "--count", str(count), "--program", program]
     words += ["--index", str(index), "--questions", str(corpus.questions)]
     module = [sys.executable, "-m", "experiments.benchmarks.speed.throughput_clients"]
@@ -245,9 +245,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--programs", nargs="+", default=PROGRAMS, choices=PROGRAMS)
     parser.add_argument("--retrievers", nargs="+", default=RETRIEVERS, choices=RETRIEVERS)
     parser.add_argument("--only", nargs="+", default=[], help="Variants whose names begin so.")
-    parser.add_argument("--questions-rag", type=int, default=1280)
-    parser.add_argument("--questions-genground", type=int, default=384)
-    parser.add_argument("--share-of-others", type=float, default=0.5, help="Share of the questions for the slow ones.")
+    parser.add_argument("--others-on", nargs="*", default=RETRIEVERS[:1], choices=RETRIEVERS, help="Not eval.")
+    parser.add_argument("--questions-rag", type=int, default=960)
+    parser.add_argument("--questions-genground", type=int, default=192)
+    parser.add_argument("--share-of-litellm", type=float, default=0.5, help="Share of the questions that it gets.")
     parser.add_argument("--corpus", type=Path, help="passages.jsonl in place of the simulated world.")
     parser.add_argument("--questions", type=Path, help="questions.jsonl in place of the simulated world.")
     parser.add_argument("--eval-args", action="append", default=[], metavar="LABEL=ARGS", help="Another eval.")

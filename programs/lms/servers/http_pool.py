@@ -2,17 +2,16 @@
 
 import contextlib
 import os
-import socket
 import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from programs.lms.calls.aborting import abortable
+from programs.lms.servers.http_connection import HttpConnection, NoReply, NoReplyInTime, named_errors
 from programs.lms.servers.http_route import Route, route_to
-from signatures.common.errors import one_line
 from signatures.common.http import ENCODINGS, MOST_BYTES
 
 if TYPE_CHECKING:
@@ -20,14 +19,6 @@ if TYPE_CHECKING:
 
 IDLE_SECONDS = 4.0  # uvicorn, under vLLM and SGLang, closes a connection that was idle for 5 s
 _PIECE = 1 << 16
-
-
-class NoReply(Exception):
-    """The server cannot be reached, or the connection broke."""
-
-
-class NoReplyInTime(NoReply):
-    """The reply was not complete in time."""
 
 
 class UnreadableReply(Exception):
@@ -49,13 +40,14 @@ class Reply:
     Args:
         answer: From urllib3.
         until: When the call's time is over, on the clock of `time.monotonic`.
+        limit: Sets that time for the connection.
     """
 
-    def __init__(self, answer: "urllib3.BaseHTTPResponse", until: float):
+    def __init__(self, answer: "urllib3.BaseHTTPResponse", until: float, limit: Callable[[float], None]):
         self.status: int = answer.status
         self.headers: Mapping[str, str] = answer.headers  # names in any case
         self.whole = False  # whether the content was read to its end
-        self._answer, self._until = answer, until
+        self._answer, self._until, self._limit = answer, until, limit
 
     def pieces(self) -> Iterator[bytes]:
         """Yield the content as it comes in, decompressed.
@@ -70,13 +62,9 @@ class Reply:
             raise UnreadableReply(f"the reply is compressed by {encoding[:30]!r}, which was not requested", self.status)
         size = 0
         while True:
-            left = self._until - time.monotonic()
-            if left <= 0:
+            if time.monotonic() > self._until:
                 raise NoReplyInTime
-            connection: Any = self._answer.connection
-            if connection is not None and connection.sock is not None:
-                connection.sock.settimeout(left)  # a server may send slowly
-            with _named_errors():
+            with named_errors():
                 piece = self._answer.read1(_PIECE)
             if not piece:
                 self.whole = True
@@ -85,6 +73,14 @@ class Reply:
             if size > MOST_BYTES:
                 raise UnreadableReply(f"the reply is larger than {MOST_BYTES:,} bytes", self.status)
             yield piece
+
+    def end_within(self, seconds: float) -> None:
+        """Read the rest, which should be empty, so that the connection can be kept; give up after `seconds`."""
+        self._until = min(self._until, time.monotonic() + seconds)
+        self._limit(self._until)
+        with contextlib.suppress(NoReply):
+            for _ in self.pieces():
+                pass
 
     def content(self) -> bytes:
         """Return the whole content; raises as `pieces` does."""
@@ -115,7 +111,7 @@ class HttpPool:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._free = threading.Semaphore(self._width)
-        self._idle: deque[_Connection] = deque()  # the one that was used last is at the right
+        self._idle: deque[HttpConnection] = deque()  # the one that was used last is at the right
         self._closings = 0  # a connection that was in use then is not kept
         self._route: Route | None = None
         weakref.finalize(self, _close_all, self._idle)
@@ -156,7 +152,7 @@ class HttpPool:
             used = [self._take()]  # last the one in use
             with abortable(lambda: used[-1].abort()):
                 answer = self._send(used, method, url, body, until)
-                reply = Reply(answer, until)
+                reply = Reply(answer, until, used[-1].limit)
                 try:
                     yield reply
                 finally:
@@ -165,7 +161,7 @@ class HttpPool:
                     self._give_back(used[-1], kept=reply.whole and closings == self._closings)
 
     def _send(
-        self, used: "list[_Connection]", method: str, url: str, body: bytes | None, until: float
+        self, used: list[HttpConnection], method: str, url: str, body: bytes | None, until: float
     ) -> "urllib3.BaseHTTPResponse":
         try:
             return used[-1].send(method, url, body, until)
@@ -177,7 +173,7 @@ class HttpPool:
         used.append(self._new())
         return used[-1].send(method, url, body, until)
 
-    def _give_back(self, connection: "_Connection", *, kept: bool) -> None:
+    def _give_back(self, connection: HttpConnection, *, kept: bool) -> None:
         if not kept or connection.aborted:
             connection.close()
             return
@@ -192,7 +188,7 @@ class HttpPool:
                 self._inherited = self._idle
                 self._begin()
 
-    def _take(self) -> "_Connection":
+    def _take(self) -> HttpConnection:
         """Return a kept connection, or a new one; close those that have been idle for too long."""
         oldest = time.monotonic() - IDLE_SECONDS
         expired = []
@@ -203,91 +199,16 @@ class HttpPool:
         _close_all(expired)
         return connection or self._new()
 
-    def _new(self) -> "_Connection":
+    def _new(self) -> HttpConnection:
         with self._lock:
             if self._route is None:
                 self._route = route_to(self._api_base, self._key)
-            return _Connection(self._route)
+            return HttpConnection(self._route)
 
 
-class _Connection:
-    """One connection, which is opened by its first request."""
-
-    def __init__(self, route: Route):
-        self._route = route
-        self._pool = route.open()
-        self.used = 0.0  # when its last reply ended
-        self.aborted = False
-        self._opened: Any = None
-        kind: Any = self._pool.ConnectionCls
-
-        def opened(*args: Any, **kwargs: Any) -> Any:
-            self._opened = kind(*args, **kwargs)
-            return self._opened
-
-        self._pool.ConnectionCls = opened  # type: ignore[assignment]  # urllib3 does not tell what it has opened
-
-    @property
-    def kept(self) -> bool:
-        """Whether it has answered a request."""
-        return self.used > 0
-
-    def send(self, method: str, url: str, body: bytes | None, until: float) -> "urllib3.BaseHTTPResponse":
-        """Send a request and return the head of the reply."""
-        import urllib3
-
-        left = until - time.monotonic()
-        if left <= 0:
-            raise NoReplyInTime
-        with _named_errors():
-            return self._pool.urlopen(
-                method,
-                self._route.target(url),
-                body,
-                self._route.headers,
-                retries=False,
-                redirect=False,
-                assert_same_host=False,
-                preload_content=False,
-                timeout=urllib3.Timeout(connect=left, read=left),
-            )
-
-    def abort(self) -> None:
-        """Make whoever waits for a reply over it fail now; called by another thread."""
-        self.aborted = True
-        opened = getattr(self._opened, "sock", None)
-        if opened is not None:
-            with contextlib.suppress(OSError):  # closed meanwhile
-                socket.socket.shutdown(opened, socket.SHUT_RDWR)  # not TLS's own shutdown, which would wait
-
-    def close(self) -> None:
-        """Close it."""
-        self._pool.close()
-
-
-def _close_all(connections: Iterable[_Connection]) -> None:
+def _close_all(connections: Iterable[HttpConnection]) -> None:
     for connection in connections:
         connection.close()
 
 
 _fork_lock = threading.Lock()
-
-
-@contextlib.contextmanager
-def _named_errors() -> Iterator[None]:
-    import urllib3
-
-    try:
-        yield
-    except urllib3.exceptions.NewConnectionError as error:
-        raise NoReply(_reason(error)) from error
-    except urllib3.exceptions.TimeoutError as error:
-        raise NoReplyInTime from error
-    except (urllib3.exceptions.HTTPError, UnicodeError) as error:  # a host name may be none
-        raise NoReply(_reason(error)) from error
-
-
-def _reason(error: BaseException) -> str:
-    """Return what is behind an error of urllib3, which wraps errors and names its own objects."""
-    inner = next((part for part in (*reversed(error.args), error.__cause__) if isinstance(part, Exception)), None)
-    return _reason(inner) if inner is not None else one_line(error) or type(error).__name__

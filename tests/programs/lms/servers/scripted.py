@@ -1,5 +1,6 @@
 """A server on loopback whose connections follow a script."""
 
+import contextlib
 import socket
 import threading
 from collections.abc import Sequence
@@ -10,6 +11,8 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\
 class ScriptedServer:
     """Each connection answers one request after another with the bytes of its script, and is closed at its end.
 
+    A list of bytes is sent slowly, 20 ms after each.
+
     `requests` holds the requests with the number of their connection, in the order in which they came in whole.
 
     Args:
@@ -17,10 +20,10 @@ class ScriptedServer:
         family: Of the addresses.
     """
 
-    def __init__(self, *scripts: Sequence[bytes], family: socket.AddressFamily = socket.AF_INET):
+    def __init__(self, *scripts: Sequence[bytes | list[bytes]], family: socket.AddressFamily = socket.AF_INET):
         self.requests: list[tuple[int, bytes]] = []
         self.closed = [threading.Event() for _ in scripts]
-        self._scripts = scripts
+        self._scripts, self._pause = scripts, threading.Event()
         self._listening = socket.create_server(("::1" if family == socket.AF_INET6 else "127.0.0.1", 0), family=family)
         self.port = self._listening.getsockname()[1]
         host = "[::1]" if family == socket.AF_INET6 else "127.0.0.1"
@@ -39,14 +42,16 @@ class ScriptedServer:
                 return
             threading.Thread(target=self._serve, args=(number, connection, script), daemon=True).start()
 
-    def _serve(self, number: int, connection: socket.socket, script: Sequence[bytes]) -> None:
-        with connection, connection.makefile("rb") as received:
+    def _serve(self, number: int, connection: socket.socket, script: Sequence[bytes | list[bytes]]) -> None:
+        with connection, connection.makefile("rb") as received, contextlib.suppress(OSError):  # the client may leave
             for answer in script:
                 if not (head := _head(received)):
                     break
                 length = next((int(line[15:]) for line in head.lower().split(b"\r\n") if b"content-length:" in line), 0)
                 self.requests.append((number, head + received.read(length)))
-                connection.sendall(answer)
+                for piece in [answer] if isinstance(answer, bytes) else answer:
+                    connection.sendall(piece)
+                    self._pause.wait(0 if isinstance(answer, bytes) else 0.02)
             else:
                 if script and script[-1] == b"":  # the connection breaks instead of an answer
                     connection.shutdown(socket.SHUT_RDWR)

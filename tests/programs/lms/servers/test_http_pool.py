@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from programs.lms.servers import http_pool
-from programs.lms.servers.http_pool import HttpPool, NoReply, NoReplyInTime, UnreadableReply
+from programs.lms.servers import http_connection, http_pool
+from programs.lms.servers.http_connection import NoReply, NoReplyInTime
+from programs.lms.servers.http_pool import HttpPool, UnreadableReply
 from signatures.common.errors import UserError
 from tests.conftest import load_module
 
@@ -60,8 +61,10 @@ def hold(pool: HttpPool, base: str, count: int) -> None:
         list(threads.map(one, range(count)))
 
 
-def test_a_call_looks_at_no_connection_but_its_own(opened, monkeypatch) -> None:
+@pytest.mark.parametrize(("recent", "looks"), [(60.0, 0), (-1.0, 1)])
+def test_a_call_looks_at_no_connection_but_its_own(opened, monkeypatch, recent, looks) -> None:
     """A pool that looks at all idle ones closes those that another thread has just begun to use."""
+    monkeypatch.setattr(http_connection, "_RECENT", recent)
     server, pool = serve(opened, *[[OK] * 3] * 4)
     hold(pool, server.base, 4)
     looked, real = set(), select.poll
@@ -75,7 +78,7 @@ def test_a_call_looks_at_no_connection_but_its_own(opened, monkeypatch) -> None:
 
     monkeypatch.setattr(select, "poll", Poll)
     ask(pool, server.base)
-    assert len(looked) == 1
+    assert len(looked) == looks
     assert len({number for number, _ in server.requests}) == 4  # and all of them are kept
 
 
@@ -121,7 +124,9 @@ def test_a_connection_that_was_idle_for_long_is_not_used(opened, monkeypatch) ->
     assert server.closed[0].wait(20)
 
 
-def test_a_connection_that_the_server_has_closed_is_not_used(opened) -> None:
+@pytest.mark.parametrize("recent", [60.0, -1.0])
+def test_a_connection_that_the_server_has_closed_is_replaced(opened, monkeypatch, recent) -> None:
+    monkeypatch.setattr(http_connection, "_RECENT", recent)
     server, pool = serve(opened, [OK], [OK])
     ask(pool, server.base)
     assert server.closed[0].wait(20)
@@ -163,6 +168,18 @@ def test_no_reply_in_time(opened) -> None:
     server, pool = serve(opened, [b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n", OK, OK])
     with pytest.raises(NoReplyInTime):
         ask(pool, server.base, seconds=0.1)
+
+
+@pytest.mark.parametrize("headers", [b"", b"Connection: close\r\n"])
+@pytest.mark.parametrize("begin", [0, 100])
+def test_the_time_is_that_of_head_and_content_and_not_of_each_piece(opened, begin, headers) -> None:
+    answer = b"HTTP/1.1 200 OK\r\n" + headers + b"X: " + b"x" * 500 + b"\r\nContent-Length: 500\r\n\r\n" + b" " * 500
+    begin = answer.index(b"\r\n\r\n") + 4 if begin else 0
+    slowly = [answer[:begin], *(bytes([one]) for one in answer[begin:])]
+    server, pool = serve(opened, [slowly], [OK])
+    with pytest.raises(NoReplyInTime):
+        ask(pool, server.base, seconds=0.2)
+    assert ask(pool, server.base) == (200, b"{}")
 
 
 @pytest.mark.parametrize("encoding", [b"zstd", b"br", b"gzip, gzip"])
