@@ -101,7 +101,7 @@ class Embedder:
         self._pid = os.getpid()
         self._loaded = PerProcess[Encode](self._open)
         self._torch = PerProcess(self._open_torch)
-        self._gathered = Gathering(self._encode)
+        self._gathered: Gathering[str, Vectors] = Gathering(self._encode)
 
     @functools.cached_property
     def weights_hash(self) -> str:

@@ -84,13 +84,13 @@ def converted(tmp_path_factory, embedder):
     """A cache folder with the conversion of the default model."""
     home = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VERIHOP_CACHE_DIR", str(home))
+        patch.setattr(openvino_model, "cache_dir", lambda: home)
         assert Embedder().backend == "openvino"
     return home
 
 
 def opened(home: Path, embedder: Embedder, monkeypatch) -> np.ndarray:
-    monkeypatch.setenv("VERIHOP_CACHE_DIR", str(home))
+    monkeypatch.setattr(openvino_model, "cache_dir", lambda: home)
     options = {"precision": "f32", "threads": 1, "batch_size": 32}
     return open_converted(default_folder(), embedder.weights_hash, **options)(["a river"])
 
@@ -166,7 +166,7 @@ def test_without_openvino_torch_gives_the_same_vectors(embedder, monkeypatch, tm
 
 def test_a_conversion_that_differs_from_torch_is_not_used(converted, embedder, monkeypatch, tmp_path):
     monkeypatch.setattr(openvino_model, "_least_cosine", lambda *_: 0.9999)
-    monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(openvino_model, "cache_dir", lambda: tmp_path)
     with pytest.raises(NotConvertible, match=r"cosine of 0\.9999000 with that of torch"):
         open_converted(default_folder(), embedder.weights_hash, precision="f32", threads=1, batch_size=32)
     assert os.listdir(tmp_path / "embedders") == []
