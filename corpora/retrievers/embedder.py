@@ -116,6 +116,14 @@ class Embedder:
             digest.update(tensor.detach().cpu().float().numpy().tobytes())
         return digest.hexdigest()
 
+    def load(self) -> None:
+        """Load the model, which the first call would do; the first time on a machine, it is converted.
+
+        Raises:
+            UserError: The model cannot be loaded.
+        """
+        self._loaded()
+
     @property
     def backend(self) -> str:
         """Name what runs the model, "openvino", "torch" or "function"; loads it."""
