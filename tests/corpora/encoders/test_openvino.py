@@ -7,8 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from corpora.encoders import openvino_model
+from corpora.encoders.openvino_encoder import batches_of
 from corpora.encoders.openvino_model import NotConvertible, open_converted
 from corpora.encoders.per_process import PerProcess
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder, default_folder, default_threads
@@ -213,3 +216,14 @@ def test_what_cannot_be_made_is_tried_again():
     with pytest.raises(OSError, match="not yet"):
         value()
     assert [value(), value()] == [2, 2]
+
+
+@given(st.lists(st.integers(1, 60), max_size=50), st.integers(1, 9), st.integers(0, 40))
+def test_batches_contain_every_text_once_and_little_padding(lengths, most, padding):
+    batches = batches_of(lengths, most, padding)
+    assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
+    longest = [lengths[batch[0]] for batch in batches]
+    assert longest == sorted(longest, reverse=True)
+    for batch in batches:
+        assert 0 < len(batch) <= most
+        assert sum(lengths[batch[0]] - lengths[place] for place in batch) <= padding

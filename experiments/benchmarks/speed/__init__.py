@@ -1,0 +1,1 @@
+"""Measurements of speed: LM calls, throughput, growth, retrieval."""
