@@ -1,128 +1,122 @@
-"""Concurrent calls of an encoder share forward passes, without waiting for one another.
+"""Concurrent calls of a function of lists share calls of it, without waiting for one another.
 
-The first caller that finds the encoder idle encodes what is queued, its own texts included; calls that arrive
-meanwhile form the next batch, which one of them encodes. There is no timer and no thread, so a lone call starts at once
+The first caller that finds the function idle runs it on what is queued, its own items included; calls that arrive
+meanwhile form the next batch, which one of them runs. There is no timer and no thread, so a lone call starts at once,
 and nothing is lost when a caller is interrupted: the others take over.
 """
 
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, Generic, TypeVar
 
 from corpora.encoders.per_process import PerProcess
 
-BATCH_TEXTS = 64  # texts at most that calls are gathered into; a longer call is a batch of its own
-_CHECK_SECONDS = 0.5  # between two looks whether the caller that encodes was interrupted before it woke the next
+BATCH = 64  # items at most that calls are gathered into; a longer call is a batch of its own
+_CHECK_SECONDS = 0.5  # between two looks whether the caller that runs was interrupted before it woke the next
 
-Vectors = NDArray[np.float32]
-Encode = Callable[[list[str]], Vectors]
+Item = TypeVar("Item")
+Results = TypeVar("Results")
 
 
 class _Call:
-    """One call: its texts, and then their vectors or its error."""
+    """One call: its items, and then their results or its error."""
 
-    def __init__(self, texts: list[str]):
-        self.texts = texts
-        self.vectors: Vectors | None = None
+    def __init__(self, items: list[Any]):
+        self.items = items
+        self.results: Any = None
         self.error: Exception | None = None
+        self.done = False
         self.changed = threading.Event()
 
-    @property
-    def done(self) -> bool:
-        return self.vectors is not None or self.error is not None
+    def finish(self, results: Any = None, error: Exception | None = None) -> None:
+        self.results, self.error, self.done = results, error, True
+        self.changed.set()
 
 
 class _State:
-    """The calls of one process, in their order, and the lock of the one that encodes."""
+    """The calls of one process, in their order, and the lock of the one that runs."""
 
     def __init__(self) -> None:
-        self.encoding = threading.Lock()
+        self.running = threading.Lock()
         self.calls: dict[int, _Call] = {}  # every step on it is one operation of dict, and so atomic
         self.numbers = itertools.count()
 
+    def wake_first(self) -> None:
+        """Let the first waiting call run; calls that come after this look for themselves."""
+        for call in list(self.calls.values())[:1]:
+            call.changed.set()
 
-class Gathering:
-    """An encoder whose concurrent calls are gathered. Safe under threads; a forked process starts with an empty queue.
+
+class Gathering(Generic[Item, Results]):
+    """A function whose concurrent calls are gathered. Safe under threads; a forked process starts with an empty queue.
 
     Args:
-        encode: Returns the vectors of n texts, shape (n, d); called by one thread at a time.
-        texts: Texts gathered into one call of `encode` at most.
+        run: Returns the results of n items, an array or list of length n; called by one thread at a time.
+        batch: Items gathered into one call of `run` at most.
     """
 
-    def __init__(self, encode: Encode, *, texts: int = BATCH_TEXTS):
-        self._encode, self._texts = encode, texts
-        self._state = PerProcess(_State)  # a fork while a thread encodes copies a lock that nobody will release
+    def __init__(self, run: Callable[[list[Item]], Results], *, batch: int = BATCH):
+        self._run, self._batch = run, batch
+        self._state = PerProcess(_State)  # a fork while a thread runs copies a lock that nobody will release
 
-    def __call__(self, texts: Sequence[str]) -> Vectors:
-        """Return the vectors of `texts`, shape (n, d).
+    def __call__(self, items: Sequence[Item]) -> Results:
+        """Return the results of `items`, in their order.
 
-        An error of `encode` is raised by the call whose texts caused it: the other calls of its batch are encoded one
-        by one.
+        An error of `run` is raised by the call whose items caused it: all calls of its batch are then run one by one.
         """
         state = self._state()
-        call, number = _Call(list(texts)), next(state.numbers)
+        call, number = _Call(list(items)), next(state.numbers)
         try:
             state.calls[number] = call
             while not call.done:
-                if state.encoding.acquire(blocking=False):
+                if state.running.acquire(blocking=False):
                     try:
                         if not call.done:
-                            self._encode_batch(state)
+                            self._run_batch(state)
                     finally:
-                        state.encoding.release()
-                        _wake_first(state)
+                        state.running.release()
+                        state.wake_first()
                 else:
                     call.changed.wait(_CHECK_SECONDS)
                     call.changed.clear()
         finally:
             state.calls.pop(number, None)
-            if not call.done:  # interrupted, perhaps after it was woken to encode
-                _wake_first(state)
+            if not call.done:  # interrupted, perhaps after it was woken to run
+                state.wake_first()
         if call.error is not None:
             raise call.error
-        assert call.vectors is not None
-        return call.vectors
+        results: Results = call.results
+        return results
 
-    def _encode_batch(self, state: _State) -> None:
+    def _run_batch(self, state: _State) -> None:
         batch: dict[int, _Call] = {}
         size = 0
         for number, call in list(state.calls.items()):
-            if batch and size + len(call.texts) > self._texts:
+            if batch and size + len(call.items) > self._batch:
                 break
             batch[number] = call
-            size += len(call.texts)
+            size += len(call.items)
+        calls = list(batch.values())
         try:
-            _deliver(state, batch, self._encode([text for call in batch.values() for text in call.texts]))
+            self._run_calls(calls)
         except Exception as error:  # noqa: BLE001 (raised by the call that caused it)
-            for number, call in batch.items():
+            for call in calls:
                 try:
-                    if len(batch) == 1:
+                    if len(calls) == 1:
                         raise error
-                    _deliver(state, {number: call}, self._encode(call.texts))
+                    self._run_calls([call])
                 except Exception as own:  # noqa: BLE001
-                    call.error = own
-                    _finish(state, number, call)
+                    call.finish(error=own)
+        for number in batch:
+            state.calls.pop(number, None)
 
-
-def _deliver(state: _State, batch: dict[int, _Call], vectors: Vectors) -> None:
-    start = 0
-    if len(vectors) != sum(len(call.texts) for call in batch.values()):
-        raise ValueError(f"{len(vectors)} vectors for {sum(len(call.texts) for call in batch.values())} texts")
-    for number, call in batch.items():
-        call.vectors = vectors[start : start + len(call.texts)]
-        start += len(call.texts)
-        _finish(state, number, call)
-
-
-def _finish(state: _State, number: int, call: _Call) -> None:
-    state.calls.pop(number, None)
-    call.changed.set()
-
-
-def _wake_first(state: _State) -> None:
-    """Let the first waiting call encode; calls that come after this look for themselves."""
-    for call in list(state.calls.values())[:1]:
-        call.changed.set()
+    def _run_calls(self, calls: list[_Call]) -> None:
+        items = [item for call in calls for item in call.items]
+        results: Any = self._run(items)
+        if len(results) != len(items):
+            raise ValueError(f"{len(results)} results for {len(items)} items")
+        start = 0
+        for call in calls:
+            call.finish(results[start : start + len(call.items)])
+            start += len(call.items)

@@ -18,7 +18,8 @@ from signatures.common.errors import unknown
 
 Precision = Literal["f32", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
-_FEWEST = 8  # texts per batch; with fewer, the weights are read too often
+# Tokens that could be computed in the time that a further batch takes: padding up to these is cheaper than a new batch.
+_PADDING: dict[str, int] = {"f32": 16, "bf16": 64, "int8": 24}
 _MAX_8_BIT = 127
 
 
@@ -64,19 +65,17 @@ class OpenVinoEncoder:
         self._names = [port.any_name for port in compiled.inputs]
         self._requests = [compiled.create_infer_request() for _ in range(threads)]
         self._width = int(compiled.outputs[0].partial_shape[1].get_length())
-        self._batch_size = batch_size
+        self._batch_size, self._padding = batch_size, _PADDING[precision]
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Return vectors of shape (len(texts), d)."""
         # One by one: `encode_batch` starts threads, warns after a fork, and is no faster for a few short texts.
         encodings = [self._tokenizer.encode(text) for text in texts]
-        order = np.argsort([len(encoding.ids) for encoding in encodings], kind="stable")
         vectors = np.empty((len(texts), self._width), dtype=np.float32)
-        size = max(min(_FEWEST, self._batch_size), min(self._batch_size, -(-len(texts) // len(self._requests))))
-        batches = [order[start : start + size] for start in range(0, len(texts), size)]
-        running: list[tuple[Any, NDArray[np.int64]]] = []
+        most = min(self._batch_size, -(-len(texts) // len(self._requests)))
+        running: list[tuple[Any, list[int]]] = []
         try:
-            for number, places in enumerate(reversed(batches)):  # the longest first, so that all end together
+            for number, places in enumerate(batches_of([len(e.ids) for e in encodings], most, self._padding)):
                 if number >= len(self._requests):
                     _collect(*running.pop(0), vectors)
                 # Requests end in about the order of their start, so the oldest is free.
@@ -101,7 +100,28 @@ class OpenVinoEncoder:
         return inputs
 
 
-def _collect(request: Any, places: NDArray[np.int64], vectors: NDArray[np.float32]) -> None:
+def batches_of(lengths: Sequence[int], most: int, padding: int) -> list[list[int]]:
+    """Return the places of texts by batch, the longest texts first, so that batches side by side end together.
+
+    Args:
+        lengths: Tokens of each text.
+        most: Texts per batch at most.
+        padding: Tokens at most by which all texts of a batch together are shorter than its longest.
+    """
+    batches: list[list[int]] = []
+    room = 0
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        missing = lengths[batches[-1][0]] - lengths[place] if batches else 0
+        if not batches or missing > room or len(batches[-1]) >= most:
+            batches.append([place])
+            room = padding
+        else:
+            batches[-1].append(place)
+            room -= missing
+    return batches
+
+
+def _collect(request: Any, places: list[int], vectors: NDArray[np.float32]) -> None:
     request.wait()
     vectors[places] = request.get_output_tensor(0).data
 

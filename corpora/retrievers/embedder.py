@@ -101,7 +101,7 @@ class Embedder:
         self._pid = os.getpid()
         self._loaded = PerProcess[Encode](self._open)
         self._torch = PerProcess(self._open_torch)
-        self._gathered = Gathering(self._encode)
+        self._gathered: Gathering[str, Vectors] = Gathering(self._encode)
 
     @functools.cached_property
     def weights_hash(self) -> str:
@@ -115,6 +115,14 @@ class Embedder:
             digest.update(key.encode())
             digest.update(tensor.detach().cpu().float().numpy().tobytes())
         return digest.hexdigest()
+
+    def load(self) -> None:
+        """Load the model, which the first call would do; the first time on a machine, it is converted.
+
+        Raises:
+            UserError: The model cannot be loaded.
+        """
+        self._loaded()
 
     @property
     def backend(self) -> str:

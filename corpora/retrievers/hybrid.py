@@ -85,12 +85,17 @@ class HybridEngine:
         self.dense.prefetch(queries, stop)
 
     def _fuse(self, words: Ranking, near: Ranking, vector: np.ndarray, k: int) -> Ranking:
-        missing = np.setdiff1d(words.rows, near.rows)
-        rows = np.concatenate([near.rows, missing])
-        cosines = np.concatenate([near.scores, self.dense.scores(vector, missing)])
+        order = np.argsort(near.rows)
+        near_rows = near.rows[order]
+        places = np.searchsorted(near_rows, words.rows)
+        both = places < len(near_rows)
+        both[both] = near_rows[places[both]] == words.rows[both]
+        missing = words.rows[~both]
+        rows = np.concatenate([near_rows, missing])
+        cosines = np.concatenate([near.scores[order], self.dense.scores(vector, missing)])
         bm25 = np.zeros(len(rows), dtype=np.float64)
-        order = np.argsort(rows)
-        bm25[order[np.searchsorted(rows, words.rows, sorter=order)]] = words.scores
+        bm25[places[both]] = words.scores[both]
+        bm25[len(near_rows) :] = words.scores[~both]
         # Rounded like the cosines, so that passages with equal scores tie.
         return best(rows, np.round(fuse_scores(bm25, cosines, self._weight), 6), k)
 

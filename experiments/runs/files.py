@@ -28,6 +28,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from experiments.runs.collector import collector_paused
 from experiments.runs.experiment import SESSION, as_asked, cure_of, differing_field, value_of
 from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, check_description, parse_row
 from optimizers.metrics.names import note_renamed, with_current_names
@@ -125,13 +126,12 @@ def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     if not path.exists():
         return
     try:
-        content = path.read_bytes()
+        with open(path, "rb") as file:  # split at line feeds only: JSON leaves other line separators unescaped
+            for number, line in enumerate(file, start=1):
+                if line.endswith(b"\n") and len(line) > 1:  # without a line feed it is incomplete, even if it parses
+                    yield number, line[:-1]
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}). Restore it, or delete the folder.") from None
-    lines = content.split(b"\n")  # not splitlines: it also cuts at characters that JSON leaves unescaped
-    for number, line in enumerate(lines[:-1], start=1):  # the rest is incomplete, even if it parses
-        if line:
-            yield number, line
 
 
 def repeat_of(row: Row) -> int:
@@ -153,12 +153,14 @@ def read_rows(folder: Path, *, complete: bool = False) -> list[Row]:
         read_run(folder)
     kind = _kind_of(folder) if not complete else AnswerRow
     rows: dict[tuple[str, int], Row] = {}
-    for number, line in complete_lines(path):
-        try:
-            row = parse_row(line, kind)
-        except ValueError as error:
-            raise UserError(f"{path}:{number} is not a row of a run ({error}). Delete that line and resume.") from None
-        rows[row["id"], repeat_of(row)] = row
+    with collector_paused():
+        for number, line in complete_lines(path):
+            try:
+                row = parse_row(line, kind)
+            except ValueError as error:
+                what = f"{path}:{number} is not a row of a run ({error})"
+                raise UserError(f"{what}. Delete that line and resume.") from None
+            rows[row["id"], repeat_of(row)] = row
     return list(rows.values())
 
 

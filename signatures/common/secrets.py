@@ -68,8 +68,10 @@ def _redact(text: str, free: re.Pattern[str] | None, bound: re.Pattern[str] | No
         text = bound.sub(rf"\1{HIDDEN}", text)
     if "://" in text:
         text = _USERINFO.sub(f"{HIDDEN}@", text)
-    # The plain search takes a tenth of the time of the pattern, and most texts name no author.
-    return _AUTHORIZATION.sub(rf"\1{HIDDEN}", text) if "author" in text.lower() else text
+    # Eight times faster than the pattern; in these letters lower case and ignored case are the same.
+    if "uthor" in text.lower():
+        text = _AUTHORIZATION.sub(rf"\1{HIDDEN}", text)
+    return text
 
 
 def redacted(value: Any) -> Any:

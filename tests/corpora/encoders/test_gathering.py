@@ -80,7 +80,7 @@ def test_calls_that_arrive_while_one_is_encoded_are_the_next_batch():
 def test_a_batch_has_a_limit_and_a_longer_call_is_a_batch_of_its_own():
     slow = Slow()
     texts = [["a"], ["b"] * 3, ["c"], ["d"] * 9, ["e"]]
-    futures, _ = gathered(slow, texts, texts=4)
+    futures, _ = gathered(slow, texts, batch=4)
     assert [len(future.result()) for future in futures] == [1, 3, 1, 9, 1]
     assert slow.batches == [["a"], ["b", "b", "b", "c"], ["d"] * 9, ["e"]]
 
@@ -97,10 +97,10 @@ def test_an_error_is_raised_by_the_call_that_caused_it():
     assert futures[3].result().tolist() == [[3, 1]]
 
 
-def test_too_few_vectors_are_an_error_and_never_those_of_another_call():
+def test_too_few_results_are_an_error_and_never_those_of_another_call():
     futures, _ = gathered(Slow(lambda texts: lengths(texts)[:1]), [["a"], ["b"], ["c", "d"]])
     assert futures[1].result().tolist() == [[1, 1]]
-    with pytest.raises(ValueError, match="1 vectors for 2 texts"):
+    with pytest.raises(ValueError, match="1 results for 2 items"):
         futures[2].result()
 
 
@@ -154,7 +154,7 @@ def test_a_call_interrupted_while_it_waits_passes_its_turn_on():
 
         def wait(event: threading.Event, timeout: float | None = None) -> bool:
             woken = original(event, timeout)
-            if woken and any(call.changed is event and call.texts == ["struck"] for call in state.calls.values()):
+            if woken and any(call.changed is event and call.items == ["struck"] for call in list(state.calls.values())):
                 raise KeyboardInterrupt  # after it was chosen to encode
             return woken
 

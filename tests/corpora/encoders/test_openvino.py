@@ -7,8 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from corpora.encoders import openvino_model
+from corpora.encoders.openvino_encoder import batches_of
 from corpora.encoders.openvino_model import NotConvertible, open_converted
 from corpora.encoders.per_process import PerProcess
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder, default_folder, default_threads
@@ -84,13 +87,13 @@ def converted(tmp_path_factory, embedder):
     """A cache folder with the conversion of the default model."""
     home = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("VERIHOP_CACHE_DIR", str(home))
+        patch.setattr(openvino_model, "cache_dir", lambda: home)
         assert Embedder().backend == "openvino"
     return home
 
 
 def opened(home: Path, embedder: Embedder, monkeypatch) -> np.ndarray:
-    monkeypatch.setenv("VERIHOP_CACHE_DIR", str(home))
+    monkeypatch.setattr(openvino_model, "cache_dir", lambda: home)
     options = {"precision": "f32", "threads": 1, "batch_size": 32}
     return open_converted(default_folder(), embedder.weights_hash, **options)(["a river"])
 
@@ -166,7 +169,7 @@ def test_without_openvino_torch_gives_the_same_vectors(embedder, monkeypatch, tm
 
 def test_a_conversion_that_differs_from_torch_is_not_used(converted, embedder, monkeypatch, tmp_path):
     monkeypatch.setattr(openvino_model, "_least_cosine", lambda *_: 0.9999)
-    monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(openvino_model, "cache_dir", lambda: tmp_path)
     with pytest.raises(NotConvertible, match=r"cosine of 0\.9999000 with that of torch"):
         open_converted(default_folder(), embedder.weights_hash, precision="f32", threads=1, batch_size=32)
     assert os.listdir(tmp_path / "embedders") == []
@@ -213,3 +216,14 @@ def test_what_cannot_be_made_is_tried_again():
     with pytest.raises(OSError, match="not yet"):
         value()
     assert [value(), value()] == [2, 2]
+
+
+@given(st.lists(st.integers(1, 60), max_size=50), st.integers(1, 9), st.integers(0, 40))
+def test_batches_contain_every_text_once_and_little_padding(lengths, most, padding):
+    batches = batches_of(lengths, most, padding)
+    assert sorted(place for batch in batches for place in batch) == list(range(len(lengths)))
+    longest = [lengths[batch[0]] for batch in batches]
+    assert longest == sorted(longest, reverse=True)
+    for batch in batches:
+        assert 0 < len(batch) <= most
+        assert sum(lengths[batch[0]] - lengths[place] for place in batch) <= padding
