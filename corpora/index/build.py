@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from corpora.index.cluster import Cluster, embed_on_cluster
 from corpora.index.manifest import (
     PARTS,
     EmbedderInfo,
@@ -58,6 +59,7 @@ def build_index(
     progress: bool = False,
     embedder: Embedder | str = DEFAULT_EMBEDDER,
     settings: RetrievalSettings | None = None,
+    cluster: Cluster | None = None,
 ) -> IndexInfo:
     """Index the corpus at `corpus_path` into `folder` and return the content of its `index.json`.
 
@@ -70,6 +72,7 @@ def build_index(
         progress: Show progress on stderr.
         embedder: A model, or its name or folder.
         settings: None for the defaults, which scored best in the benchmarks.
+        cluster: Where passages are embedded; None for this process.
 
     Raises:
         UserError: Unknown retriever, unusable corpus or folder, missing model, or a full disk.
@@ -99,7 +102,7 @@ def build_index(
         if not prepare(target, request, resume=resume or new is not None, overwrite=overwrite and new is None):
             return read_info(folder)
         try:
-            _build(corpus_path, target, request, model, shown=progress)
+            _build(corpus_path, target, request, model, shown=progress, cluster=cluster)
         except UserError:
             if not (target / OFFSETS_FILE).is_file():  # the corpus cannot be used, so nothing can be resumed
                 clear(target)
@@ -124,7 +127,9 @@ def _explained(folder: Path) -> Iterator[None]:
         raise
 
 
-def _build(corpus_path: Path, folder: Path, request: Request, embedder: Embedder, *, shown: bool) -> None:
+def _build(
+    corpus_path: Path, folder: Path, request: Request, embedder: Embedder, *, shown: bool, cluster: Cluster | None
+) -> None:
     if not (folder / OFFSETS_FILE).is_file():
         with progress_bar("Passages", None, shown) as advance:
             write_store(folder, read_passages(corpus_path), advance)
@@ -137,7 +142,7 @@ def _build(corpus_path: Path, folder: Path, request: Request, embedder: Embedder
         step_bm25s(folder, store, request.settings, shown=shown)
     if "dense" in parts:
         kind = choose_kind(len(store), request.settings.dense_kind)
-        dimension = step_dense(folder, store, embedder, kind, shown=shown)
+        dimension = step_dense(folder, store, embedder, kind, shown=shown, cluster=cluster)
     info = IndexInfo(
         **dict(request),
         passages=len(store),
@@ -181,12 +186,20 @@ def _atomic_folder(folder: Path) -> Iterator[Path | None]:
         shutil.rmtree(part, ignore_errors=True)
 
 
-def step_dense(folder: Path, store: PassageStore, embedder: Embedder, kind: ExactKind, *, shown: bool) -> int:
+def step_dense(
+    folder: Path,
+    store: PassageStore,
+    embedder: Embedder,
+    kind: ExactKind,
+    *,
+    shown: bool,
+    cluster: Cluster | None = None,
+) -> int:
     """Write `dense/`; return the dimension of the vectors."""
     dense = folder / "dense"
     dense.mkdir(exist_ok=True)
     if not (dense / VECTORS_FILE).is_file():
-        _embed(dense, store, embedder, shown=shown)
+        _embed(dense, store, embedder, shown=shown, cluster=cluster)
         _assemble(dense, len(store))
     for shard in _shards(dense, len(store)):
         shard.unlink(missing_ok=True)
@@ -200,23 +213,47 @@ def _shards(dense: Path, count: int) -> list[Path]:
     return [dense / f"shard-{start:09d}.npy" for start in range(0, count, SHARD)]
 
 
-def _embed(dense: Path, store: PassageStore, embedder: Embedder, *, shown: bool) -> None:
-    embedder.load()  # before the bar, whose rate is that of embedding
+def _embed(dense: Path, store: PassageStore, embedder: Embedder, *, shown: bool, cluster: Cluster | None) -> None:
+    """Write the shards that are missing."""
+    files = _shards(dense, len(store))
+    if cluster is None:
+        embedder.load()  # before the bar, whose rate is that of embedding
     sizes = np.minimum(store.sizes(), _LONGEST)
     with progress_bar("Embedding", len(store), shown, work=float(sizes.sum())) as advance:
-        for number, shard in enumerate(_shards(dense, len(store))):
-            start, stop = number * SHARD, min((number + 1) * SHARD, len(store))
-            if shard.is_file():
-                advance(stop - start, float(sizes[start:stop].sum()), skipped=True)
-                continue
+
+        def count(rows: slice, *, skipped: bool = False) -> None:
+            advance(len(sizes[rows]), float(sizes[rows].sum()), skipped=skipped)
+
+        missing = []
+        for number, file in enumerate(files):
+            if file.is_file():
+                count(_rows(number), skipped=True)
+            else:
+                missing.append(number)
+        if cluster is not None and missing:
+            for number, vectors in embed_on_cluster(missing, lambda n: _texts(store, _rows(n)), embedder, cluster):
+                _check(vectors, len(sizes[_rows(number)]), embedder)
+                write_npy(files[number], vectors.shape, [vectors])
+                count(_rows(number))
+            return
+        for number in missing:
             blocks = []
-            for first in range(start, stop, _STEP):
-                last = min(first + _STEP, stop)
-                vectors = embedder([passage_text(record) for record in store.records(first, last)])
-                _check(vectors, last - first, embedder)
+            stop = min(_rows(number).stop, len(store))
+            for first in range(_rows(number).start, stop, _STEP):
+                rows = slice(first, min(first + _STEP, stop))
+                vectors = embedder(_texts(store, rows))
+                _check(vectors, rows.stop - first, embedder)
                 blocks.append(vectors)
-                advance(last - first, float(sizes[first:last].sum()))
-            write_npy(shard, (stop - start, blocks[0].shape[1]), blocks)
+                count(rows)
+            write_npy(files[number], (sum(map(len, blocks)), blocks[0].shape[1]), blocks)
+
+
+def _rows(number: int) -> slice:
+    return slice(number * SHARD, (number + 1) * SHARD)
+
+
+def _texts(store: PassageStore, rows: slice) -> list[str]:
+    return [passage_text(record) for record in store.records(rows.start, min(rows.stop, len(store)))]
 
 
 def _check(vectors: np.ndarray, expected: int, embedder: Embedder) -> None:

@@ -116,6 +116,22 @@ class Embedder:
             digest.update(tensor.detach().cpu().float().numpy().tobytes())
         return digest.hexdigest()
 
+    def maker(self, *, threads: int | None = None) -> Callable[[], "Embedder"]:
+        """Return a function that makes an embedder with the same model and settings, in another process for example.
+
+        Args:
+            threads: As in the constructor.
+        """
+        return functools.partial(
+            Embedder,
+            self.id,
+            encode=self._replacement,
+            device=self._device,
+            batch_size=self._batch_size,
+            precision=self.precision,
+            threads=threads,
+        )
+
     def load(self) -> None:
         """Load the model, which the first call would do; the first time on a machine, it is converted.
 

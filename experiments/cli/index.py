@@ -27,6 +27,13 @@ class Building:
     embedder: Annotated[str, typer.Option(help="A sentence-transformers model, by name or folder.")] = (
         "all-MiniLM-L6-v2"
     )
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Embed with Ray: local, auto, or ray://HOST:10001.", show_default=False),
+    ] = None
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Ray processes; by default one per core.", show_default=False)
+    ] = None
     resume: options.Resume = False
 
 
@@ -38,6 +45,7 @@ def index(
 ) -> None:
     """Build an index of a corpus; resume an interrupted build with --resume."""
     from corpora.index.build import build_index
+    from corpora.index.cluster import Cluster
 
     folder = building.out or corpus.parent / "index"
     with resumable():
@@ -49,6 +57,7 @@ def index(
             resume=building.resume,
             overwrite=output.overwrite,
             progress=not output.quiet,
+            cluster=None if building.cluster is None else Cluster(building.cluster, building.workers),
         )
     if output.as_json:
         emit({"index": str(folder), **info.model_dump(mode="json")})

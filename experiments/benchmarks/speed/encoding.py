@@ -124,7 +124,7 @@ def main() -> None:
     arguments = parser.parse_args()
     index, questions, passages = prepare(arguments.data, arguments.work)
     before = Before()
-    embedders = {precision: Embedder(precision=precision) for precision in PRECISIONS}
+    embedders: dict[str, Embedder] = {precision: Embedder(precision=precision) for precision in PRECISIONS}
     for embedder in embedders.values():
         embedder.load()
     queries = parts_of([question.question for question in questions], arguments.queries, arguments.rounds)
