@@ -25,7 +25,12 @@ ORDERS: dict[str, dict[str, tuple[str, ...]]] = {
     "grounding: passages last": {"grounding": ("question", "sub_question", "draft", "passages")},
     "deduction: question first": {"deduction": ("question", "hops")},
 }
-RETRO_KNOBS = {"k": 3, "source_size": 3, "inferential_size": 2, "max_rounds": 2}  # of `evaluate_paper_programs`
+RETRO_KNOBS: dict[str, Any] = {
+    "k": 3,
+    "source_size": 3,
+    "inferential_size": 2,
+    "max_rounds": 2,
+}  # of `evaluate_paper_programs`
 TOGETHER = 6  # pieces: all of a round
 
 
