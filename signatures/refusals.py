@@ -9,6 +9,7 @@ its end) and of 1 of 12,332 sentences of web pages and of Wikipedia ("I don't kn
 answers of HalluQA that begin with "this question cannot be answered", it misses the one that then answers after "but".
 """
 
+import functools
 import re
 
 from signatures.citation_marks import strip_citations
@@ -19,6 +20,7 @@ _LONGEST = 400  # characters of a clause that are read, which bounds the time
 _FIXED = normalize_answer(REFUSAL).removeprefix("im sorry ")
 
 
+@functools.cache  # compiled when first used, which takes 20 ms that an import of a program does not need
 def _pattern(text: str) -> re.Pattern[str]:
     """Return an expression in which `<name>` stands for a part of `_PARTS`; line ends and indentation are layout."""
     joined = "".join(line.removeprefix("    ") for line in text.splitlines())
@@ -66,15 +68,15 @@ _PARTS = {
 }
 
 # The subject is I, we or the question, the verb is to answer: declined, unless a contrast takes it back.
-_DECLINES = _pattern(r"""
+_DECLINES = r"""
     <lead>(?:
     (?:i|we)(?:'m| am| are|'re)? ?<ly>(?:<cannot>|unable to|not able to) <ly>(?:answer\b|<an answer>)
     |(?:unable to|not able to|not possible to|impossible to|cannot|can't|can not) <ly><answer>
     |<question> <ly>(?:<cannot> <ly>be|is not|isn't) <ly>(?:answered|answerable)\b
     |<impossible> (?:for (?:me|us) )?to <ly><answer>
-    )""")
+    )"""
 # Something is lacking: a refusal only if the response says nothing else.
-_LACKS = _pattern(r"""
+_LACKS = r"""
     <lead>(?:
     (?:<reading>|they|it) <ly>(?:(?:(?:do|does|did) not|don't|doesn't|didn't|fails? to) <ly><tells>\b
     |lacks?\b|(?:is|are)(?: not|n't)? (?:insufficient|sufficient|inadequate|enough)\b)
@@ -91,33 +93,34 @@ _LACKS = _pattern(r"""
     |(?:i|we)(?:'m|'re)? <ly>(?:<cannot>|unable to|don't|do not) <ly><learn>\b
     |<unclear>(?:$|\b.* <from> <reading>)
     |.*(?:<cannot> <ly>be|(?:is|are|was|were) not|(?:is|are|was|were)n't) <ly><learnt>\b.* <from> <reading>
-    )""")
+    )"""
 # Neither an answer nor a refusal: apologies, requests, what the passages are about instead, a clause that concedes.
-_ASIDE = _pattern(r"""
+_ASIDE = r"""
     <lead>(?:<opener>?$|please\b|(?:more|further|additional) (?:information|context|details?|references?|passages?)\b
     |(?:i|we) (?:would )?(?:need|require)\b|(?:if|once) you\b|let me know\b
     |(?:based on|according to|given|from|in|with|without) <reading>$
     |(?:<reading>|they|it) (?:only|mainly|mostly|primarily|merely|just)\b
-    )|(?:although|though|while|whilst)\b""")
+    )|(?:although|though|while|whilst)\b"""
 _CONTRAST = re.compile(r"(?:but|however|nevertheless|nonetheless|still|yet|that said)\b")
-_OPENER = _pattern("<lead><opener>$")
+_OPENER = "<lead><opener>$"
 # A conjunction or a subject after a comma begins a clause.
-_CLAUSE = _pattern(r"""
+_CLAUSE = r"""
     ; |,? [-\u2013\u2014] |[,:] (?=(?:but|however|so|yet|and|or|therefore|although|though|while|nevertheless|hence|
-    thus|which|because|since|as|they|it|i|we|the|there|this|these|none|neither|nothing|no)\b)| (?=(?:but|because) )""")
+    thus|which|because|since|as|they|it|i|we|the|there|this|these|none|neither|nothing|no)\b)| (?=(?:but|because) )"""
 
-_DECLINES_ZH = _pattern(
-    r"<开头><根据>(?:<问题><开头>)?<不能>(?:根据<资料>)?(?:给出|做出|作出)?[准确切完整的地]*(?:回答|作答|解答|答复|答案)"
+_DECLINES_ZH = (
+    r"<开头><根据>(?:<问题><开头>)?<不能>(?:根据<资料>)?(?:给出|做出|作出)?"
+    r"[准确切完整的地]*(?:回答|作答|解答|答复|答案)"
 )
-_LACKS_ZH = _pattern(
+_LACKS_ZH = (
     r"<开头>(?:<资料>[并都均也]*(?:没有|未|不)[能曾足以明确直接具体够充分地]*"
     r"(?:提供|包含|提及|提到|说明|包括|涉及|给出|指出|记载|回答|足|充分|够|$|"
     r"(?:任何|相关|有关|具体|这方面|的)*(?:资料|信息|内容|答案|线索|依据)$)"
     r"|(?:缺乏|缺少|没有)(?:足够|充分|相关)的?(?:资料|信息|内容|依据)"
     r"|<根据><不能>(?:确定|判断|得知|得出|推断|确认)|不(?:知道|清楚)(?:答案|$))"
 )
-_ASIDE_ZH = _pattern(r"<开头>(?:$|请|如果[您你]|虽然|尽管|因为|由于|需要更多|(?:根据|基于|从)<资料>$)")
-_OPENER_ZH = _pattern("<开头>$")
+_ASIDE_ZH = r"<开头>(?:$|请|如果[您你]|虽然|尽管|因为|由于|需要更多|(?:根据|基于|从)<资料>$)"
+_OPENER_ZH = "<开头>$"
 _CONTRAST_ZH = re.compile(r"但是?|不过|然而|可是")
 _CONCEDES_ZH = re.compile(r"虽然|尽管")  # the contrast that follows is with this clause
 _CLAUSE_ZH = re.compile(r"[，；;]|, ")
@@ -141,9 +144,9 @@ def refuses(text: str) -> bool:
     if states_refusal(text):
         return True
     chinese = is_chinese(text)
-    declines, lacks, aside, contrast = (
-        (_DECLINES_ZH, _LACKS_ZH, _ASIDE_ZH, _CONTRAST_ZH) if chinese else (_DECLINES, _LACKS, _ASIDE, _CONTRAST)
-    )
+    texts = (_DECLINES_ZH, _LACKS_ZH, _ASIDE_ZH) if chinese else (_DECLINES, _LACKS, _ASIDE)
+    declines, lacks, aside = map(_pattern, texts)
+    contrast = _CONTRAST_ZH if chinese else _CONTRAST
     declined, lacking, content, before = False, False, False, ""
     for clause in _clauses(text, chinese):
         if declines.match(clause):
@@ -168,7 +171,8 @@ def _clauses(text: str, chinese: bool) -> list[str]:
 
 def _parts(sentence: str, chinese: bool) -> list[str]:
     """Return the clauses of a sentence; what only opens the next one ("Unfortunately," or "However,") stays with it."""
-    separator, opener, comma = (_CLAUSE_ZH, _OPENER_ZH, "，") if chinese else (_CLAUSE, _OPENER, ", ")
+    separator, comma = (_CLAUSE_ZH, "，") if chinese else (_pattern(_CLAUSE), ", ")
+    opener = _pattern(_OPENER_ZH if chinese else _OPENER)
     parts: list[str] = []
     for part in separator.split(sentence):
         if parts and len(parts[-1]) <= _LONGEST and opener.match(parts[-1]):

@@ -17,6 +17,7 @@ _IN_WORDS = re.compile(r"(?<=\w)[+#]+")  # C++ is not C
 _KEPT = str.maketrans("+#", "\ue000\ue001")  # for characters that normalisation leaves alone
 _BACK = str.maketrans("\ue000\ue001", "+#")
 _POSSESSIVE = re.compile(rf"(?<=\w)[{_APOSTROPHES}]s\b", re.IGNORECASE)
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 @functools.lru_cache(maxsize=512)  # the passages of a question are compared with every quote
@@ -36,14 +37,15 @@ def count_words(text: str) -> int:
 
 
 def _plain(text: str) -> str:
-    separated = "".join(map(_separated, _POSSESSIVE.sub("", text)))
+    separated = _NOT_ASCII.sub(lambda found: _separated(found[0]), _POSSESSIVE.sub("", text))
     return unicodedata.normalize("NFKC", separated)
 
 
+@functools.lru_cache(maxsize=4096)
 def _separated(character: str) -> str:
     if character in _APOSTROPHES:
         return "'"
-    if character.isascii() or character.isalnum():
+    if character.isalnum():
         return character
     return " " if unicodedata.category(character)[0] in "PSZ" else character
 

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -16,6 +16,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from hypothesis import settings
 
 from programs.lms.adapter import JsonForm
+from signatures.common.files import cache_dir
 from signatures.types import Passage
 
 # No test asserts how long something takes: a busy machine must not fail it.
@@ -35,6 +36,16 @@ def load_module(path: Path) -> ModuleType:
 
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_conversion_of_the_embedder() -> Iterator[None]:
+    """Keep the converted embedder in one place: tests with a cache folder of their own would each convert it anew."""
+    place = cache_dir()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("corpora.encoders.openvino_model.cache_dir", lambda: place)
+        yield
+
 
 Reply = Callable[[str, str], dict | str]
 

@@ -8,7 +8,7 @@ cannot be opened. The result of each step is complete or absent, so that an inte
 import contextlib
 import errno
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ from corpora.index.manifest import (
     remove_leftovers,
     write_info,
 )
+from corpora.index.progress import progress_bar
 from corpora.index.replace import finish_replacing, rebuild_folder
 from corpora.passages import corpus_hash, read_passages
 from corpora.retrievers.arrays import write_npy
@@ -37,16 +38,14 @@ from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
 from corpora.retrievers.settings import RetrievalSettings
 from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
 from signatures.common.errors import UserError, unknown
-from signatures.common.terminal import open_console
 from signatures.common.versions import RETRIEVAL, installed_versions
 
 SHARD = 1024  # passages embedded per file; a kill loses at most these
 _STEP = 256  # passages embedded between two updates of the progress bar
+_LONGEST = 1500  # bytes of a passage that count as work: models cut longer ones, most of them at 256 or 512 tokens
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # Messages of errors without a number: tantivy and FAISS, tantivy at a file size limit, numpy.
 _FULL_WORDS = ("No space left", "os error 27", "requested and")
-
-Advance = Callable[[int], object]
 
 
 def build_index(
@@ -81,6 +80,10 @@ def build_index(
         raise UserError("resume keeps what is there and overwrite deletes it: choose one.")
     corpus_path, folder = Path(corpus_path), Path(folder)
     model = embedder if isinstance(embedder, Embedder) else Embedder(embedder)
+    if model.precision != "f32":
+        raise UserError(
+            f"An index cannot be built with precision {model.precision}: use f32, and open it with another."
+        )
     info = EmbedderInfo(id=model.id, weights_hash=model.weights_hash) if has_vectors(retriever) else None
     request = Request(
         retriever=retriever,
@@ -146,26 +149,6 @@ def _build(corpus_path: Path, folder: Path, request: Request, embedder: Embedder
     write_info(folder, info)
 
 
-@contextlib.contextmanager
-def progress_bar(what: str, total: int | None, shown: bool) -> Iterator[Advance]:
-    """Show a bar on stderr with passages per second and the time left; yield the function that advances it."""
-    if not shown:
-        yield lambda _: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TimeRemainingColumn
-    from rich.text import Text
-
-    class Speed(ProgressColumn):
-        def render(self, task: Task) -> Text:
-            speed = task.finished_speed or task.speed
-            return Text("" if speed is None else f"{speed:,.0f} passages/s")
-
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), Speed(), TimeRemainingColumn())
-    with Progress(*columns, console=open_console(stderr=True)) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda count: bar.advance(task, count)
-
-
 def step_bm25(folder: Path, store: PassageStore, *, shown: bool) -> None:
     """Write `bm25/`."""
     with _atomic_folder(folder / "bm25") as part, progress_bar("BM25", len(store), shown) as advance:
@@ -218,11 +201,13 @@ def _shards(dense: Path, count: int) -> list[Path]:
 
 
 def _embed(dense: Path, store: PassageStore, embedder: Embedder, *, shown: bool) -> None:
-    with progress_bar("Embedding", len(store), shown) as advance:
+    embedder.load()  # before the bar, whose rate is that of embedding
+    sizes = np.minimum(store.sizes(), _LONGEST)
+    with progress_bar("Embedding", len(store), shown, work=float(sizes.sum())) as advance:
         for number, shard in enumerate(_shards(dense, len(store))):
             start, stop = number * SHARD, min((number + 1) * SHARD, len(store))
             if shard.is_file():
-                advance(stop - start)
+                advance(stop - start, float(sizes[start:stop].sum()), skipped=True)
                 continue
             blocks = []
             for first in range(start, stop, _STEP):
@@ -230,7 +215,7 @@ def _embed(dense: Path, store: PassageStore, embedder: Embedder, *, shown: bool)
                 vectors = embedder([passage_text(record) for record in store.records(first, last)])
                 _check(vectors, last - first, embedder)
                 blocks.append(vectors)
-                advance(last - first)
+                advance(last - first, float(sizes[first:last].sum()))
             write_npy(shard, (stop - start, blocks[0].shape[1]), blocks)
 
 

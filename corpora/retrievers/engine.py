@@ -1,12 +1,13 @@
 """Shared by all retrievers of an index: engines rank rows, `IndexRetriever` returns the passages of the rows."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpora.encoders.query_vectors import never
 from corpora.retrievers.store import PassageStore, utf8
 from signatures.common.errors import UserError
 from signatures.types import Passage
@@ -30,6 +31,24 @@ class Engine(Protocol):
 
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking of at most `k` rows per query, in the order of `queries`."""
+        ...
+
+
+@runtime_checkable
+class Prefetching(Protocol):
+    """What can do work for queries before they are asked: all retrievers of this folder, and dense engines.
+
+    `prefetch` may run in a thread of its own while others query. A query that was prefetched returns the same passages
+    as without it, up to the rounding of scores, and does not encode.
+    """
+
+    def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
+        """Encode `queries` ahead in batches, in their order up to windows of 256; without vectors nothing is done.
+
+        Args:
+            queries: In the order in which they will be asked.
+            stop: Asked between batches of 32 queries; True ends the work.
+        """
         ...
 
 
@@ -102,6 +121,11 @@ class IndexRetriever:
         for place, ranking in zip(places, rankings, strict=True):
             results[place] = list(islice(passages, len(ranking.rows)))
         return results
+
+    def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
+        """Encode `queries` ahead (see `Prefetching`); without an embedder nothing is done."""
+        if isinstance(self.engine, Prefetching):
+            self.engine.prefetch([clean for query in queries if (clean := utf8(query)).strip()], stop)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self  # optimizers deep-copy programs; a read-only index must not be copied with them

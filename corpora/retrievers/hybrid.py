@@ -1,13 +1,14 @@
 """Fusion of BM25 and dense rankings, by their scores; of any rankings, by ranks."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Self, TypeVar
 
 import numpy as np
 
+from corpora.encoders.query_vectors import never
 from corpora.retrievers.bm25 import Bm25Engine
 from corpora.retrievers.dense import DenseEngine
-from corpora.retrievers.engine import Ranking, Scores, best
+from corpora.retrievers.engine import Prefetching, Ranking, Scores, best
 from signatures.common.errors import UserError
 from signatures.types import Passage, Retriever
 
@@ -79,13 +80,22 @@ class HybridEngine:
                 rankings.append(self._fuse(by_words[len(rankings)], near, vector, k))
         return rankings
 
+    def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
+        """Encode `queries` ahead; see `Prefetching`."""
+        self.dense.prefetch(queries, stop)
+
     def _fuse(self, words: Ranking, near: Ranking, vector: np.ndarray, k: int) -> Ranking:
-        missing = np.setdiff1d(words.rows, near.rows)
-        rows = np.concatenate([near.rows, missing])
-        cosines = np.concatenate([near.scores, self.dense.scores(vector, missing)])
+        order = np.argsort(near.rows)
+        near_rows = near.rows[order]
+        places = np.searchsorted(near_rows, words.rows)
+        both = places < len(near_rows)
+        both[both] = near_rows[places[both]] == words.rows[both]
+        missing = words.rows[~both]
+        rows = np.concatenate([near_rows, missing])
+        cosines = np.concatenate([near.scores[order], self.dense.scores(vector, missing)])
         bm25 = np.zeros(len(rows), dtype=np.float64)
-        order = np.argsort(rows)
-        bm25[order[np.searchsorted(rows, words.rows, sorter=order)]] = words.scores
+        bm25[places[both]] = words.scores[both]
+        bm25[len(near_rows) :] = words.scores[~both]
         # Rounded like the cosines, so that passages with equal scores tie.
         return best(rows, np.round(fuse_scores(bm25, cosines, self._weight), 6), k)
 
@@ -118,6 +128,12 @@ class RankFusion:
         depth = max(k, self._candidates)
         rankings = [part.many(queries, depth) for part in self._retrievers]
         return [self._fuse([ranking[place] for ranking in rankings], k) for place in range(len(queries))]
+
+    def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
+        """Encode `queries` ahead for the fused retrievers that can; see `Prefetching`."""
+        for part in self._retrievers:
+            if isinstance(part, Prefetching):
+                part.prefetch(queries, stop)
 
     def _fuse(self, rankings: list[list[Passage]], k: int) -> list[Passage]:
         by_id = {passage.id: passage for ranking in rankings for passage in ranking}

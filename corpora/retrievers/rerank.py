@@ -7,13 +7,15 @@ needs no encoder and takes milliseconds. Any cross-encoder of sentence-transform
 import functools
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from corpora.encoders.query_vectors import never
+from corpora.retrievers.engine import Prefetching
 from corpora.retrievers.rerank_features import CONTEXTS, NAMES, VERSION, Pool, pool_features
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
@@ -155,6 +157,11 @@ class Reranker:
             pools = widen(self.retriever, rankings, self._found)
             rankings = [ordered(query, pool, self._second) for query, pool in zip(queries, pools, strict=True)]
         return [ranking[:k] for ranking in rankings]
+
+    def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
+        """Encode `queries` ahead for the retriever, if it can; see `Prefetching`."""
+        if isinstance(self.retriever, Prefetching):
+            self.retriever.prefetch(queries, stop)
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         return self

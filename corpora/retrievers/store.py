@@ -73,6 +73,10 @@ class PassageStore:
     def __len__(self) -> int:
         return len(self._starts) - 1
 
+    def sizes(self) -> NDArray[np.int64]:
+        """Return the bytes of id, title and text of all passages."""
+        return np.diff(self._starts[:, 0])
+
     def records(self, start: int = 0, stop: int | None = None, block: int = 1024) -> Iterator[dict[str, str]]:
         """Yield title and text of the passages in rows `start` to `stop` (exclusive; None: to the end) in order."""
         stop = len(self) if stop is None else stop

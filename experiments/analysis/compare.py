@@ -1,17 +1,26 @@
 """Compare two or more runs, paired on the questions that all of them answered."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.differences import Difference, differences, metric_notices, sentence_notices
 from experiments.analysis.paired_runs import Run, load_runs
 from experiments.analysis.repeats import question_values
-from experiments.analysis.statistics import Mean, Paired, holm, mean_of, paired
-from experiments.analysis.summary import cache_note, derived, faults, interval, number, percent, score_mean
-from experiments.runs.files import Json, Row
+from experiments.analysis.statistics import Mean, Paired, holm, means_and_differences
+from experiments.analysis.summary import (
+    cache_note,
+    counted_rows,
+    derived,
+    faults,
+    interval,
+    number,
+    percent,
+    score_values,
+    with_counts,
+)
+from experiments.runs.files import Json
 from optimizers.metrics.cost import COSTS
 from optimizers.metrics.groundedness import oracles_of
 from signatures.common.errors import UserError
@@ -223,33 +232,35 @@ def _notices(runs: Sequence[Run], metrics: dict[str, list[Line]]) -> list[str]:
     return [*notices, *dict.fromkeys(small), *(text for text in caveats if "is too small" not in text)]
 
 
-def _lines(runs: Sequence[Run], values: Sequence[Sequence[float | None]], means: Sequence[Mean]) -> list[Line]:
-    against = [None if position == 0 else paired(values[0], own) for position, own in enumerate(values)]
-    corrected = holm([None if result is None else result.p for result in against])
-    return [
-        Line(run.label, mean, result, p) for run, mean, result, p in zip(runs, means, against, corrected, strict=True)
-    ]
-
-
-def _score(metric: str, row: Row) -> float | None:
-    return row["scores"].get(metric)
-
-
 def score_lines(runs: Sequence[Run], names: Sequence[str]) -> dict[str, list[Line]]:
     """Return a line per run for each metric; all runs have the same questions in the same order."""
-    lines = {}
-    for name in names:
-        values = [question_values(run.questions, partial(_score, name)) for run in runs]
-        lines[name] = _lines(runs, values, [score_mean(run.questions, name) for run in runs])
-    return lines
+    return score_and_cost_lines(runs, names, costs=())[0]
 
 
-def _cost_lines(runs: Sequence[Run]) -> dict[str, list[Line]]:
-    lines = {}
-    for name, cost in COSTS.items():
-        values = [question_values(run.questions, cost.function) for run in runs]
-        lines[name] = _lines(runs, values, [mean_of(own) for own in values])
-    return lines
+def score_and_cost_lines(
+    runs: Sequence[Run], names: Sequence[str], costs: Iterable[str] = tuple(COSTS)
+) -> tuple[dict[str, list[Line]], dict[str, list[Line]]]:
+    """Return a line per run for each metric and for each cost; all runs have the same questions in the same order."""
+    scores = {name: [score_values(run.questions, name) for run in runs] for name in names}
+    spent = {name: [question_values(run.questions, COSTS[name].function) for run in runs] for name in costs}
+    columns = [own for several in (*scores.values(), *spent.values()) for own in several]
+    others = [place for place in range(len(columns)) if place % len(runs)]
+    means, differences = means_and_differences(columns, [(place - place % len(runs), place) for place in others])
+    against = dict(zip(others, differences, strict=True))
+
+    def lines(first: int) -> list[Line]:
+        results = [against.get(first + place) for place in range(len(runs))]
+        corrected = holm([None if result is None else result.p for result in results])
+        own = zip(runs, means[first : first + len(runs)], results, corrected, strict=True)
+        return [Line(run.label, mean, result, p) for run, mean, result, p in own]
+
+    found = [lines(first) for first in range(0, len(columns), len(runs))]
+    counted = [counted_rows(run.questions) for run in runs]
+    metrics = {
+        name: [replace(line, mean=with_counts(line.mean, rows, name)) for rows, line in zip(counted, own, strict=True)]
+        for name, own in zip(scores, found, strict=False)
+    }
+    return metrics, dict(zip(spent, found[len(scores) :], strict=True))
 
 
 def compare_runs(folders: Sequence[Path | str]) -> Comparison:
@@ -269,12 +280,12 @@ def compare_runs(folders: Sequence[Path | str]) -> Comparison:
     if not names:
         raise UserError("These runs share no metric. Evaluate them again with the same metrics.")
     differing = differences({run.label: run.description for run in runs})
-    metrics = score_lines(runs, names)
+    metrics, costs = score_and_cost_lines(runs, names)
     return Comparison(
         runs=runs,
         questions=len(runs[0].questions),
         metrics=metrics,
-        costs=_cost_lines(runs),
+        costs=costs,
         faults={run.label: faults(run.rows) for run in runs},
         differences=differing,
         notices=[*about_runs(runs, differing), *_notices(runs, metrics)],

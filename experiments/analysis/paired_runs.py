@@ -1,7 +1,7 @@
 """Reads runs to compare, with the rows of the questions that all of them answered."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from experiments.analysis.repeats import by_question
@@ -11,16 +11,25 @@ from signatures.common.errors import UserError
 
 @dataclass(frozen=True)
 class Run:
-    """One of the compared runs: its `run.json`, and the rows of each shared question, in one order for all runs."""
+    """One of the compared runs.
+
+    Args:
+        label: The part of its folder's path that tells it from the others.
+        folder: Of the run.
+        description: Its `run.json`.
+        questions: The rows of each question that all runs answered, in one order for all runs.
+        others: The rows of each question that some run has not answered.
+    """
 
     label: str
     folder: Path
     description: Json
     questions: list[list[Row]]
+    others: list[list[Row]] = field(default_factory=list)
 
     @property
     def rows(self) -> list[Row]:
-        """Return all rows."""
+        """Return all rows of the shared questions."""
         return [row for rows in self.questions for row in rows]
 
 
@@ -45,10 +54,17 @@ def load_runs(folders: Sequence[Path]) -> list[Run]:
     for folder, own in zip(folders, asked, strict=True):
         if not own:
             raise UserError(f"{folder} has no answered question yet. Run it first.")
-    shared = sorted(key for key in asked[0] if all(key in rows for rows in asked[1:]))
+    common = set(asked[0]).intersection(*asked[1:])
+    shared = sorted(common)
     if not shared:
         raise UserError("These runs share no question. Compare runs over the same question file.")
     return [
-        Run(label, folder, description, [own[key] for key in shared])
+        Run(
+            label,
+            folder,
+            description,
+            [own[key] for key in shared],
+            [rows for key, rows in own.items() if key not in common],
+        )
         for label, folder, description, own in zip(labels_of(folders), folders, descriptions, asked, strict=True)
     ]

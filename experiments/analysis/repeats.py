@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import stdev
 
-from experiments.analysis.statistics import Mean, mean_of
+from experiments.analysis.statistics import Mean, mean_of, means_of
 from experiments.runs.files import Json, Row, repeat_of
 from signatures.text import normalize_answer
 
@@ -44,11 +44,15 @@ def by_question(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
 
 def question_values(questions: Iterable[Sequence[Row]], value: Value) -> list[float | None]:
     """Return the mean of `value` over the repeats of each question, None if no repeat has one."""
-    means: list[float | None] = []
-    for rows in questions:
-        defined = [score for score in map(value, rows) if score is not None]
-        means.append(math.fsum(defined) / len(defined) if defined else None)
-    return means
+    return [_mean(rows, value) for rows in questions]
+
+
+def _mean(rows: Sequence[Row], value: Value) -> float | None:
+    if len(rows) == 1:
+        only = value(rows[0])
+        return None if only is None else float(only)
+    defined = [score for score in map(value, rows) if score is not None]
+    return math.fsum(defined) / len(defined) if defined else None
 
 
 def spread(rows: Iterable[Row], value: Value, repeats: int) -> Spread:
@@ -98,15 +102,16 @@ def repeated(questions: Iterable[Sequence[Row]], metrics: Iterable[str], repeats
     """
     questions = list(questions)
     cutoffs = sorted({k for k in (2, 5, 10, 100, 1000) if k < repeats} | {repeats})
-    found: dict[str, Mean] = {}
+    columns: dict[str, list[float | None]] = {}
     for name in metrics:
         scores = [_all_scores(rows, name, repeats) for rows in questions]
         for k in cutoffs:
-            values = [None if own is None else pass_at_k(round(sum(own)), repeats, k) for own in scores]
-            found[f"pass@{k}[{name}]"] = mean_of(values)
+            columns[f"pass@{k}[{name}]"] = [
+                None if own is None else pass_at_k(round(sum(own)), repeats, k) for own in scores
+            ]
         complete = [None if own is None else majority_row(rows) for rows, own in zip(questions, scores, strict=True)]
-        found[f"majority[{name}]"] = mean_of([None if row is None else row["scores"][name] for row in complete])
-    return found
+        columns[f"majority[{name}]"] = [None if row is None else row["scores"][name] for row in complete]
+    return dict(zip(columns, means_of(list(columns.values())), strict=True))
 
 
 def _all_scores(rows: Sequence[Row], metric: str, repeats: int) -> list[float] | None:

@@ -4,14 +4,15 @@ There is one value per question, None if its score is undefined; undefined value
 """
 
 import math
-import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-RESAMPLES = 2000
+from experiments.analysis.bootstrap import LEVEL, RESAMPLES, bootstrap_intervals
+
 SMALL = 30  # below this many questions a percentile interval is visibly too narrow
-_BLOCK = 2_000_000  # numbers drawn at once: bounds memory at about 16 MB
+_Values = Sequence[float | None]
+_Interval = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -85,33 +86,64 @@ class Paired:
 
 
 def bootstrap_interval(
-    values: Sequence[float], *, resamples: int = RESAMPLES, level: float = 0.95, seed: int = 0
+    values: Sequence[float], *, resamples: int = RESAMPLES, level: float = LEVEL, seed: int = 0
 ) -> tuple[float, float]:
     """Return the percentile bootstrap interval of the mean of `values` (at least one), deterministic for a seed."""
-    import numpy as np
-
-    data = np.asarray(values, dtype=float)
-    generator = np.random.default_rng(seed)
-    block = max(1, _BLOCK // len(data))
-    means = [
-        data[generator.integers(0, len(data), size=(min(block, resamples - start), len(data)))].mean(axis=1)
-        for start in range(0, resamples, block)
-    ]
-    low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    return bootstrap_intervals([values], resamples=resamples, level=level, seed=seed)[0]
 
 
-def mean_of(values: Sequence[float | None], *, resamples: int = RESAMPLES, seed: int = 0) -> Mean:
+def mean_of(values: _Values, *, resamples: int = RESAMPLES, seed: int = 0) -> Mean:
     """Return the mean of the defined values with its interval, n and the count of undefined ones."""
-    defined = [float(value) for value in values if value is not None]
-    undefined = len(values) - len(defined)
-    if not defined:
-        return Mean(None, None, None, 0, undefined)
-    mean = math.fsum(defined) / len(defined)
-    if len(defined) < 2:
-        return Mean(mean, None, None, 1, undefined)
-    low, high = bootstrap_interval(defined, resamples=resamples, seed=seed)
-    return Mean(mean, low, high, len(defined), undefined)
+    return means_and_differences([values], resamples=resamples, seed=seed)[0][0]
+
+
+def means_of(columns: Sequence[_Values]) -> list[Mean]:
+    """Return the mean of each column as `mean_of` does, in much less time."""
+    return means_and_differences(columns)[0]
+
+
+def means_and_differences(
+    columns: Sequence[_Values],
+    pairs: Sequence[tuple[int, int]] = (),
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+) -> tuple[list[Mean], list[Paired]]:
+    """Return `mean_of` each column and `paired` of each pair of columns; they share the draws of the bootstrap.
+
+    Args:
+        columns: Values of one score of one run each, one per question.
+        pairs: Places of the reference and of the other column, over the same questions.
+        resamples: Draws of the bootstrap.
+        seed: Seed of the draws.
+
+    Raises:
+        ValueError: The columns of a pair differ in length.
+    """
+    defined = [[float(value) for value in values if value is not None] for values in columns]
+    both = [_both_defined(columns[first], columns[second]) for first, second in pairs]
+    differences = [[b - a for a, b in zip(old, new, strict=True)] for old, new in both]
+    sampled = [*defined, *differences]
+    wide = [place for place, values in enumerate(sampled) if len(values) > 1]
+    found = bootstrap_intervals([sampled[place] for place in wide], resamples=resamples, seed=seed)
+    intervals: dict[int, _Interval] = dict(zip(wide, found, strict=True))
+    spreads = [intervals.get(place, (None, None)) for place in range(len(sampled))]
+    means = [
+        _mean(own, len(values) - len(own), spread)
+        for own, values, spread in zip(defined, columns, spreads, strict=False)
+    ]
+    compared = zip(both, differences, spreads[len(columns) :], strict=True)
+    return means, [_paired(*of, own, spread) for of, own, spread in compared]
+
+
+def _both_defined(first: _Values, second: _Values) -> tuple[list[float], list[float]]:
+    pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
+    return [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
+
+
+def _mean(defined: Sequence[float], undefined: int, spread: _Interval) -> Mean:
+    mean = math.fsum(defined) / len(defined) if defined else None
+    return Mean(mean, *spread, len(defined), undefined)
 
 
 def f1_of_means(precision: float | None, recall: float | None) -> float | None:
@@ -132,12 +164,13 @@ def paired_t_test(first: Sequence[float], second: Sequence[float]) -> float | No
     if len(first) < 2:
         return None
     if list(first) == list(second):
-        return 1.0  # scipy returns NaN: no difference and no variance
-    from scipy.stats import ttest_rel
+        return 1.0  # no difference and no variance
+    import numpy as np
+    from scipy.special import stdtr  # scipy.stats has the test, and takes half a second to import
 
-    with warnings.catch_warnings():  # equal differences on all questions: p is 0 and scipy mentions the precision
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return float(ttest_rel(second, first).pvalue)
+    differences = np.asarray(second, dtype=float) - np.asarray(first, dtype=float)
+    error = math.sqrt(differences.var(ddof=1) / len(first))
+    return 2 * float(stdtr(len(first) - 1, -abs(differences.mean()) / error)) if error else 0.0
 
 
 def mcnemar(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -150,9 +183,10 @@ def mcnemar(first: Sequence[float], second: Sequence[float]) -> float | None:
     lost = sum(new < old for old, new in zip(first, second, strict=True))
     if not gained + lost:
         return 1.0
-    from scipy.stats import binomtest
+    from scipy.special import bdtr
 
-    return float(binomtest(gained, gained + lost).pvalue)
+    # The binomial distribution of fair coins is symmetric; the middle belongs to both tails.
+    return min(1.0, 2 * float(bdtr(min(gained, lost), gained + lost, 0.5)))
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
@@ -185,9 +219,7 @@ def _notice(first: Sequence[float], second: Sequence[float], binary: bool) -> st
     return too_small(len(first))
 
 
-def paired(
-    first: Sequence[float | None], second: Sequence[float | None], *, resamples: int = RESAMPLES, seed: int = 0
-) -> Paired:
+def paired(first: _Values, second: _Values, *, resamples: int = RESAMPLES, seed: int = 0) -> Paired:
     """Compare two runs question by question.
 
     Args:
@@ -199,20 +231,18 @@ def paired(
     Raises:
         ValueError: The lists differ in length.
     """
-    pairs = [(a, b) for a, b in zip(first, second, strict=True) if a is not None and b is not None]
-    old, new = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
-    differences = [b - a for a, b in zip(old, new, strict=True)]
-    low = high = None
-    if len(pairs) >= 2:
-        low, high = bootstrap_interval(differences, resamples=resamples, seed=seed)
+    return means_and_differences([first, second], [(0, 1)], resamples=resamples, seed=seed)[1][0]
+
+
+def _paired(old: Sequence[float], new: Sequence[float], differences: Sequence[float], spread: _Interval) -> Paired:
     p_mcnemar = mcnemar(old, new)
     return Paired(
-        difference=math.fsum(differences) / len(pairs) if pairs else None,
-        low=low,
-        high=high,
+        difference=math.fsum(differences) / len(old) if old else None,
+        low=spread[0],
+        high=spread[1],
         p_t_test=paired_t_test(old, new),
         p_mcnemar=p_mcnemar,
-        identical=bool(pairs) and old == new,
-        n=len(pairs),
+        identical=bool(old) and old == new,
+        n=len(old),
         notice=_notice(old, new, p_mcnemar is not None),
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.analysis.calibration import calibration
 from experiments.analysis.repeats import Spread, by_question, question_values, repeated, spread, stability
 from experiments.analysis.run_scores import binary
-from experiments.analysis.statistics import Mean, f1_of_means, mean_of, too_small
+from experiments.analysis.statistics import Mean, f1_of_means, means_of, too_small
 from experiments.analysis.unreadable import Unreadable, mostly_unreadable
 from experiments.runs.costs import judging_spent, spent
 from experiments.runs.files import SUMMARY, Json, Row, read_rows, read_run, write_json
@@ -171,19 +171,29 @@ def cache_note(rows: Sequence[Row]) -> list[str]:
     return [f"{cached:,} of {calls:,} LM calls were answered by the reply cache: seconds do not include these calls."]
 
 
-def score_mean(questions: Iterable[Sequence[Row]], metric: str, *, missing: int = 0) -> Mean:
-    """Return the mean of a metric over questions, with counts of undefined, unparseable and missing scores.
+def score_values(questions: Iterable[Sequence[Row]], metric: str) -> list[float | None]:
+    """Return the score of each question, the mean of its repeats; None if no repeat has one."""
+    return question_values(questions, lambda row: row["scores"].get(metric))
+
+
+def counted_rows(questions: Iterable[Sequence[Row]]) -> list[Row]:
+    """Return the rows that `with_counts` counts: abstentions, and those with unparseable texts or verdicts."""
+    return [row for rows in questions for row in rows if row["abstained"] or row.get("unparsed")]
+
+
+def with_counts(mean: Mean, counted: Iterable[Row], metric: str, *, missing: int = 0) -> Mean:
+    """Return the mean of a metric, with counts of unparseable and missing scores and of abstentions.
 
     Args:
-        questions: The rows of each question, one per repeat.
+        mean: Of `score_values`.
+        counted: The `counted_rows` of its questions.
         metric: Its name.
         missing: Questions without a row.
     """
-    questions = list(questions)
-    scored = [row for rows in questions for row in rows if row["scores"].get(metric) is not None]
+    scored = [row for row in counted if row["scores"].get(metric) is not None]
     return replace(
-        mean_of(question_values(questions, lambda row: row["scores"].get(metric))),
-        unparsed=sum(row.get("unparsed", {}).get(metric, 0) for row in scored),
+        mean,
+        unparsed=sum((row.get("unparsed") or {}).get(metric, 0) for row in scored),
         abstained=sum(bool(row["abstained"]) for row in scored),
         missing=missing,
     )
@@ -196,14 +206,19 @@ def derived(metrics: Mapping[str, Mean]) -> dict[str, float]:
     return {} if f1 is None else {"keyfacts_f1[of means]": f1}
 
 
-def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
+def summarise(folder: Path, *, stopped: str | None = None, rows: Sequence[Row] | None = None) -> RunSummary:
     """Return the summary of a run, complete or not.
+
+    Args:
+        folder: Of the run.
+        stopped: Why the run ended early.
+        rows: The rows in `folder`, if they are read already.
 
     Raises:
         UserError: `folder` contains no run.
     """
     description = read_run(folder)
-    rows = read_rows(folder)
+    rows = read_rows(folder) if rows is None else rows
     repeats = description.get("repeats", 1)
     # Sorted, because threads finish in any order and the same answers must give the same interval.
     questions = list(by_question(rows).values())
@@ -211,7 +226,14 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
     left = asked * repeats - len(rows)
     what = "questions are not answered yet" if repeats == 1 else "answers are missing"
     several = repeats > 1
-    metrics = {name: score_mean(questions, name, missing=asked - len(questions)) for name in description["metrics"]}
+    columns = {name: score_values(questions, name) for name in description["metrics"]}
+    costs = {name: question_values(questions, cost.function) for name, cost in COSTS.items()}
+    means = means_of([*columns.values(), *costs.values()])
+    counted = counted_rows(questions)
+    metrics = {
+        name: with_counts(mean, counted, name, missing=asked - len(questions))
+        for name, mean in zip(columns, means, strict=False)
+    }
     graded = binary(rows, metrics)
     return RunSummary(
         folder=str(folder),
@@ -220,7 +242,7 @@ def summarise(folder: Path, *, stopped: str | None = None) -> RunSummary:
         questions=asked,
         answered=len(rows),
         metrics=metrics,
-        costs={name: mean_of(question_values(questions, cost.function)) for name, cost in COSTS.items()},
+        costs=dict(zip(costs, means[len(columns) :], strict=True)),
         **faults(rows),
         stopped=stopped,
         notice=" ".join(

@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from experiments.pipeline.thread_pool import ThreadPool
+from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.runs.files import write_json
 from experiments.runs.provenance import portable, provenance
 from programs.lms.connect import Connection, ModelTraits, connect

@@ -30,13 +30,20 @@ def compare(
     as_json: options.Json = False,
 ) -> None:
     """Print a paired comparison of runs, overall or by groups of questions, or the traces of one question."""
-    from experiments.analysis.compare import compare_runs
+    from experiments.runs.collector import collector_paused
 
     if question is not None:
         if by is not None or html is not None:
             raise UserError("--question shows a single question: omit --by and --html.")
         _show_question(runs, question, as_json=as_json)
         return
+    with collector_paused():
+        _compare(runs, by, html, as_json=as_json)
+
+
+def _compare(runs: list[Path], by: str | None, html: Path | None, *, as_json: bool) -> None:
+    from experiments.analysis.compare import compare_runs
+
     comparison = compare_runs(runs)
     groups = None
     if by is not None:
@@ -46,7 +53,7 @@ def compare(
     if html is not None:
         from experiments.analysis.report.html import write_report
 
-        note(f"Report: {write_report(runs, html, groups=groups)}")
+        note(f"Report: {write_report(runs, html, groups=groups, comparison=comparison)}")
     if as_json:
         emit({**comparison.as_dict(), **({} if groups is None else {"by": groups.as_dict()})})
         return

@@ -7,12 +7,13 @@ from typing import Annotated, ClassVar
 import typer
 
 from experiments.cli.shared import options
+from experiments.cli.shared.app import App
 from experiments.cli.shared.console import counter, emit, next_step, say, transfer
 from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError, unknown
 
-data = typer.Typer(no_args_is_help=True, help="Fetch and convert benchmarks, pool corpora, generate a simulated world.")
+data = App(help="Fetch and convert benchmarks, pool corpora, generate a simulated world.")
 
 OutFolder = Annotated[Path, typer.Option("--out", "-o", help="Folder for questions.jsonl and passages.jsonl.")]
 

@@ -8,7 +8,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say, show
-from experiments.cli.shared.next_commands import command, new_path, other_run, used
+from experiments.cli.shared.next_commands import command, new_path, other_run, shards_beside, used
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError, one_line
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from experiments.analysis.summary import RunSummary
     from experiments.runs.config import LMConfig
     from experiments.runs.fixed_contexts import FixedContexts
+    from experiments.runs.shards import Shard
 
 DEFAULT_METRICS = "em,f1[hotpot],passage_recall@5,all_gold@5"
 
@@ -40,6 +41,25 @@ class Scoring:
         from experiments.runs.config import LMConfig
 
         return LMConfig(self.judge_lm, self.judge_api_base, self.judge_api_key_env, **task_lm.calling())
+
+
+@dataclass(frozen=True)
+class Selection(options.Selection):
+    """Which questions of a file are used, and which of them here."""
+
+    shard: Annotated[
+        str | None,
+        typer.Option(
+            help="Ask only every n-th question, as one of n machines: 1/n to n/n. Join the runs with `verihop merge`.",
+            show_default=False,
+        ),
+    ] = None
+
+    def opened(self) -> "Shard | None":
+        """Return the shard; None if all questions are asked here."""
+        from experiments.runs.shards import Shard
+
+        return None if self.shard is None else Shard.parse(self.shard)
 
 
 @dataclass(frozen=True)
@@ -86,15 +106,31 @@ class Result(options.Output):
     report: Annotated[bool, typer.Option("--report", help="Also write report.html into the run's folder.")] = False
 
 
+@dataclass(frozen=True, kw_only=True)
+class Execution(options.SeededExecution):
+    """How questions are processed."""
+
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=64,
+            help="Processes that share the threads, each with its own core. By default one per core if the LM is on a "
+            "server and there are at least 8 threads and 50 questions for each; else 1.",
+            show_default=False,
+        ),
+    ] = None
+
+
 @with_option_groups
 def eval_(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl with gold answers.")],
     program: options.AnyProgram,
     lm: options.LM,
     scoring: Scoring,
-    selection: options.Selection,
+    selection: Selection,
     contexts: Contexts,
-    execution: options.SeededExecution,
+    execution: Execution,
     limits: options.Limits,
     result: Result,
 ) -> None:
@@ -103,9 +139,11 @@ def eval_(
     from experiments.pipeline.corpus_notes import run_notes
     from experiments.pipeline.defaults import with_defaults
     from experiments.pipeline.evaluate import evaluate
+    from experiments.pipeline.parallel.choice import processes_for
     from experiments.pipeline.scoring.metric_checks import check_evidence
     from experiments.runs.config import RunConfig
 
+    shard = selection.opened()
     metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=not lm.no_cache)
     program_config, lm_config, chosen = with_defaults(program.config(), lm.config(execution.threads))
     note_defaults(chosen)
@@ -113,15 +151,25 @@ def eval_(
     asked, fixed = contexts.choose(selected, execution.seed)
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm_config, limits.budget())
+    judge = setup.open_judge(scoring.judge(lm_config), connection, metrics)
     config = RunConfig(
         metrics=metrics,
         threads=execution.threads,
+        processes=processes_for(
+            execution.processes,
+            threads=execution.threads,
+            questions=len(shard.select(asked) if shard else asked) * scoring.repeats,
+            connection=connection,
+            judge=judge,
+            local_models=oracle is not None,
+        ),
         seed=execution.seed,
         repeats=scoring.repeats,
-        judge=setup.open_judge(scoring.judge(lm_config), connection, metrics),
+        judge=judge,
         contexts=fixed,
         artifact=program_config.artifact,
         questions_path=questions,
+        shard=shard,
     )
     opened = setup.open_program(program_config, retrieve, connection, contexts=fixed is not None)
     check_evidence(opened, metrics)
@@ -140,11 +188,17 @@ def eval_(
         )
     _print(summary, result, oracle, _abstention(result.out, fixed))
     _exit_code(summary, result.out)
-    if not result.as_json:
+    if not result.as_json and shard is not None:
+        next_step(
+            _following_shard(
+                shard, [questions, program, lm, scoring, selection, contexts, execution, limits], result.out
+            )
+        )
+    elif not result.as_json:
         groups = (replace(lm, lm=lm_config.id), scoring, selection, contexts, limits)
         words = [word for group in groups for word in used(group)]
-        words += used(execution, "threads", "seed")
-        retrieval = used(program, "retriever", "rerank")
+        words += used(execution, "threads", "processes", "seed")
+        retrieval = used(program, "retriever", "rerank", "precision")
         indexed = [] if program_config.index is None else ["--index", program_config.index, *retrieval]
         next_step(_following(summary, [questions, *words], indexed, fixed=fixed is not None))
 
@@ -159,6 +213,20 @@ def _following(summary: "RunSummary", words: list[Any], indexed: list[Any], *, f
     with_index = indexed if baseline == "rag" else []
     out = new_path(run.parent / baseline)
     return command("verihop", "eval", *words, "--program", baseline, *with_index, "--out", out)
+
+
+def _following_shard(shard: "Shard", given: list[Any], run: Path) -> str:
+    """Return the evaluation of the next shard that is not beside `run`, or the merge of all."""
+    shards = shards_beside(run)
+    missing = [index for index in range(1, shard.of + 1) if index not in shards]
+    if not missing:
+        runs = [shards[index] for index in sorted(shards)]
+        return command("verihop", "merge", *runs, "--out", new_path(run.parent / "merged"))
+    questions, *groups = given
+    one = f"{missing[0]}/{shard.of}"
+    groups = [replace(each, shard=one) if isinstance(each, Selection) else each for each in groups]
+    words = [word for group in groups for word in used(group)]
+    return command("verihop", "eval", questions, *words, "--out", new_path(run.parent / f"shard-{missing[0]}"))
 
 
 def _print(summary: "RunSummary", result: Result, oracle: str | None, abstention: dict[str, Any] | None) -> None:

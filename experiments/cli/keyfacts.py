@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from experiments.cli.shared import options
+from experiments.cli.shared.app import App
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import command, new_path, reviewer
 from experiments.cli.shared.option_groups import with_option_groups
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from experiments.annotation.build_keyfacts import Built
 
 HELP = "Key facts: statements that a complete answer must contain."
-keyfacts = typer.Typer(no_args_is_help=True, help=HELP)
+keyfacts = App(help=HELP)
 
 
 @dataclass(frozen=True)

@@ -28,10 +28,12 @@ try:
     from experiments.cli.index import index
     from experiments.cli.judge import judge
     from experiments.cli.keyfacts import keyfacts
+    from experiments.cli.merge import merge
     from experiments.cli.metrics import metrics
     from experiments.cli.programs import programs
     from experiments.cli.review import review
     from experiments.cli.score import score
+    from experiments.cli.shared.app import App
     from signatures.common.errors import UserNotice, one_line, user_error_within
     from signatures.common.terminal import printable, printable_diagnostics
 except KeyboardInterrupt:
@@ -49,11 +51,8 @@ _DISK = {
     errno.EISDIR: "Name a file, not a folder.",
 }
 
-app = typer.Typer(
+app = App(
     name="verihop",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
     help="Answer multi-hop questions over a corpus with compiled DSPy programs, and show the evidence.",
 )
 app.command("demo")(demo)
@@ -62,6 +61,7 @@ app.command("index")(index)
 app.add_typer(data, name="data")
 app.command("compile")(compile_)
 app.command("eval")(eval_)
+app.command("merge")(merge)
 app.command("score")(score)
 app.add_typer(distill, name="distill")
 app.command("compare")(compare)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from experiments.cli.shared import options
+from experiments.cli.shared.app import App
 from experiments.cli.shared.console import emit, next_step, note, say, show
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.option_groups import with_option_groups
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from experiments.annotation.review.review_folder import Review
     from experiments.annotation.review.reviewer_session import Session
 
-review = typer.Typer(no_args_is_help=True, help="Judge key facts and answers; every decision is saved at once.")
+review = App(help="Judge key facts and answers; every decision is saved at once.")
 
 Out = Annotated[Path, typer.Option("--out", "-o", help="Folder of the review; an existing review is resumed.")]
 Folder = Annotated[Path, typer.Argument(help="Folder of a review.")]

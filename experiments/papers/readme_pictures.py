@@ -17,6 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import quote
 
 import typer
 
@@ -25,7 +26,7 @@ from signatures.common.errors import UserError
 
 RESULTS = Path(__file__).parents[1] / "results"
 QUESTIONS, DEV = 120, 30  # questions generated, and dev questions evaluated
-WIDTH, HEIGHT = 1200, 1640  # pixels of the report's picture
+WIDTH, HEIGHT = 1200, 1860  # pixels of the report's picture
 CHROMIUM = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--hide-scrollbars")
 
 app = typer.Typer(add_completion=False)
@@ -100,15 +101,19 @@ def _screenshot(page: Path, question: str, path: Path) -> None:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if chromium is None:
         raise UserError("The report's picture needs Chromium: install it (Debian: apt-get install chromium).")
-    html = page.read_text(encoding="utf-8")
-    start = html.rindex('<details class="q', 0, html.index(f">{question}</span>"))
-    html = f"{html[:start]}<details open{html[start + len('<details') :]}"
-    # The questions before the opened one are hidden, so that it is in the picture.
-    page.write_text(html.replace("</style>", ".q:not([open]):has(~ .q[open]) { display: none; }</style>"), "utf-8")
     size = f"--window-size={WIDTH},{HEIGHT}"
+    wait = "--virtual-time-budget=10000"  # milliseconds: the page unpacks the question after it has loaded
     profile = f"--user-data-dir={page.parent / 'chromium'}"
     subprocess.run(
-        [chromium, *CHROMIUM, size, profile, f"--screenshot={path.resolve()}", page.resolve().as_uri()],
+        [
+            chromium,
+            *CHROMIUM,
+            size,
+            wait,
+            profile,
+            f"--screenshot={path.resolve()}",
+            f"{page.resolve().as_uri()}#q={quote(question)}",
+        ],
         check=True,
         capture_output=True,
     )

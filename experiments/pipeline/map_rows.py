@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from experiments.pipeline.thread_pool import ThreadPool
+from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.runs.config import Connected
-from experiments.runs.files import Json, Row, RowLog, open_run, read_rows, run_lock
+from experiments.runs.files import Json, Row, open_run, read_rows, run_lock
+from experiments.runs.row_log import SYNC_SECONDS, RowLog
 from programs.lms.calls.control import GRACE, Control, controlled
 from programs.lms.calls.metered import LMUnavailable
 from signatures.common.errors import UserError, user_error_within
@@ -66,7 +67,7 @@ def map_rows(
         with (
             dspy.context(lm=connection.lm, adapter=connection.adapter, disable_history=True, trace=None),
             controlled() as control,
-            RowLog(out) as log,
+            RowLog(out, sync_every=SYNC_SECONDS) as log,
             progress_bar(
                 str(description.get("kind", "rows")), len(items), len(items) - len(waiting), shown=progress
             ) as advance,

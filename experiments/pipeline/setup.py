@@ -35,6 +35,7 @@ class ProgramConfig:
         retriever: Another retriever of the index than it was built for.
         rerank: "own", "own-light", "none", or a cross-encoder by folder or name; None means the one of our own that the
             artifact was compiled with, or "none".
+        precision: How the embedder of the index computes: "f32", "bf16" or "int8"; None means "f32".
     """
 
     program: str | None = None
@@ -44,6 +45,7 @@ class ProgramConfig:
     index: Path | None = None
     retriever: str | None = None
     rerank: str | None = None
+    precision: str | None = None
 
 
 def open_lm(config: LMConfig, budget: "Budget | None" = None) -> "Connection":
@@ -133,11 +135,14 @@ def open_retriever(config: ProgramConfig) -> "Retriever | None":
             raise UserError(f"The retriever {config.retriever} needs an index: name its folder (index), too.")
         if config.rerank not in (None, "none"):
             raise UserError(f"The reranker {config.rerank} needs an index: name its folder (index), too.")
+        if config.precision is not None:
+            raise UserError(f"The precision {config.precision} needs an index: name its folder (index), too.")
         return None
     from corpora.index.open import open_index
     from corpora.retrievers.rerank import NONE, open_reranker
 
-    return open_reranker(open_index(config.index, retriever=config.retriever), config.rerank or NONE)
+    retrieve = open_index(config.index, retriever=config.retriever, precision=config.precision or "f32")
+    return open_reranker(retrieve, config.rerank or NONE)
 
 
 def open_questions(path: Path, *, split: str | None = None, limit: int | None = None) -> "list[Question]":

@@ -7,6 +7,8 @@ if TYPE_CHECKING:
 
     from experiments.runs.config import Connected
 
+_GREETING = "Reply with the word ready."
+
 
 def warm_up(program: "dspy.Module", connection: "Connected") -> None:
     """Load the weights of an LM in this process, and the embedder and files of the program's index.
@@ -21,3 +23,25 @@ def warm_up(program: "dspy.Module", connection: "Connected") -> None:
     for load in loads:
         if callable(load):
             load()
+
+
+def warm(program: "dspy.Module", connection: "Connected") -> None:
+    """Prepare a service, before its first user: do what `warm_up` does, and call an LM that is not in this process.
+
+    The call opens a connection, which is kept, and lets a server that loads models on demand (Ollama, LM Studio) load
+    this one. Its reply is a word, is neither cached nor taken from the cache, and counts in the budget of the LM.
+
+    Args:
+        program: A program of the catalog or a compiled one, with its retriever.
+        connection: The LM it will run on.
+
+    Raises:
+        UserError: A model cannot be loaded, or the LM does not answer.
+        BudgetExceeded: The budget allows no call.
+    """
+    from programs.parts.meter import metered
+
+    warm_up(program, connection)
+    if getattr(connection.lm, "remote", False):
+        with metered():  # not of a question that is being counted
+            connection.lm(_GREETING, cache=False)

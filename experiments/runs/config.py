@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from experiments.runs.files import SCHEMA, Json, git_revision
 from experiments.runs.fixed_contexts import FixedContexts
+from experiments.runs.provenance import machine
+from experiments.runs.shards import Shard
 from optimizers.metrics.metric import Metric
 from optimizers.metrics.typed.opened import typed_metric
 from programs.lms.calls.transport import Transport
@@ -126,6 +128,7 @@ class RunConfig:
         metrics: At least one; names of the catalog, and own ones (`module:name`, which are imported), are resolved.
             Progress shows the first.
         threads: Questions answered in parallel, at least 1.
+        processes: Among which the threads are divided, at least 1 (`experiments.pipeline.parallel.choice`).
         seed: Seed of the caller's random choices.
         repeats: How often each question is asked, each time with fresh samples; scores are averaged over the repeats of
             a question before they are averaged over questions.
@@ -134,6 +137,7 @@ class RunConfig:
         artifact: Folder the program was loaded from.
         questions_path: File the questions were read from.
         notes: What a reader of the results has to know; shown with every summary and comparison.
+        shard: Which of the questions are asked; None means all.
 
     Raises:
         UserError: A metric is unknown or lacks its judge, a judge has no metric, or a number is below 1.
@@ -141,6 +145,7 @@ class RunConfig:
 
     metrics: Sequence[str | Metric]
     threads: int = 8
+    processes: int = 1
     seed: int = 0
     repeats: int = 1
     judge: Connected | None = None
@@ -148,9 +153,10 @@ class RunConfig:
     artifact: Path | None = None
     questions_path: Path | None = None
     notes: Sequence[str] = ()
+    shard: Shard | None = None
 
     def __post_init__(self) -> None:
-        for name, value in (("threads", self.threads), ("repeats", self.repeats)):
+        for name, value in (("threads", self.threads), ("processes", self.processes), ("repeats", self.repeats)):
             if value < 1:
                 raise UserError(f"{name} must be at least 1, got {value}.")
         if not self.metrics:
@@ -168,6 +174,10 @@ class RunConfig:
     def scored(self) -> list[Metric]:
         """The metrics, with names resolved."""
         return [typed_metric(item) if isinstance(item, str) else item for item in self.metrics]
+
+    def asked(self, questions: Sequence[Any]) -> Sequence[Any]:
+        """Return those of the questions that are asked: all, or the shard's."""
+        return questions if self.shard is None else self.shard.select(questions)
 
     def check_sampling(self, connection: Connected) -> None:
         """Raise UserError if questions are repeated but the LM always gives the same reply."""
@@ -226,6 +236,12 @@ def describe_questions(questions: Sequence[Any]) -> Json:
     }
 
 
+def describe_shard(questions: Sequence[Any], shard: Shard) -> Json:
+    """Return number, question ids in order, and what all shards together were asked, so that they can be merged."""
+    ids = [question.id for question in shard.select(questions)]
+    return {"index": shard.index, "of": shard.of, "ids": ids, "questions": describe_questions(questions)}
+
+
 def describe_session() -> Json:
     """Return what may change between the sessions of one run: code revision, library versions, start time (UTC)."""
     return {
@@ -236,7 +252,14 @@ def describe_session() -> Json:
 
 
 def describe_run(program: "dspy.Module", questions: Sequence[Any], config: RunConfig, *, connection: Connected) -> Json:
-    """Return what `run.json` contains: program, LM, metrics, questions, corpus, and the session."""
+    """Return what `run.json` contains: program, LM, metrics, questions, corpus, and the session.
+
+    Args:
+        program: The program.
+        questions: All questions, also where the run is a shard.
+        config: The configuration of the run.
+        connection: The LM.
+    """
     path, artifact = config.questions_path, config.artifact
     optional = {
         "judge": describe_lm(config.judge) if config.judge else None,
@@ -244,6 +267,7 @@ def describe_run(program: "dspy.Module", questions: Sequence[Any], config: RunCo
         "repeats": config.repeats if config.repeats > 1 else None,
         "given": config.contexts.describe() if config.contexts else None,
         "notes": list(config.notes) or None,
+        "shard": describe_shard(questions, config.shard) if config.shard else None,
     }
     description = {
         "schema": SCHEMA,
@@ -251,15 +275,17 @@ def describe_run(program: "dspy.Module", questions: Sequence[Any], config: RunCo
         "lm": describe_lm(connection),
         **{name: value for name, value in optional.items() if value is not None},
         "metrics": {metric.name: metric.definition for metric in config.scored},
-        "questions": describe_questions(questions),
+        "questions": describe_questions(config.asked(questions)),
         "corpus": {"fingerprint": getattr(getattr(program, "retrieve", None), "fingerprint", None)},
         "seed": config.seed,
         "threads": config.threads,
+        "processes": config.processes,
         "paths": {
             "artifact": str(artifact) if artifact else None,
             "questions": str(path) if path else None,
             "questions_file_sha256": sha256_file(path) if path else None,
         },
+        "machine": machine(),
         **describe_session(),
     }
     return json.loads(json.dumps(description, default=str))  # as read back from the file, so that they can be compared

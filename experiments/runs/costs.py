@@ -9,8 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from experiments.runs.files import COSTS, ROWS, Json, RowLog, complete_lines
+from experiments.runs.files import COSTS, ROWS, Json, complete_lines
 from experiments.runs.models import Spent, parse_row
+from experiments.runs.row_log import RowLog
 from signatures.common.errors import UserError
 
 COUNTED = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "usd", "retries", "wait_seconds")

@@ -8,8 +8,9 @@ from optimizers.metrics.names import with_current_names
 Json = dict[str, Any]
 
 # May differ between the sessions of one run: these describe the session, not the experiment.
+SESSION = ("started", "finished", "git_revision", "versions", "machine")
 _SESSION = frozenset(
-    {"git_revision", "versions", "started", "threads", "resumed", "paths", "notes", "server", "scored", "sentences"}
+    {*SESSION, "threads", "processes", "resumed", "merged", "paths", "notes", "server", "scored", "sentences"}
 )
 
 

@@ -21,16 +21,15 @@ is removed when the run is resumed; that question is then asked again.
 """
 
 import contextlib
-import errno
 import json
-import os
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
-from typing import IO, Any
+from typing import Any
 
-from experiments.runs.experiment import as_asked, cure_of, differing_field, value_of
+from experiments.runs.collector import collector_paused
+from experiments.runs.experiment import SESSION, as_asked, cure_of, differing_field, value_of
 from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, check_description, parse_row
 from optimizers.metrics.names import note_renamed, with_current_names
 from signatures.common.errors import UserError
@@ -127,13 +126,12 @@ def complete_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     if not path.exists():
         return
     try:
-        content = path.read_bytes()
+        with open(path, "rb") as file:  # split at line feeds only: JSON leaves other line separators unescaped
+            for number, line in enumerate(file, start=1):
+                if line.endswith(b"\n") and len(line) > 1:  # without a line feed it is incomplete, even if it parses
+                    yield number, line[:-1]
     except OSError as error:
         raise UserError(f"{path} cannot be read ({error.strerror}). Restore it, or delete the folder.") from None
-    lines = content.split(b"\n")  # not splitlines: it also cuts at characters that JSON leaves unescaped
-    for number, line in enumerate(lines[:-1], start=1):  # the rest is incomplete, even if it parses
-        if line:
-            yield number, line
 
 
 def repeat_of(row: Row) -> int:
@@ -155,12 +153,14 @@ def read_rows(folder: Path, *, complete: bool = False) -> list[Row]:
         read_run(folder)
     kind = _kind_of(folder) if not complete else AnswerRow
     rows: dict[tuple[str, int], Row] = {}
-    for number, line in complete_lines(path):
-        try:
-            row = parse_row(line, kind)
-        except ValueError as error:
-            raise UserError(f"{path}:{number} is not a row of a run ({error}). Delete that line and resume.") from None
-        rows[row["id"], repeat_of(row)] = row
+    with collector_paused():
+        for number, line in complete_lines(path):
+            try:
+                row = parse_row(line, kind)
+            except ValueError as error:
+                what = f"{path}:{number} is not a row of a run ({error})"
+                raise UserError(f"{what}. Delete that line and resume.") from None
+            rows[row["id"], repeat_of(row)] = row
     return list(rows.values())
 
 
@@ -189,47 +189,6 @@ def run_lock(folder: Path) -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError):  # not empty: a run, or another process's lock
             folder.rmdir()
-
-
-class RowLog:
-    """Append rows to `rows.jsonl` or another file; each is on disk when `append` returns.
-
-    An incomplete last line is removed first. There may be one writer at a time, which `run_lock` ensures.
-    """
-
-    def __init__(self, folder: Path, name: str = ROWS):
-        self._path = folder / name
-        self._file: IO[bytes] | None = None
-
-    def __enter__(self) -> "RowLog":
-        with writing(self._path):
-            with open(self._path, "a+b") as file:
-                file.seek(0)
-                content = file.read()
-                file.truncate(content.rfind(b"\n") + 1)
-            self._file = open(self._path, "ab", buffering=0)  # a row is written, or the error raised, immediately
-        return self
-
-    def append(self, row: Row) -> None:
-        """Write one row, with keys hidden, and wait until it is on disk.
-
-        Raises:
-            UserError: The disk is full; earlier rows are intact.
-        """
-        if self._file is None:
-            raise RuntimeError("RowLog is used outside its `with` block.")
-        # LMs can write lone surrogates, which UTF-8 cannot encode.
-        line = json.dumps(redacted(row), ensure_ascii=False).encode(errors="replace") + b"\n"
-        with writing(self._path):
-            if self._file.write(line) != len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            os.fsync(self._file.fileno())
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if self._file is not None:
-            self._file.close()
 
 
 def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
@@ -270,9 +229,16 @@ def open_run(folder: Path, description: Json, *, resume: bool) -> list[Row]:
         )
     if not isinstance(old.get("resumed", []), list):
         raise UserError(f"{folder / RUN} is damaged ('resumed' is no list). Delete the folder and run again.")
-    session = {key: description[key] for key in ("started", "git_revision", "versions") if key in description}
+    session = {key: description[key] for key in SESSION if key in description}
+    old.pop("finished", None)  # of the session before
     write_json(folder / RUN, {**old, "resumed": [*old.get("resumed", []), session]})
     return rows
+
+
+def end_session(folder: Path) -> None:
+    """Record in `run.json` when the session in progress ended (`finished`, UTC)."""
+    finished = datetime.now(UTC).isoformat(timespec="seconds")
+    write_json(folder / RUN, {**read_json(folder / RUN), "finished": finished})
 
 
 def discard_empty(folder: Path) -> None:

@@ -7,6 +7,7 @@ import json
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json
 
 from optimizers.metrics.names import with_current_names
 from signatures.common.errors import first_problem
@@ -18,6 +19,11 @@ _MOST_REPEATS = 10_000
 _LEFT_OUT = frozenset(
     {"repeat", "details", "unreadable", "unknown", "read_passages", "supporting_facts"}
 )  # keys that many rows lack, without a default in the row
+
+
+def _none() -> Any:
+    """Return the default of a list that most rows lack: making one is faster than copying one."""
+    return Field(default_factory=list)
 
 
 class _Record(BaseModel):
@@ -45,7 +51,7 @@ class _Hop(_Record):
     evidence: str | None = None
     verdict: str | None = None
     passage_ids: list[str] = []
-    candidates: list[_Candidate] = []
+    candidates: list[_Candidate] = _none()
 
 
 class _Details(_Record):
@@ -100,9 +106,9 @@ class AnswerRow(AnyRow, Spent):
     unreadable: str | None = None
     reasoning_tokens: _Count = 0
     thinking_only: _Count = 0
-    unknown: list[str] = []
-    read_passages: list[_Cited] = []
-    supporting_facts: list[tuple[str, int]] = []
+    unknown: list[str] = _none()
+    read_passages: list[_Cited] = _none()
+    supporting_facts: list[tuple[str, int]] = _none()
 
 
 class JudgementRow(AnyRow):
@@ -159,6 +165,13 @@ class _Corpus(_Record):
     fingerprint: str | None
 
 
+class _Shard(_Record):
+    index: Annotated[int, Field(ge=1)]
+    of: Annotated[int, Field(ge=1)]
+    ids: list[str]
+    questions: _Questions
+
+
 class RunDescription(_Record):
     """`run.json` of a run with answers."""
 
@@ -170,6 +183,15 @@ class RunDescription(_Record):
     judge: _LM | None = None
     repeats: Annotated[int, Field(ge=1, le=_MOST_REPEATS)] = 1
     git_revision: str | None = None
+    shard: _Shard | None = None
+
+
+def _parse_twice(line: bytes, kind: type[AnyRow] | type[Spent]) -> tuple[Json, AnyRow | Spent]:
+    try:
+        checked = kind.model_validate_json(line)
+    except ValidationError as error:
+        raise ValueError(first_problem(error)) from None
+    return json.loads(line), checked  # not as deep as to overflow: pydantic has read it
 
 
 def parse_row(line: bytes, kind: type[AnyRow] | type[Spent]) -> Json:
@@ -178,11 +200,11 @@ def parse_row(line: bytes, kind: type[AnyRow] | type[Spent]) -> Json:
     Raises:
         ValueError: It is not a row of this kind; the first fault is named.
     """
-    try:
-        checked = kind.model_validate_json(line)
-    except ValidationError as error:
-        raise ValueError(first_problem(error)) from None
-    row: Json = json.loads(line)  # not as deep as to overflow: pydantic has read it
+    try:  # parsed once: the values that the model checks are those of the row
+        row: Json = from_json(line)
+        checked = kind.model_validate(row)
+    except ValueError:  # a fault to name, or what only JSON allows: a list for a tuple
+        row, checked = _parse_twice(line, kind)
     missing = kind.model_fields.keys() - row.keys() - _LEFT_OUT
     if issubclass(kind, AnswerRow):
         row |= {name: with_current_names(row[name]) for name in ("scores", "unparsed") if name in row}

@@ -36,5 +36,10 @@ def provenance(module: str, connection: "Connection | None" = None) -> dict[str,
         "command": " ".join([f"python -m {module}", *sys.argv[1:]]),
         "revision": git_revision(),
         "lm": lm_record(connection).model_dump() if connection else None,
-        "machine": {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()},
+        "machine": machine(),
     }
+
+
+def machine() -> dict[str, Any]:
+    """Return the cores, Python and system of this machine, without its name."""
+    return {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()}

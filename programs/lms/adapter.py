@@ -9,6 +9,7 @@ its documented fallback (`programs.parts.predict`).
 """
 
 import json
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -29,6 +30,9 @@ Inputs = dict[str, Any]
 
 _ONE_WORD = "Answer with one word, yes or no."
 _ONE_WORD_TOKENS = 4  # allows for formatting such as "**Yes**"; log-probabilities are those of the first
+
+# DSPy makes a pydantic model and its JSON schema for every call, a fifth of the time of one; signatures do not change.
+_RESPONSE_MODELS: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
 
 
 def rough_tokens(text: str) -> int:
@@ -266,8 +270,15 @@ class JsonForm(_Form, JSONAdapter):
         return json.dumps(escape_all(values), ensure_ascii=False)
 
     def _prepare_response_format(self, lm: Any, lm_kwargs: Inputs, signature: Any) -> None:
-        if not asks_yes_no(signature):
-            super()._prepare_response_format(lm, lm_kwargs, signature)
+        if asks_yes_no(signature):
+            return
+        takes_schema = lm.supports_response_schema and "response_format" in lm.supported_params
+        if takes_schema and (made := _RESPONSE_MODELS.get(signature)) is not None:
+            lm_kwargs["response_format"] = made
+            return
+        super()._prepare_response_format(lm, lm_kwargs, signature)
+        if takes_schema and isinstance(lm_kwargs.get("response_format"), type):
+            _RESPONSE_MODELS[signature] = lm_kwargs["response_format"]
 
     def _reminder(self, signature: Any) -> str:
         names = ", ".join(f"`{name}`" for name in signature.output_fields)

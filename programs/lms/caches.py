@@ -5,6 +5,7 @@ import threading
 from pathlib import Path
 
 from signatures.common.errors import UserError
+from signatures.common.files import cache_dir
 
 REPLIES = "replies.sqlite"
 REPLY_BYTES = 2_000_000_000  # of the file with LM replies, by default
@@ -13,15 +14,6 @@ _BYTES_VARIABLE = "VERIHOP_CACHE_BYTES"
 
 _lock = threading.Lock()
 _configured: tuple[Path, int] | None = None
-
-
-def cache_dir() -> Path:
-    """Return the cache folder: `VERIHOP_CACHE_DIR` if set, else `verihop` in the platform's cache folder."""
-    if override := os.environ.get("VERIHOP_CACHE_DIR"):
-        return Path(override).expanduser()
-    import platformdirs
-
-    return platformdirs.user_cache_path("verihop", appauthor=False, opinion=False)
 
 
 def reply_cache_bytes() -> int:

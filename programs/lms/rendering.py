@@ -99,6 +99,8 @@ def is_passages(field: FieldInfo) -> bool:
 
 def render(field: FieldInfo, value: Any) -> str:
     """Return the text of an input field's value; demos loaded from JSON contain dicts instead of passages."""
+    if type(value) is str:
+        return escape(value)
     if is_passages(field) and not isinstance(value, str):
         return render_passages(_PASSAGES.validate_python(value))
     if field.annotation == list[Hop] and not isinstance(value, str):

@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")  # as `tempfile` names them
 
 
+def cache_dir() -> Path:
+    """Return the cache folder: `VERIHOP_CACHE_DIR` if set, else `verihop` in the platform's cache folder."""
+    if override := os.environ.get("VERIHOP_CACHE_DIR"):
+        return Path(override).expanduser()
+    import platformdirs
+
+    return platformdirs.user_cache_path("verihop", appauthor=False, opinion=False)
+
+
 @contextlib.contextmanager
 def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a temporary file in the folder of `path`, and rename it to `path` when the block ends without an error.

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 64 << 20  # of a reply; one with the log-probabilities of 4,096 tokens has about 10 MB
 # Decoded piece by piece, a piece of 64 KiB becomes 64 MiB at most; of Zstandard or Brotli it could become gigabytes.
-_ENCODINGS = ("", "identity", "gzip", "deflate")
+ENCODINGS = ("", "identity", "gzip", "deflate")
 
 
 def http_client(
@@ -57,7 +57,7 @@ def content_of(reply: "httpx.Response", check: Callable[[], None] = lambda: None
         ValueError: The content is larger than 64 MiB, or compressed in another way than by gzip or deflate.
     """
     encoding = reply.headers.get("Content-Encoding", "").strip().lower()
-    if encoding not in _ENCODINGS:
+    if encoding not in ENCODINGS:
         raise ValueError(f"the reply is compressed by {encoding[:30]!r}, which was not requested")
     pieces, size = [], 0
     for piece in reply.iter_bytes():

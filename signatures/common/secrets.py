@@ -16,7 +16,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -68,12 +68,18 @@ def _redact(text: str, free: re.Pattern[str] | None, bound: re.Pattern[str] | No
         text = bound.sub(rf"\1{HIDDEN}", text)
     if "://" in text:
         text = _USERINFO.sub(f"{HIDDEN}@", text)
-    return _AUTHORIZATION.sub(rf"\1{HIDDEN}", text)
+    # Eight times faster than the pattern; in these letters lower case and ignored case are the same.
+    if "uthor" in text.lower():
+        text = _AUTHORIZATION.sub(rf"\1{HIDDEN}", text)
+    return text
 
 
 def redacted(value: Any) -> Any:
     """Return a value of JSON types with `redact` applied to every text in it; the value itself if nothing is hidden."""
     patterns = _patterns(_keys())  # once: reading the environment takes longer than a search in a text
+    together = "\n".join(_texts(value))  # what no single text contains may stand in it, but nothing is lost in it
+    if _redact(together, *patterns) == together:
+        return value
 
     def clean(value: Any) -> Any:
         if isinstance(value, str):
@@ -87,6 +93,19 @@ def redacted(value: Any) -> Any:
         return value
 
     return clean(value)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            if isinstance(name, str):
+                yield name
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
 
 
 def _keys() -> frozenset[str]:

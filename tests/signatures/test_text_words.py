@@ -1,7 +1,10 @@
+import unicodedata
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from signatures import text_words as text_words_module
 from signatures.text import normalize_answer
 from signatures.text_words import contains_words, count_words, same_words, text_words
 
@@ -65,3 +68,17 @@ def test_ascii_text_has_the_words_of_the_official_normalisation(text):
 @given(st.text())
 def test_any_text_with_words_contains_itself(text):
     assert contains_words(f"({text})", text) is bool(text_words(text))
+
+
+@given(st.text())
+def test_words_are_separated_as_character_by_character(text):
+    def separated(character):
+        if character in "'\u2018\u2019\uff07":
+            return "'"
+        if character.isascii() or character.isalnum():
+            return character
+        return " " if unicodedata.category(character)[0] in "PSZ" else character
+
+    without_possessive = text_words_module._POSSESSIVE.sub("", text)
+    expected = unicodedata.normalize("NFKC", "".join(map(separated, without_possessive)))
+    assert text_words_module._plain(text) == expected

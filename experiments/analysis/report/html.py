@@ -1,16 +1,21 @@
 """Write one or more runs as a self-contained HTML file.
 
-All text of an LM or a corpus is escaped, and the page's content security policy forbids scripts and external resources.
+The summary is plain HTML. The questions are packed (`traces.py`) and shown by the page's script (`page.js.j2`), each
+trace when it is opened. All text of an LM or a corpus is escaped or inserted as text, and the page's content security
+policy forbids every other script and all external resources.
 """
 
+import base64
+import hashlib
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from experiments.analysis.by_group import Groups
 from experiments.analysis.compare import Comparison, Line, compare_runs, p_text
+from experiments.analysis.report.traces import blocks, entries_of, index
 from experiments.analysis.summary import FAULTS, RunSummary, interval, number, percent, summarise
+from experiments.runs.collector import collector_paused
 from experiments.runs.files import Json, Row, read_rows, read_run, writing
 from optimizers.metrics.cost import COSTS
 from signatures.common.errors import UserError
@@ -69,22 +74,6 @@ def _several(comparison: Comparison) -> Json:
     }
 
 
-def _answers(labels: Sequence[str], rows: Sequence[Sequence[Row]], metric: str) -> list[Json]:
-    """Return one entry per question of any run, sorted by id, with the row of each run that answered it."""
-    entries: dict[str, Json] = {}
-    for label, own in zip(labels, rows, strict=True):
-        for row in own:
-            entry = entries.setdefault(row["id"], {"id": row["id"], "question": row["question"], "rows": []})
-            entry.setdefault("gold", row["answers"])
-            asked = f"{label} #{row['repeat']}" if "repeat" in row else label
-            entry["rows"].append({**row, "run": asked, "score": row["scores"].get(metric)})
-    for entry in entries.values():
-        scores = [row["score"] for row in entry["rows"]]
-        entry["wrong"] = any(score is not None and score < 1 for score in scores)
-        entry["failed"] = any(row["error"] for row in entry["rows"])
-    return sorted(entries.values(), key=lambda entry: str(entry["id"]))
-
-
 def _groups(groups: Groups | None) -> Json | None:
     if groups is None:
         return None
@@ -95,40 +84,58 @@ def _groups(groups: Groups | None) -> Json | None:
     return {"field": groups.field, "sizes": groups.sizes, "scores": scores, "notices": groups.notices}
 
 
-def _page(folders: Sequence[Path], title: str | None, groups: Groups | None) -> Json:
-    descriptions = [read_run(folder) for folder in folders]
-    rows = [read_rows(folder) for folder in folders]
-    if len(folders) == 1:
-        labels = [folders[0].resolve().name]
-        tables = _single(summarise(folders[0]), labels[0])
-    else:
+def _rows_of_one(folder: Path) -> tuple[list[str], list[Json], list[list[Row]], Json]:
+    description, rows = read_run(folder), read_rows(folder)
+    label = folder.resolve().name
+    return [label], [description], [rows], _single(summarise(folder, rows=rows), label)
+
+
+def _rows_of_several(comparison: Comparison) -> tuple[list[str], list[Json], list[list[Row]], Json]:
+    runs = comparison.runs
+    rows = [[*run.rows, *(row for own in run.others for row in own)] for run in runs]
+    return [run.label for run in runs], [run.description for run in runs], rows, _several(comparison)
+
+
+def _page(folders: Sequence[Path], title: str | None, groups: Groups | None, comparison: Comparison | None) -> Json:
+    if comparison is None and len(folders) > 1:
         comparison = compare_runs(folders)
-        labels = [run.label for run in comparison.runs]
-        tables = _several(comparison)
-    metric = next(iter(descriptions[0]["metrics"]), "")
+    found = _rows_of_one(folders[0]) if comparison is None else _rows_of_several(comparison)
+    labels, descriptions, rows, tables = found
+    metrics = list(descriptions[0]["metrics"])
+    entries = entries_of(rows)
     lines = [line for _, several in tables["scores"] for line in several]
     return {
-        "title": title or " against ".join(labels),
+        "title": title or _title(labels),
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "runs": list(zip(labels, descriptions, strict=True)),
-        "metric": metric,
         "any_undefined": any(line["undefined"] for line in lines),
         "any_unparsed": any(line["unparsed"] for line in lines),
         "definitions": descriptions[0]["metrics"],
         "cost_names": [name.replace("_", " ") for name in COSTS],
         "fault_names": [name.replace("_", " ") for name in FAULTS],
         "groups": _groups(groups),
-        "answers": _answers(labels, rows, metric),
+        "index": index(entries, labels, metrics),
+        "blocks": blocks(entries),
         **tables,
     }
 
 
-def _score_text(value: Any) -> str:
-    return "-" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
+def _title(labels: Sequence[str]) -> str:
+    return " against ".join(labels) if len(labels) < 4 else f"{labels[0]} against {len(labels) - 1} runs"
+
+
+def _sha256(script: str) -> str:
+    """Return the hash by which a content security policy allows an inline script."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}"
 
 
 def write_report(
-    folders: Sequence[Path | str], path: Path | str, *, title: str | None = None, groups: Groups | None = None
+    folders: Sequence[Path | str],
+    path: Path | str,
+    *,
+    title: str | None = None,
+    groups: Groups | None = None,
+    comparison: Comparison | None = None,
 ) -> Path:
     """Write the report of one or more runs and return its path.
 
@@ -137,6 +144,7 @@ def write_report(
         path: The HTML file, written atomically.
         title: Heading of the page; the names of the folders by default.
         groups: Scores of these runs by groups of questions, shown as well.
+        comparison: Of these runs, if they are compared already; else they are read and compared here.
 
     Raises:
         UserError: A folder contains no run, the runs share no question, or the file cannot be written.
@@ -153,9 +161,11 @@ def write_report(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["score"] = _score_text
-    page = environment.get_template(TEMPLATE).render(_page([Path(folder) for folder in folders], title, groups))
-    with writing(Path(path)), atomic_write(path) as file:
-        # LMs can write lone surrogates, which UTF-8 cannot encode.
-        file.write(page.encode(errors="replace").decode())
+    environment.filters["sha256"] = _sha256
+    with collector_paused():
+        page = _page([Path(folder) for folder in folders], title, groups, comparison)
+        with writing(Path(path)), atomic_write(path, "wb") as file:
+            for piece in environment.get_template(TEMPLATE).generate(page):
+                # Names of folders may be no UTF-8.
+                file.write(piece.encode(errors="replace"))
     return Path(path)

@@ -12,7 +12,8 @@ from types import TracebackType
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from experiments.annotation.review.rating_scales import Scale
-from experiments.runs.files import RowLog, complete_lines
+from experiments.runs.files import complete_lines
+from experiments.runs.row_log import RowLog
 from signatures.common.errors import UserError
 
 DECISIONS = "decisions.jsonl"

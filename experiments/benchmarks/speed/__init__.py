@@ -1,1 +1,1 @@
-"""Measures speed: LM calls, throughput, growth, and what prompts share."""
+"""Measurements of speed: LM calls, retrieval, growth, start-up, comparisons of runs, and what prompts share."""

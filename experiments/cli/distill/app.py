@@ -1,15 +1,12 @@
 """`verihop distill`: make training examples, train a small LM on them, export it."""
 
-import typer
-
 from experiments.cli.distill.export import export
 from experiments.cli.distill.mix import mix
 from experiments.cli.distill.synthesize import synthesize
 from experiments.cli.distill.train import train
+from experiments.cli.shared.app import App
 
-distill = typer.Typer(
-    no_args_is_help=True, help="Make training examples from a teacher, train a small LM on them, export it."
-)
+distill = App(help="Make training examples from a teacher, train a small LM on them, export it.")
 distill.command("synthesize")(synthesize)
 distill.command("mix")(mix)
 distill.command("train")(train)

@@ -178,7 +178,7 @@ class Filters:
     metric: Annotated[
         str | None,
         typer.Option(
-            help="Metric of the answer: em by default; acc\\[substring] for --recipe genground.", show_default=False
+            help="Metric of the answer: em by default; acc[substring] for --recipe genground.", show_default=False
         ),
     ] = None
     accept: Annotated[float, typer.Option(min=0.001, max=1, help="Lowest score of an answer that is right.")] = 1.0

@@ -111,8 +111,8 @@ class Measuring:
     keep_best: Annotated[
         str | None,
         typer.Option(
-            help="Keep the weights with the best value of this metric in OUT/best: em, f1, em\\[SKILL], "
-            "f1\\[SKILL] or loss.",
+            help="Keep the weights with the best value of this metric in OUT/best: em, f1, em[SKILL], "
+            "f1[SKILL] or loss.",
             show_default=False,
         ),
     ] = None

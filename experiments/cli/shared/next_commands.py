@@ -84,6 +84,26 @@ def other_run(run: Path) -> Path | None:
     return None if newest is None else run.parent / newest.name
 
 
+def shards_beside(run: Path) -> dict[int, Path]:
+    """Return the shards of the same questions in the folders beside `run`, and itself, by their number."""
+    from experiments.runs.files import RUN, read_json
+    from signatures.common.errors import UserError
+
+    def shard(folder: Path) -> dict[str, Any]:
+        try:
+            return dict(read_json(folder / RUN).get("shard") or {})
+        except (UserError, TypeError, ValueError):
+            return {}
+
+    own = shard(run)
+    folders = [*(path.parent for path in sorted(run.resolve().parent.glob(f"*/{RUN}"))), run]  # the last one counts
+    found = {folder: shard(folder) for folder in folders}
+    same = {
+        folder: each for folder, each in found.items() if all(each.get(of) == own.get(of) for of in ("of", "questions"))
+    }
+    return {each["index"]: run.parent / folder.name for folder, each in same.items() if "index" in each}
+
+
 def other_split(path: Path, split: str | None) -> list[str]:
     """Return the words that select questions of a file outside `split`; empty if the file has no other split."""
     from corpora.questions import read_questions

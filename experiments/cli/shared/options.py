@@ -39,7 +39,7 @@ Oracle = Annotated[
     ),
 ]
 JudgeLM = Annotated[
-    str | None, typer.Option(help="LM that decides acc\\[judge] and hallucination\\[halluqa].", show_default=False)
+    str | None, typer.Option(help="LM that decides acc[judge] and hallucination[halluqa].", show_default=False)
 ]
 JudgeApiBase = Annotated[str | None, typer.Option(help="Base URL of the judge's server.", show_default=False)]
 JudgeApiKeyEnv = Annotated[
@@ -244,6 +244,9 @@ class _Program:
             "By default none; own with preset small chosen by default; for an artifact, what it was compiled with.",
             show_default=False,
         ),
+    ] = None
+    precision: Annotated[
+        str | None, typer.Option(help="Of the embedder: f32 (default); faster: bf16, int8.", show_default=False)
     ] = None
 
     def config(self) -> "ProgramConfig":

@@ -2,13 +2,13 @@
 
 import contextlib
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from programs.lms.calls.control import current_control
+from programs.lms.calls.ledger import Ledger
 from signatures.common.errors import UserError
 
 SLICE = 0.2  # seconds between checks of the stop signal
@@ -64,21 +64,20 @@ class Budget:
             if limit is not None and not (limit >= 0 and math.isfinite(limit)):
                 raise UserError(f"Budget {name} must be a number >= 0, got {limit!r}.")
         self._clock = clock
-        self._start: float | None = None
-        self._spent: dict[str, float] = {"calls": 0, "tokens": 0, "usd": 0.0}
-        self._reserved: dict[str, float] = {"tokens": 0, "usd": 0.0}
-        self._highest_price: float | None = None
-        self._in_flight = 0
-        self._change = threading.Condition()
+        self._sums = Ledger()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Budget":
         return self  # optimizers copy programs and their LMs, and all copies share one budget
 
+    def share(self) -> None:
+        """Share the budget with forks of this process, made after this call."""
+        self._sums.share()
+
     @property
     def spent(self) -> dict[str, float]:
         """Calls, tokens, usd and seconds used so far; of calls in flight, only their number."""
-        with self._change:
-            return {**self._spent, "seconds": self._seconds()}
+        with self._sums:
+            return self._spent()
 
     @property
     def limited(self) -> bool:
@@ -100,69 +99,79 @@ class Budget:
             Stopped: The work was stopped while it waited for them.
             UserError: A limit in usd is set, but the price of the LM is unknown.
         """
-        with self._change:
-            while self._in_flight and (not self._price_is_known() or self._must_wait(calls, tokens)):
+        sums = self._sums
+        with sums:
+            while sums["in_flight"] and (not self._price_is_known() or self._must_wait(calls, tokens)):
                 current_control().check()
                 self.check_seconds()
-                self._change.wait(SLICE)
-            usd = self._highest_price or 0.0
+                sums.wait(SLICE)
+            usd = self._price()
             self._check(calls, tokens, usd)
-            self._start = self._clock() if self._start is None else self._start
-            self._spent["calls"] += calls
-            self._reserved["tokens"] += tokens
-            self._reserved["usd"] += usd
-            self._in_flight += 1
+            sums["start"] = self._clock() if math.isnan(sums["start"]) else sums["start"]
+            sums["calls"] += calls
+            sums["reserved_tokens"] += tokens
+            sums["reserved_usd"] += usd
+            sums["in_flight"] += 1
         booking = Reservation(tokens=0)
         try:
             yield booking
         finally:
-            with self._change:
-                self._in_flight -= 1
-                self._reserved["tokens"] -= tokens
-                self._reserved["usd"] -= usd
-                self._spent["tokens"] += booking.tokens
-                self._spent["usd"] += booking.usd or 0.0
+            with sums:
+                sums["in_flight"] -= 1
+                sums["reserved_tokens"] -= tokens
+                sums["reserved_usd"] -= usd
+                sums["tokens"] += booking.tokens
+                sums["usd"] += booking.usd or 0.0
                 if booking.usd is not None:
-                    self._highest_price = max(self._highest_price or 0.0, booking.usd)
-                self._change.notify_all()
+                    sums["highest_price"] = max(self._price(), booking.usd)
+                sums.notify()
         if self.limits["usd"] is not None and booking.usd is None:
             raise UserError(
                 "This LM states no price, so a budget in usd cannot be enforced: limit calls or tokens instead."
             )
 
+    def _spent(self) -> dict[str, float]:
+        sums = self._sums
+        whole: dict[str, float] = {"calls": int(sums["calls"]), "tokens": int(sums["tokens"])}
+        return {**whole, "usd": sums["usd"], "seconds": self._seconds()}
+
+    def _price(self) -> float:
+        """Return the highest price so far; 0 if none is known."""
+        highest = self._sums["highest_price"]
+        return 0.0 if math.isnan(highest) else highest
+
     def _price_is_known(self) -> bool:
-        return self.limits["usd"] is None or self._highest_price is not None
+        return self.limits["usd"] is None or not math.isnan(self._sums["highest_price"])
 
     def _seconds(self) -> float:
-        return 0.0 if self._start is None else self._clock() - self._start
+        start = self._sums["start"]
+        return 0.0 if math.isnan(start) else self._clock() - start
 
     def _must_wait(self, calls: int, tokens: int) -> bool:
         """Return whether a call exceeds the limits, but might fit once the calls in flight have reported their cost."""
-        usd = self._highest_price or 0.0
-        now = self._exceeded(calls, tokens + self._reserved["tokens"], usd + self._reserved["usd"])
-        return now is not None and self._exceeded(calls, tokens, usd) is None
+        return self._exceeded_now(calls, tokens, self._price()) is not None and (
+            self._exceeded(calls, tokens, self._price()) is None
+        )
+
+    def _exceeded_now(self, calls: int, tokens: int, usd: float) -> str | None:
+        """Return the first limit that these costs and those reserved would exceed."""
+        return self._exceeded(calls, tokens + self._sums["reserved_tokens"], usd + self._sums["reserved_usd"])
 
     def _exceeded(self, calls: int, tokens: float, usd: float) -> str | None:
         """Return the first limit that the sums spent would exceed with these costs; None if none."""
-        needed = {
-            "calls": self._spent["calls"] + calls,
-            "tokens": self._spent["tokens"] + tokens,
-            "usd": self._spent["usd"] + usd,
-            "seconds": self._seconds(),
-        }
+        spent, added = self._spent(), {"calls": calls, "tokens": tokens, "usd": usd, "seconds": 0.0}
         for name, limit in self.limits.items():
             # The price of the next call may be 0, so a sum that has reached the limit must itself be refused.
-            full = name == "usd" and limit is not None and 0 < limit <= self._spent["usd"]
-            if limit is not None and (needed[name] > limit or full):
+            full = name == "usd" and limit is not None and 0 < limit <= spent["usd"]
+            if limit is not None and (spent[name] + added[name] > limit or full):
                 return name
         return None
 
     def _check(self, calls: int, tokens: int, usd: float) -> None:
-        name = self._exceeded(calls, tokens + self._reserved["tokens"], usd + self._reserved["usd"])
+        name = self._exceeded_now(calls, tokens, usd)
         if name is not None:
             raise self._used_up(name)
 
     def _used_up(self, name: str) -> BudgetExceeded:
-        spent = {**self._spent, "seconds": self._seconds()}
-        line = ", ".join(f"{value:.4g} {what}" for what, value in spent.items())
+        line = ", ".join(f"{value:.4g} {what}" for what, value in self._spent().items())
         return BudgetExceeded(f"The budget of {self.limits[name]:g} {name} is used up ({line}).")

@@ -55,6 +55,12 @@ class ConcurrencyLimit:
                 self._limit = float(most)
             self._most = max(self._most, most)
 
+    def divide(self, processes: int, number: int) -> None:
+        """Keep the share of process `number`, from 0, of `processes` that call the server at the same time."""
+        with self._lock:
+            self._most = max(1, self._most // processes + (number < self._most % processes))
+            self._limit = min(self._limit, float(self._most))
+
     def acquire(self, wait: Wait) -> float:
         """Wait until a call may start, and return the time at which it does.
 
@@ -140,3 +146,11 @@ def shared_limit(server: str, most: int) -> ConcurrencyLimit:
         limit = _limits.setdefault(server, ConcurrencyLimit(most))
     limit.raise_maximum(most)
     return limit
+
+
+def share_limits(processes: int, number: int) -> None:
+    """Divide the concurrency limits of this process among `processes` forks; this is number `number`, from 0."""
+    with _limits_lock:
+        limits = list(_limits.values())
+    for limit in limits:
+        limit.divide(processes, number)

@@ -26,6 +26,7 @@ from dspy.utils.exceptions import (
 )
 
 from programs.lms.calls import reply_cache
+from programs.lms.calls.aborting import checked_calls
 from programs.lms.calls.budget import Budget, Reservation
 from programs.lms.calls.concurrency import ConcurrencyLimit, shared_limit
 from programs.lms.calls.control import current_control
@@ -76,6 +77,9 @@ class MeteredLM(dspy.LM):
     """A `dspy.LM` that counts its calls and enforces a budget; `copy()` and `deepcopy` share the budget.
 
     A `rollout_id` is the sampling seed of an in-process engine, so that samples differ and a run can be repeated.
+
+    An engine that ends its calls itself, at the timeout of the transport and by `programs.lms.calls.aborting`, has
+    `abortable = True`; calls of others wait in a thread each, which is left alone when its time is over.
 
     Args:
         model: As for `dspy.LM`. With an `engine` it should contain a hash of the weights, as part of the cache key.
@@ -154,9 +158,18 @@ class MeteredLM(dspy.LM):
 
     def _complete(self, call: PreparedCall, booking: Reservation) -> CallResult:
         """Call the engine once, within the time limit."""
-        seconds = self.transport.timeout if self.remote else math.inf
+        check = self.budget.check_seconds
         try:
-            result = call_within(partial(execute, self, call), seconds, check=self.budget.check_seconds)
+            if getattr(self.engine, "abortable", False):
+                with checked_calls(check):
+                    result = execute(self, call)
+            else:
+                seconds = self.transport.timeout if self.remote else math.inf
+                result = call_within(partial(execute, self, call), seconds, check=check)
+        except LMTimeoutError as error:
+            if error.status is None:  # ours, not the server's
+                booking.tokens = tokens_at_most(call)
+            raise
         except LMError:
             raise
         except BaseException as error:  # abandoned; the server may complete the call, and charge for it

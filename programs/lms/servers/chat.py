@@ -1,10 +1,13 @@
 """Chat models on an OpenAI-compatible server, one POST per call, in the dialect of the server."""
 
+import contextlib
+import itertools
 import re
 import threading
 import warnings
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from dspy import lm15
@@ -13,11 +16,14 @@ from dspy.lm15 import Message, Request, Response, TextPart, ThinkingPart, TokenL
 from programs.lms.calls.transport import Transport
 from programs.lms.requests import turns
 from programs.lms.servers.dialects import DIALECTS, FEW_LOGPROBS
-from programs.lms.servers.post import ServerClient
+from programs.lms.servers.post import TIMEOUT, ServerClient, call_seconds
+from programs.lms.servers.streaming import FINISHED, Event, ReplyStream
 from programs.lms.servers.thinking import NOT_SHOWN, answer_tokens, split_message
 from programs.lms.servers.usage import stated_usage
 from signatures.common.errors import UserNotice
 from signatures.yes_no import parse_yes_no
+
+Result = TypeVar("Result")
 
 # Fields that a server may not know; a refusal that names one is answered by the request without it.
 _OPTIONAL = (
@@ -29,12 +35,12 @@ _OPTIONAL = (
     "top_p",
     "stop",
     "temperature",
+    "stream_options",
 )
 _REFUSAL = re.compile(
     r"un(?:known|supported|recognized|expected)|not (?:support|permit|allow)|extra|invalid", re.IGNORECASE
 )
 _MORE_LOGPROBS, _MAX_TOKENS = "more logprobs", "max_tokens"
-_FINISHED = {"length": "length", "content_filter": "content_filter"}
 _UNLIKELY = -9999.0  # for a token whose own log-probability is unusable, as OpenAI's API writes it
 
 
@@ -54,6 +60,7 @@ class ChatEngine:
     """
 
     supports_function_calling = False
+    abortable = True
     supports_reasoning = True
     supported_params = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed", "logprobs", "top_logprobs",
                         "response_format", "reasoning_effort")  # fmt: skip
@@ -96,22 +103,45 @@ class ChatEngine:
         """Close the connections; the next call opens new ones."""
         self._client.close()
 
-    def complete(self, request: Request) -> Response:
+    def complete(self, request: Request, *, timeout: float | None = None) -> Response:
         """Answer one request.
+
+        Args:
+            request: `timeout_seconds` among the extensions of its configuration is the time limit of this call.
+            timeout: Overrides that; by default the limit is that of the transport.
 
         Raises:
             lm15.LM15Error: The server cannot be reached in time, refuses the request, or sends no readable reply.
         """
-        if request.tools:
-            raise lm15.UnsupportedFeatureError("tools are not supported on a server", feature="tools")
-        body = self._body(request)
-        reply = self._post(body)
+        seconds = call_seconds(request, timeout)
+        reply = self._accepted(self._body(request), partial(self._client.post, "chat/completions", seconds=seconds))
         try:
             return self._response(request, reply)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             raise lm15.ServerError(f"the reply is not that of a chat server: {error!r}"[:300]) from error
 
+    def stream(self, request: Request, *, timeout: float | None = None) -> Iterator[Event]:
+        """Answer one request event by event; `dspy.lm15.ResponseStream` makes text and the response of them.
+
+        The time limit is that of the whole reply. Arguments and errors are those of `complete`; errors are raised when
+        the events are read. To give a reply up, close the iterator.
+        """
+        body = {**self._body(request), "stream": True, "stream_options": {"include_usage": True}}
+        seconds = call_seconds(request, timeout)
+
+        def begun(sent: dict[str, Any]) -> tuple[Any, Generator[Any, None, None]]:
+            values = self._client.stream("chat/completions", sent, seconds)
+            return next(values, None), values
+
+        first, values = self._accepted(body, begun)
+        with contextlib.closing(values):
+            reply = ReplyStream(request, thinks_in_text=self.thinks_in_text)
+            yield from reply.events(itertools.chain([first], values), _logprobs)
+            self.thinks_in_text = self.thinks_in_text or reply.thought_in_text
+
     def _body(self, request: Request) -> dict[str, Any]:
+        if request.tools:
+            raise lm15.UnsupportedFeatureError("tools are not supported on a server", feature="tools")
         config = request.config
         body: dict[str, Any] = {"model": self.model, "messages": turns(request)}
         optional = {
@@ -130,14 +160,15 @@ class ChatEngine:
             body.update(
                 self.dialect.reasoning.get(config.reasoning.effort, {"reasoning_effort": config.reasoning.effort})
             )
-        body.update(config.extensions or {})
+        body.update({name: value for name, value in (config.extensions or {}).items() if name != TIMEOUT})
         return body
 
-    def _post(self, body: dict[str, Any]) -> Any:
+    def _accepted(self, body: dict[str, Any], send: Callable[[dict[str, Any]], Result]) -> Result:
+        """Send a request, and again without what the server refuses."""
         while True:
             sent = self._allowed(body)
             try:
-                return self._client.post("chat/completions", sent)
+                return send(sent)
             except lm15.InvalidRequestError as error:
                 if not self._adapt(sent, error):
                     raise
@@ -177,7 +208,7 @@ class ChatEngine:
         if not answer and isinstance(message.get("refusal"), str):
             answer = message["refusal"]
         self.thinks_in_text = self.thinks_in_text or in_text
-        finish = _FINISHED.get(choice.get("finish_reason") or "", "stop")
+        finish = FINISHED.get(choice.get("finish_reason") or "", "stop")
         usage = stated_usage(reply.get("usage"), thinking, answer)
         if not answer and not thinking and (finish == "length" and usage.reasoning_tokens):
             thinking = NOT_SHOWN

@@ -7,7 +7,7 @@ from dspy.lm15 import Message, Request, Response, TextPart, ThinkingPart
 
 from programs.lms.calls.transport import Transport
 from programs.lms.requests import system_text
-from programs.lms.servers.post import ServerClient
+from programs.lms.servers.post import ServerClient, call_seconds
 from programs.lms.servers.thinking import split_text
 from programs.lms.servers.usage import stated_usage
 
@@ -23,6 +23,7 @@ class CompletionsEngine:
     """
 
     supports_response_schema = False
+    abortable = True
     supported_params = ("temperature", "max_tokens", "top_p", "stop", "seed")
 
     def __init__(self, api_base: str, model: str, key: str | None = None, transport: Transport = Transport()):
@@ -36,8 +37,8 @@ class CompletionsEngine:
         """Close the connections; the next call opens new ones."""
         self._client.close()
 
-    def complete(self, request: Request) -> Response:
-        """Answer one request.
+    def complete(self, request: Request, *, timeout: float | None = None) -> Response:
+        """Answer one request, within `timeout` seconds as `programs.lms.servers.chat.ChatEngine.complete` does.
 
         Raises:
             lm15.LM15Error: The server cannot be reached, refuses the request or replies in another format.
@@ -48,7 +49,7 @@ class CompletionsEngine:
         body.update({name: value for name, value in optional.items() if value is not None})
         if config.stop:
             body["stop"] = list(config.stop)
-        reply = self._client.post("completions", body)
+        reply = self._client.post("completions", body, call_seconds(request, timeout))
         try:
             choice = reply["choices"][0]
             thinking, answer = split_text(choice["text"])

@@ -5,15 +5,13 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from programs.lms.servers.dialects import DIALECTS, Dialect, ReplyField
+from programs.lms.servers.http_connection import NoReply
+from programs.lms.servers.http_pool import HttpPool, UnreadableReply
 from programs.parts.threads import start
 from signatures.common.errors import unknown
-from signatures.common.http import content_of, http_client
-
-if TYPE_CHECKING:
-    import httpx
 
 SECONDS = 5.0  # for all answers; the questions are asked in parallel
 _NAMES = ("id", "name", "model")  # of a model in a list
@@ -182,21 +180,21 @@ def _answers(key: str | None, wanted: Mapping[str, tuple[str, str, Any]]) -> dic
     The threads are daemons and are not joined: a server that sends a byte now and then would keep them, and Ctrl-C
     would have to wait for them.
     """
+    if not wanted:
+        return {}
     until = time.monotonic() + SECONDS
-    with http_client(SECONDS, key=key, redirects=False) as client:
-        asked = {name: start(partial(_json, client, *request), name="detect") for name, request in wanted.items()}
-        in_time = {
-            name: ended for name, (done, ended) in asked.items() if done.wait(max(0.0, until - time.monotonic()))
-        }
+    pool = HttpPool(next(iter(wanted.values()))[1], key, len(wanted))
+    asked = {name: start(partial(_json, pool, *request), name="detect") for name, request in wanted.items()}
+    in_time = {name: ended for name, (done, ended) in asked.items() if done.wait(max(0.0, until - time.monotonic()))}
+    pool.close()
     answers = {name: ended[0].result() for name, ended in in_time.items()}
     return {name: answer for name, answer in answers.items() if answer is not None}
 
 
-def _json(client: "httpx.Client", method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
-    import httpx
-
+def _json(pool: HttpPool, method: str, url: str, body: Mapping[str, Any] | None = None) -> Any:
+    sent = None if body is None else json.dumps(body).encode()
     try:
-        with client.stream(method, url, json=body) as reply:
-            return json.loads(content_of(reply)) if reply.is_success else None
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
+        with pool.request(method, url, sent, seconds=SECONDS) as reply:
+            return json.loads(reply.content()) if 200 <= reply.status < 300 else None
+    except (NoReply, UnreadableReply, ValueError, RecursionError):
         return None

@@ -1,25 +1,21 @@
-"""HTTP to an LM server: one pool of kept connections, a limit on the time of a call, and errors that say what to do."""
+"""HTTP to an LM server: JSON there and back, and errors that say what to do."""
 
+import contextlib
 import email.utils
 import json
-import os
 import re
-import threading
-import time
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dspy import lm15
 
 from programs.lms.calls.transport import Transport
+from programs.lms.servers.http_connection import NoReply, NoReplyInTime
+from programs.lms.servers.http_pool import HttpPool, Reply, UnreadableReply
+from programs.lms.servers.streaming import event_values
 from signatures.common.errors import one_line
-from signatures.common.http import content_of, http_client
 from signatures.common.secrets import HIDDEN
-
-if TYPE_CHECKING:
-    import httpx
 
 _ERRORS: dict[int, type[lm15.ProviderError]] = {  # by HTTP status; others of 5xx are server errors, of 4xx refusals
     401: lm15.AuthError,
@@ -42,6 +38,8 @@ _TOO_LONG = re.compile(
     re.IGNORECASE,
 )
 _LONGEST_REASON = 300  # characters of a server's message
+_AFTER_STREAM = 1.0  # seconds for the end of a connection's reply after that of its stream
+TIMEOUT = "timeout_seconds"  # an extension of a request's configuration, which is not sent
 
 
 class ServerClient:
@@ -55,69 +53,66 @@ class ServerClient:
 
     def __init__(self, api_base: str, key: str | None = None, transport: Transport = Transport()):
         self.api_base, self._key, self.transport = api_base, key, transport
-        self._lock = threading.Lock()
-        self._opened: httpx.Client | None = None
-        self._process = os.getpid()  # that opened it: a fork must not use its connections, or replies get mixed up
-        self._inherited: httpx.Client | None = None  # left alone
+        self._pool = HttpPool(api_base, key, transport.connections)
 
-    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+    def post(self, path: str, body: Mapping[str, Any], seconds: float | None = None) -> Any:
         """Return the JSON reply to a POST of `body` to `<api_base>/<path>`.
+
+        Args:
+            path: Below the base URL.
+            body: Sent as JSON.
+            seconds: For the call; None for those of the transport.
 
         Raises:
             lm15.LM15Error: The server cannot be reached in time, refuses, or does not reply in JSON. Its `status` and
                 `retry_after` (seconds) are those of the reply.
         """
-        import httpx
+        with self._accepted(path, body, seconds) as reply:
+            content = reply.content()
+        return _json(reply, content)
 
-        # httpx limits the wait for each piece of a reply; a server that sends slowly would never end.
-        end = time.monotonic() + self.transport.timeout
+    def stream(self, path: str, body: Mapping[str, Any], seconds: float | None = None) -> Generator[Any, None, None]:
+        """Yield the values of a streamed reply as `event_values` does; a reply that is not streamed is one value.
 
-        def check() -> None:
-            if time.monotonic() > end:
-                raise lm15.TimeoutError(f"no complete reply within {self.transport.timeout:g} s")
+        To give it up, close the iterator: that closes the connection. Arguments and errors are those of `post`.
+        """
+        with self._accepted(path, body, seconds) as reply:
+            if "event-stream" not in reply.headers.get("Content-Type", ""):
+                yield _json(reply, reply.content())
+                yield None
+                return
+            for value in event_values(reply.pieces()):
+                yield value
+                if value is None:
+                    break
+            reply.end_within(_AFTER_STREAM)
 
+    @contextlib.contextmanager
+    def _accepted(self, path: str, body: Mapping[str, Any], seconds: float | None) -> Iterator[Reply]:
+        """Return the reply to a POST, which the server did not refuse; errors are named until the block ends."""
+        seconds = self.transport.timeout if seconds is None else seconds
+        sent = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
         try:
-            with self._client.stream("POST", f"{self.api_base}/{path}", json=body) as reply:
-                content = content_of(reply, check)
-        except ValueError as error:
-            raise lm15.ServerError(str(error), status=reply.status_code) from error
-        except httpx.TimeoutException as error:
-            raise lm15.TimeoutError(f"no reply within {self.transport.timeout:g} s") from error
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise lm15.TransportError(self._without_key(str(error) or type(error).__name__)) from error
-        if not reply.is_success:
-            raise self._failure(reply, content)
-        try:
-            return json.loads(content)
-        except (ValueError, RecursionError) as error:
-            raise lm15.ServerError("it did not answer in JSON", status=reply.status_code) from error
+            with self._pool.request("POST", f"{self.api_base}/{path}", sent, seconds=seconds) as reply:
+                if not 200 <= reply.status < 300:
+                    raise self._failure(reply, reply.content())
+                yield reply
+        except UnreadableReply as error:
+            raise lm15.ServerError(str(error), status=error.status) from error
+        except NoReplyInTime as error:
+            raise lm15.TimeoutError(f"no complete reply within {seconds:g} s") from error
+        except NoReply as error:
+            raise lm15.TransportError(self._without_key(str(error))) from error
 
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""
-        with self._lock:
-            opened, self._opened = self._opened, None
-        if opened is not None:
-            opened.close()
+        self._pool.close()
 
-    @property
-    def _client(self) -> "httpx.Client":
-        with self._lock:
-            if self._process != os.getpid():
-                self._inherited, self._opened, self._process = self._opened, None, os.getpid()
-            if self._opened is None:
-                transport = self.transport
-                # A redirect would carry the key and the prompt elsewhere.
-                self._opened = http_client(
-                    transport.timeout, key=self._key, connections=transport.connections, redirects=False
-                )
-                weakref.finalize(self, self._opened.close)
-            return self._opened
-
-    def _failure(self, reply: "httpx.Response", content: bytes) -> lm15.ProviderError:
-        status, hint = reply.status_code, retry_after(reply.headers)
+    def _failure(self, reply: Reply, content: bytes) -> lm15.ProviderError:
+        status, hint = reply.status, retry_after(reply.headers)
         reason = self._without_key(error_message(content))
-        if reply.is_redirect:
-            target = self._without_key(str(reply.headers.get("Location")))
+        if 300 <= status < 400 and (location := reply.headers.get("Location")):
+            target = self._without_key(location)
             message = f"HTTP {status}: it redirects to {target!r}; give that address"
             return lm15.InvalidRequestError(message, status=status)
         kind = _ERRORS.get(status, lm15.ServerError if status >= 500 else lm15.InvalidRequestError)
@@ -127,6 +122,31 @@ class ServerClient:
 
     def _without_key(self, text: str) -> str:
         return text.replace(self._key, HIDDEN) if self._key else text
+
+
+def _json(reply: Reply, content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise lm15.ServerError("it did not answer in JSON", status=reply.status) from error
+
+
+def call_seconds(request: lm15.Request, timeout: float | None) -> float | None:
+    """Return the seconds that one call may take; None for those of the transport.
+
+    Args:
+        request: May have `timeout_seconds` among the extensions of its configuration.
+        timeout: Overrides it.
+
+    Raises:
+        lm15.InvalidRequestError: It is not a positive number.
+    """
+    seconds = (request.config.extensions or {}).get(TIMEOUT) if timeout is None else timeout
+    if seconds is None:
+        return None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds > 0:
+        raise lm15.InvalidRequestError(f"{TIMEOUT} must be a positive number, got {seconds!r}")
+    return float(seconds)
 
 
 def error_message(content: bytes) -> str:

@@ -24,7 +24,7 @@ from corpora.index.open import open_index
 from corpora.retrievers.embedder import Embedder
 embedder = Embedder("fake", encode=lambda texts: numpy.ones((len(texts), 64)))
 embedder(["load"])
-open_index.__globals__["_embedder_of"] = lambda info, model: model
+open_index.__globals__["_embedder_of"] = lambda info, model, precision: model
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(65534)

@@ -3,6 +3,7 @@
 import io
 import threading
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -136,7 +137,9 @@ def test_repeats_without_samples_are_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
-def test_runs_with_repeats_are_compared_question_by_question_and_reported(toy: ModuleType, tmp_path: Path) -> None:
+def test_runs_with_repeats_are_compared_question_by_question_and_reported(
+    toy: ModuleType, tmp_path: Path, unpack: Callable[[str, str], Any]
+) -> None:
     run(toy, tmp_path / "often", link(toy, Sampler()))
     run(toy, tmp_path / "once", link(toy, Sampler()), repeats=1)
     comparison = compare_runs([tmp_path / "once", tmp_path / "often"])
@@ -146,7 +149,7 @@ def test_runs_with_repeats_are_compared_question_by_question_and_reported(toy: M
     assert (against.n, against.test) == (4, "t-test")  # a third of a right answer is no 0/1 score
     assert "often asks each question 3 times" in " ".join(comparison.notices)
     page = write_report([tmp_path / "often"], tmp_path / "report.html").read_text()
-    assert "often #3" in page
+    assert [row[:2] for row in unpack(page, "index")["questions"][0][3]] == [[0, 1], [0, 2], [0, 3]]
     assert "3 per question" in page
 
 

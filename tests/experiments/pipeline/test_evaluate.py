@@ -142,7 +142,7 @@ def test_a_spent_budget_stops_cleanly_and_keeps_what_is_done(toy: ModuleType, tm
 def test_ctrl_c_keeps_what_is_done_and_says_how_much(
     toy: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from experiments.runs.files import RowLog
+    from experiments.runs.row_log import RowLog
 
     append, count = RowLog.append, iter(range(100))
 
@@ -253,6 +253,7 @@ def test_a_full_disk_is_one_line_and_the_rows_before_it_are_whole(
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr("experiments.pipeline.evaluate.SYNC_SECONDS", 0.0)
     with pytest.raises(UserError, match=r"rows\.jsonl cannot be written \(No space left on device\)"):
         run(toy, tmp_path / "run", toy.Engine(), threads=1)
     assert len(read_rows(tmp_path / "run")) >= 3

@@ -62,7 +62,7 @@ def test_an_lm_that_does_not_answer_ends_it(toy: ModuleType, tmp_path: Path) -> 
 
 def test_rows_of_items_in_progress_are_kept(toy: ModuleType, tmp_path: Path) -> None:
     """The pool runs ahead of the writer, which Ctrl-C interrupts."""
-    from experiments.runs.files import RowLog
+    from experiments.runs.row_log import RowLog
 
     append, written = RowLog.append, []
 

@@ -1,15 +1,23 @@
-"""Models are loaded before the first question's clock starts, and no LM call is made for it."""
+"""Models are loaded before the first question's clock starts, and a service is ready before its first user."""
 
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from corpora.index.build import build_index
 from corpora.index.open import open_index
-from experiments.pipeline.warm_up import warm_up
+from experiments.pipeline.warm_up import warm, warm_up
 from programs.lms import batching, embedded
+from programs.lms.calls.budget import Budget, BudgetExceeded
+from programs.lms.connect import ModelTraits, connect
 from programs.lms.embedded import EmbeddedEngine
+from programs.parts.meter import metered
+from programs.standard import Standard
+from tests.conftest import load_module
+
+loopback = load_module(Path(__file__).parents[2] / "loopback.py")
 
 
 @pytest.mark.parametrize("done", [0, 4])
@@ -69,3 +77,65 @@ def test_an_lm_that_cannot_be_loaded_does_not_block(monkeypatch):
     monkeypatch.setattr(batching, "load", fail)
     monkeypatch.setattr(embedded.EmbeddedEngine, "_load_tokenizer", lambda self: None)
     EmbeddedEngine().load()  # the first request raises the error, as without loading
+
+
+class Server(loopback.Loopback):
+    """Keeps connections open, and counts them; replies "Paris" to everything."""
+
+    def __init__(self):
+        self.opened, self.asked = [], []
+        outer = self
+
+        class Handler(loopback.JsonHandler):
+            protocol_version = "HTTP/1.1"
+
+            def setup(self):
+                outer.opened.append(self.client_address)
+                super().setup()
+
+            def post(self):
+                outer.asked.append(self.body()["messages"][-1]["content"])
+                message = {"role": "assistant", "content": '{"answer": "Paris"}'}
+                self.reply(200, {"choices": [{"message": message, "finish_reason": "stop"}]})
+
+        super().__init__(Handler)
+
+
+@pytest.fixture
+def server():
+    running = Server()
+    yield running
+    running.close()
+
+
+def test_a_warm_service_answers_over_the_connection_that_is_open(server):
+    traits = ModelTraits(probability_mode="samples", server="openai")
+    connection = connect("model", api_base=server.base, traits=traits, cache=True)
+    connection.close()  # as after a pause: whatever detection opened is gone
+    program, events = Standard(), []
+    program.retrieve = SimpleNamespace(load=lambda: events.append("index"))
+    before = len(server.asked)
+    with metered() as meter:
+        warm(program, connection)
+        warm(program, connection)  # not from the cache
+    assert (events, len(server.asked) - before, meter.counts()["calls"]) == (["index", "index"], 2, 0)
+    opened = len(server.opened)
+    with connection.use():
+        assert program(question="What is the capital of France?").answer == "Paris"
+    assert (len(server.asked) - before, len(server.opened)) == (3, opened)
+    connection.close()
+
+
+def test_the_call_of_a_warm_service_counts_in_the_budget(server):
+    traits = ModelTraits(probability_mode="samples", server="openai")
+    connection = connect("model", api_base=server.base, traits=traits, budget=Budget(calls=1))
+    warm(Standard(), connection)
+    with pytest.raises(BudgetExceeded):
+        warm(Standard(), connection)
+    connection.close()
+
+
+def test_an_lm_in_this_process_is_not_called(toy):
+    engine = toy.Engine()
+    warm(toy.Toy(), toy.link(engine))
+    assert engine.calls == 0

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from experiments.runs.experiment import differing_field
-from experiments.runs.files import RowLog, discard_empty, open_run, read_json, read_rows, run_lock
+from experiments.runs.files import discard_empty, open_run, read_json, read_rows, run_lock
+from experiments.runs.row_log import RowLog
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write
 
@@ -96,3 +97,26 @@ def test_the_next_session_removes_temporary_files_of_a_killed_one_and_nothing_el
         (tmp_path / name).write_text("{")
     with run_lock(tmp_path):
         assert sorted(path.name for path in tmp_path.iterdir() if path.name != "run.lock") == sorted(kept)
+
+
+def test_rows_are_readable_at_once_and_on_disk_at_the_end(tmp_path, monkeypatch):
+    waits = []
+    monkeypatch.setattr("os.fsync", waits.append)
+    with RowLog(tmp_path, sync_every=3600) as log:
+        for number in range(3):
+            log.append({"id": str(number)})
+        assert (tmp_path / "rows.jsonl").read_text().count("\n") == 3
+        assert waits == []
+    assert len(waits) == 1
+    with RowLog(tmp_path) as log:
+        log.append({"id": "3"})
+        assert len(waits) == 2
+
+
+def test_a_disk_that_fails_at_the_end_is_said(tmp_path, monkeypatch):
+    def full(descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(UserError, match="No space left on device"), RowLog(tmp_path, sync_every=3600) as log:
+        log.append({"id": "1"})

@@ -201,3 +201,23 @@ def test_demos_read_back_from_json_render_as_they_did(scripted):
         prompts.append(engine.requests[0].messages[0].text)
     assert prompts[0] == prompts[1]
     assert "[1] Quay: One." in prompts[0]
+
+
+def test_the_schema_of_a_signature_is_made_once_and_is_its_own(scripted):
+    engine = scripted(lambda system, user: "{}", JsonForm())
+    engine.supports_response_schema, engine.supported_params = True, ("response_format",)
+    for signature in (ReadAnswer, ReadAnswer, DeduceAnswer):
+        fields = dict.fromkeys(signature.input_fields, "")
+        try_predict(dspy.Predict(signature), **{**fields, **({"passages": []} if "passages" in fields else {})})
+    sent = [request.config.response_format for request in engine.requests]
+    assert sent[0] == sent[1] != sent[2]
+    for request, signature in zip(sent, (ReadAnswer, ReadAnswer, DeduceAnswer), strict=True):
+        assert list(request["schema"]["properties"]) == list(signature.output_fields)
+    adapter = JsonForm()
+    first, second = ({}, {})
+    adapter._prepare_response_format(dspy.settings.lm, first, ReadAnswer)
+    adapter._prepare_response_format(dspy.settings.lm, second, ReadAnswer)
+    assert first["response_format"] is second["response_format"]
+    engine.supports_response_schema = False
+    adapter._prepare_response_format(dspy.settings.lm, first, ReadAnswer)
+    assert first["response_format"] == {"type": "json_object"}

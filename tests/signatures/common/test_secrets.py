@@ -97,3 +97,18 @@ def test_a_long_text_takes_linear_time(unit):
 @given(st.text())
 def test_redacting_twice_changes_nothing_more(text):
     assert redact(redact(text)) == redact(text)
+
+
+@given(st.sampled_from(["Authorization", "AUTHORIZATION", "authorization"]), st.text(max_size=20), st.text(max_size=20))
+def test_a_header_is_hidden_in_whatever_text_and_case(name, before, after):
+    assert KEY not in redact(f"{before} {name}: Bearer {KEY} {after}")
+
+
+@given(st.lists(st.sampled_from([KEY, f"x{KEY}y", "plain", f"https://u:{KEY}@host/", "authorization: bearer abcd"])))
+def test_a_value_is_cleaned_as_each_of_its_texts(texts):
+    secrets.register(KEY)
+    value = {"rows": [{"text": text} for text in texts], "pair": tuple(texts)}
+    cleaned = redacted(value)
+    assert [row["text"] for row in cleaned["rows"]] == [redact(text) for text in texts]
+    assert list(cleaned["pair"]) == [redact(text) for text in texts]
+    assert (cleaned is value) == all(redact(text) == text for text in texts)

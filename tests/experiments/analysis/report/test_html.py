@@ -1,87 +1,122 @@
+import base64
+import hashlib
 import json
-import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import dspy
 import pytest
+from markupsafe import escape
 
 from experiments.analysis.by_group import compare_by
 from experiments.analysis.compare import compare_runs
+from experiments.analysis.report import html, traces
 from experiments.analysis.report.html import write_report
 from signatures.common.errors import UserError
-from signatures.types import Hop, Passage
-from tests.conftest import load_module
 
-BROWSER = Path(__file__).parents[2] / "annotation" / "review" / "browser.py"
-NASTY = "<script>alert('x')</script>"
+Make = Callable[..., Path]
+Unpack = Callable[[str, str], Any]
 
 
-class Nasty(dspy.Module):
-    """Whatever a model or a corpus may write ends up on the page."""
-
-    def forward(self, question: str) -> dspy.Prediction:
-        passage = Passage(id=NASTY, title=NASTY, text=NASTY)
-        hop = Hop(question=NASTY, answer=NASTY, draft="no", evidence=NASTY)
-        return dspy.Prediction(
-            answer=NASTY, response=f"long {NASTY} \ud83d", hops=[hop], passages=[passage], citations=[NASTY]
-        )
-
-    def max_calls(self) -> int:
-        return 0
-
-
-@pytest.fixture
-def browser(tmp_path: Path) -> Iterator[Any]:
-    browsing = load_module(BROWSER)
-    program = browsing.chromium()
-    if program is None:
-        if os.environ.get("VERIHOP_CHROMIUM") == "required":  # as .ci/run sets it
-            pytest.fail("No Chromium on this machine, and it is required: apt-get install chromium")
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
-    page = browsing.Browser(program, tmp_path / "profile")
-    yield page
-    page.close()
-
-
-def run(toy: ModuleType, folder: Path, program: dspy.Module | None = None, n: int = 3) -> Path:
-    toy.run(
-        program or toy.Toy(),
-        toy.questions(n),
-        connection=toy.link(toy.Engine()),
-        metrics=["f1[hotpot]", "em", "passage_recall@2"],
-        folder=folder,
-    )
-    return folder
-
-
-def test_one_run_shows_scores_hops_and_cited_passages(toy: ModuleType, tmp_path: Path) -> None:
-    page = write_report([run(toy, tmp_path / "run")], tmp_path / "report.html").read_text()
-    for text in ("f1[hotpot]", "passage_recall@2", "even [1]", "“quoted”", "Title 1", "n = 3 is too small"):
+def test_one_run_shows_scores_hops_and_cited_passages(run: Make, unpack: Unpack, tmp_path: Path) -> None:
+    page = write_report([run(tmp_path / "run")], tmp_path / "report.html").read_text()
+    for text in ("f1[hotpot]", "passage_recall@2", "n = 3 is too small"):
         assert text in page
-    assert "Text &lt;b&gt;1&lt;/b&gt;" in page
-    assert page.count('<details class="q') == 3
-    assert "difference" not in re.sub(r"<style>.*?</style>", "", page, flags=re.DOTALL)
+    assert "difference" not in re.sub(r"<(style|script)>.*?</\1>|<form.*?</form>", "", page, flags=re.DOTALL)
+    index = unpack(page, "index")
+    assert (index["runs"], index["metrics"]) == (["run"], ["f1[hotpot]", "em", "passage_recall@2"])
+    assert index["questions"][0] == ["id0", "q0", ["even"], [[0, 0, "even", [1.0, 1.0, 1.0], 0]]]
+    assert [question[0] for question in index["questions"]] == ["id0", "id1", "id2"]
+    first = unpack(page, "traces0")[0]
+    assert first["passages"] == [["p1", "Title 1", "Text <b>1</b>"]]
+    row = first["rows"][0]
+    assert (row["response"], row["hops"], row["cited"]) == ("even [1]", [["q0", "even", None, "quoted", None]], [0])
+    assert row["costs"][:3] == [1, 75, 1]
 
 
-def test_what_a_model_wrote_is_text_and_nothing_is_loaded(toy: ModuleType, tmp_path: Path) -> None:
-    page = write_report([run(toy, tmp_path / "run", Nasty())], tmp_path / "report.html", title=NASTY).read_text()
-    assert "<script" not in page
+def test_what_a_model_wrote_is_packed_and_nothing_else_runs_or_loads(
+    run: Make, nasty: str, unpack: Unpack, tmp_path: Path
+) -> None:
+    page = write_report([run(tmp_path / "run", hostile=True)], tmp_path / "report.html", title=nasty).read_text()
     assert "&lt;script&gt;" in page
-    assert "default-src 'none'" in page
-    assert not re.search(r"""(src|href)=|url\(|@import""", page)
+    assert "<img" not in page
+    (script,) = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    allowed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = re.search(r'Content-Security-Policy" content="(.*?)"', page)
+    assert policy
+    parts = dict(part.split(maxsplit=1) for part in policy[1].replace("&#39;", "'").split("; "))
+    assert (parts["default-src"], parts["script-src"]) == ("'none'", f"'sha256-{allowed}'")
+    assert not re.search(r"""(src|href)=|url\(|@import""", page.replace(script, "").replace(str(escape(nasty)), ""))
+    assert unpack(page, "index")["questions"][0][3][0][2] == nasty
+    assert unpack(page, "traces0")[0]["rows"][0]["response"] == f"long {nasty} ?"
 
 
-def test_several_runs_stand_side_by_side(toy: ModuleType, tmp_path: Path) -> None:
-    folders = [run(toy, tmp_path / "good"), run(toy, tmp_path / "nasty", Nasty())]
+def test_several_runs_stand_side_by_side(run: Make, unpack: Unpack, tmp_path: Path) -> None:
+    folders = [run(tmp_path / "good"), run(tmp_path / "bad", hostile=True)]
     page = write_report(folders, tmp_path / "deep" / "report.html").read_text()
-    assert "good against nasty" in page
+    assert "good against bad" in page
     assert "McNemar" in page
-    assert page.count('<details class="q') == 3
-    assert page.count('<div class="answer">') == 6
+    questions = unpack(page, "index")["questions"]
+    assert [[row[0] for row in question[3]] for question in questions] == [[0, 1]] * 3
+    assert sum(len(question["rows"]) for question in unpack(page, "traces0")) == 6
+
+
+def test_questions_that_some_runs_lack_and_repeats_are_on_the_page(run: Make, unpack: Unpack, tmp_path: Path) -> None:
+    folders = [run(tmp_path / "few", n=2), run(tmp_path / "many", n=3)]
+    rows = [json.loads(line) for line in (folders[1] / "rows.jsonl").read_text().splitlines()]
+    repeated = [{**row, "repeat": repeat} for repeat in (1, 2) for row in rows]
+    (folders[1] / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in repeated))
+    description = json.loads((folders[1] / "run.json").read_text())
+    (folders[1] / "run.json").write_text(json.dumps({**description, "repeats": 2}))
+    page = write_report(folders, tmp_path / "report.html").read_text()
+    questions = unpack(page, "index")["questions"]
+    assert [[tuple(row[:2]) for row in question[3]] for question in questions] == [
+        [(0, 0), (1, 1), (1, 2)],
+        [(0, 0), (1, 1), (1, 2)],
+        [(1, 1), (1, 2)],
+    ]
+
+
+def test_a_comparison_that_is_given_is_not_computed_again(
+    run: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = [run(tmp_path / "a"), run(tmp_path / "b")]
+    expected = write_report(folders, tmp_path / "own.html").read_text()
+    comparison = compare_runs(folders)
+    for name in ("compare_runs", "read_rows", "read_run"):
+        monkeypatch.setattr(html, name, None)
+    page = write_report(folders, tmp_path / "given.html", comparison=comparison).read_text()
+    made = re.compile(r"written [^<]*")
+    assert made.sub("", page) == made.sub("", expected)
+
+
+def test_blocks_hold_their_questions_in_order(
+    run: Make, unpack: Unpack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(traces, "BLOCK", 2)
+    monkeypatch.setattr(traces, "_AHEAD", 2)
+    page = write_report([run(tmp_path / "run", n=7)], tmp_path / "report.html").read_text()
+    assert unpack(page, "index")["block"] == 2
+    asked = [[of["rows"][0]["hops"][0][0] for of in unpack(page, f"traces{block}")] for block in range(4)]
+    assert asked == [["q0", "q1"], ["q2", "q3"], ["q4", "q5"], ["q6"]]
+    assert "traces4" not in page
+
+
+def test_keys_are_hidden_in_what_is_packed(
+    run: Make, unpack: Unpack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = run(tmp_path / "run")
+    rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
+    next(row for row in rows if row["id"] == "id0").update(
+        {"response": 'said "sk-1234567890abcdef\\"', "answer": "at http://me:secret@host/"}
+    )
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setenv("OWN_API_KEY", "sk-1234567890abcdef")
+    page = write_report([folder], tmp_path / "report.html").read_text()
+    row = unpack(page, "traces0")[0]["rows"][0]
+    assert (row["response"], row["answer"]) == ('said "***\\"', "at http://***@host/")
+    assert unpack(page, "index")["questions"][0][3][0][2] == "at http://***@host/"
 
 
 def test_a_report_of_nothing_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
@@ -92,8 +127,8 @@ def test_a_report_of_nothing_is_refused_and_nothing_is_written(tmp_path: Path) -
     assert not (tmp_path / "report.html").exists()
 
 
-def test_groups_of_questions_reach_the_page(toy: ModuleType, tmp_path: Path) -> None:
-    folders = [run(toy, tmp_path / "good"), run(toy, tmp_path / "nasty", Nasty())]
+def test_groups_of_questions_reach_the_page(run: Make, tmp_path: Path) -> None:
+    folders = [run(tmp_path / "good"), run(tmp_path / "bad", hostile=True)]
     groups = compare_by(compare_runs(folders), "hops")
     page = write_report(folders, tmp_path / "report.html", groups=groups).read_text()
     assert "<h2>Scores by hops, in percent</h2>" in page
@@ -101,26 +136,3 @@ def test_groups_of_questions_reach_the_page(toy: ModuleType, tmp_path: Path) -> 
     assert page.count("<th>metric</th>") == 2
     assert "the questions&#39; gold hops" in page
     assert "Scores by" not in write_report(folders, tmp_path / "plain.html").read_text()
-
-
-def test_the_p_column_is_visible_on_a_small_screen(toy: ModuleType, tmp_path: Path, browser: Any) -> None:
-    long = [tmp_path / f"a-rather-long-name-of-a-run-with-genground-and-a-hybrid-index-{n}" for n in "ab"]
-    folders = [run(toy, long[0]), run(toy, long[1], Nasty())]
-    for folder in folders:  # with all optional columns, and the widest numbers
-        rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-        rows[0]["scores"]["passage_recall@2"] = None
-        rows[0]["unparsed"] = {"em": 100}
-        (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    groups = compare_by(compare_runs(folders), "hops")
-    page = write_report(folders, tmp_path / "report.html", groups=groups)
-    browser.size(1280, 900)
-    browser.open(page.as_uri())
-    seen = browser.run(
-        """[...document.querySelectorAll('th')].filter((cell) => cell.textContent === 'p').map((cell) => {
-            const card = cell.closest('.card').getBoundingClientRect(), own = cell.getBoundingClientRect();
-            return own.width > 0 && own.right <= card.right && own.right <= innerWidth;
-        })"""
-    )
-    assert seen == [True, True]
-    wide = "[...document.querySelectorAll('.card')].filter((card) => card.scrollWidth > card.clientWidth).length"
-    assert browser.run(wide) == 0

@@ -13,7 +13,7 @@ from corpora.questions import Question, read_questions, write_questions
 from experiments.pipeline.synthesis.opened import open_synthesis
 from experiments.pipeline.synthesis.sources import open_seeds
 from experiments.runs.config import LMConfig
-from experiments.runs.files import RowLog
+from experiments.runs.row_log import RowLog
 from optimizers.distill.examples import read_examples
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from signatures.common.errors import UserError
@@ -128,7 +128,7 @@ from experiments.pipeline.synthesis.opened import open_synthesis
 from experiments.pipeline.synthesis.request import SynthesisRequest
 from experiments.pipeline.setup import ProgramConfig
 from experiments.runs.config import LMConfig
-from experiments.runs.files import RowLog
+from experiments.runs.row_log import RowLog
 append = RowLog.append
 def told(log, row):
     append(log, row)

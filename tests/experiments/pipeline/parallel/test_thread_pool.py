@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from experiments.pipeline.thread_pool import ThreadPool
+from experiments.pipeline.parallel.thread_pool import ThreadPool
 
 
 def test_ctrl_c_raises_between_two_outcomes_and_loses_none() -> None:

@@ -1,0 +1,1 @@
+"""Text encoders: OpenVINO and sentence-transformers, gathering of concurrent calls, a cache of vectors."""

@@ -1,0 +1,57 @@
+"""A sentence-transformers model in torch."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from sentence_transformers import SentenceTransformer
+
+
+def load_model(name: str, folder: Path | None, device: str | None) -> "SentenceTransformer":
+    """Return the model.
+
+    Args:
+        name: Of a model on the hub; used if there is no folder.
+        folder: Of a local model; nothing is asked of the hub then.
+        device: Of torch's; None lets torch choose.
+
+    Raises:
+        OSError, ValueError: The model cannot be loaded.
+    """
+    from sentence_transformers import SentenceTransformer
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()  # a bar for loading one weights file would interrupt ours
+    # Without `local_files_only` the hub client may look for updates of a model that is on disk.
+    return SentenceTransformer(
+        name if folder is None else str(folder), device=device, local_files_only=folder is not None
+    )
+
+
+class TorchEncoder:
+    """Encodes by sentence-transformers, one call at a time (its tokenizer is not thread-safe).
+
+    Args:
+        model: As `load_model` returns it.
+        batch_size: Texts per forward pass.
+        alone: Compute with one thread, as a process forked from one that used torch must: its threads are not copied.
+    """
+
+    def __init__(self, model: "SentenceTransformer", batch_size: int, *, alone: bool = False):
+        self.model, self._batch_size = model, batch_size
+        if alone:
+            import torch
+
+            torch.set_num_threads(1)
+            os.environ["TOKENIZERS_PARALLELISM"] = "false"  # else tokenizers prints a warning about the fork
+
+    def __call__(self, texts: Sequence[str]) -> np.ndarray:
+        """Return vectors of shape (len(texts), d)."""
+        vectors: Any = self.model.encode(
+            list(texts), batch_size=self._batch_size, show_progress_bar=False, convert_to_numpy=True
+        )
+        return np.asarray(vectors)

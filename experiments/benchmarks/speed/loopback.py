@@ -1,0 +1,139 @@
+"""An OpenAI-compatible server on loopback in a process of its own, for measurements: it takes little time of its own.
+
+    python -m experiments.benchmarks.speed.loopback --latency 0.2
+
+prints its base URL as the first line and serves until its standard input is closed. `GET /stats` counts what it did.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from experiments.benchmarks.speed.loopback_replies import completion
+
+_END = b"\r\n\r\n"
+
+
+PROBE = b"Is water wet?"  # asked once by `verihop` to know the model (`programs.lms.servers.probe`); not counted
+
+
+@dataclass
+class Stats:
+    """What a server has done, without the probe: chat requests answered, the most in flight at a time, and when."""
+
+    calls: int = 0
+    running: int = 0
+    widest: int = 0
+    connections: int = 0
+    began: float | None = None  # the first request came in, on the clock of `time.monotonic`
+    ended: float | None = None  # the last reply was sent
+    replies: list[float] = field(default_factory=list)  # when each was sent
+
+
+class Connection(asyncio.Protocol):
+    """One connection: requests one after another, each answered `latency` seconds after it has come in whole."""
+
+    def __init__(self, latency: float, stats: Stats, reply: Callable[[dict[str, Any]], dict[str, Any]]):
+        self._latency, self._stats, self._reply = latency, stats, reply
+        self._received = bytearray()
+        self._transport: Any = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Keep the transport."""
+        self._transport = transport
+        self._stats.connections += 1
+
+    def data_received(self, data: bytes) -> None:
+        """Answer the requests that are whole."""
+        self._received += data
+        while (head_end := self._received.find(_END)) >= 0:
+            lines = bytes(self._received[:head_end]).split(b"\r\n")
+            length = next((int(line[15:]) for line in lines if line[:15].lower() == b"content-length:"), 0)
+            end = head_end + len(_END) + length
+            if len(self._received) < end:
+                return
+            body = bytes(self._received[head_end + len(_END) : end])
+            del self._received[:end]
+            method, path, _ = lines[0].decode("latin-1").split(" ", 2)
+            self._answer(method, path, body)
+
+    def _answer(self, method: str, path: str, body: bytes) -> None:
+        stats = self._stats
+        if method == "POST" and PROBE in body:
+            self._send(200, self._reply(json.loads(body)))
+        elif method == "POST":
+            stats.began = stats.began or time.monotonic()
+            stats.running += 1
+            stats.widest = max(stats.widest, stats.running)
+            asyncio.get_running_loop().call_later(self._latency, self._complete, body)
+        elif path.startswith("/stats"):
+            hidden = () if path == "/stats/replies" else ("replies",)
+            self._send(200, {name: value for name, value in vars(stats).items() if name not in hidden})
+        elif path.endswith("/models"):
+            self._send(200, {"object": "list", "data": [{"id": "loopback", "object": "model", "owned_by": "loopback"}]})
+        else:
+            self._send(404, {"error": {"message": "not found"}})
+
+    def _complete(self, body: bytes) -> None:
+        self._stats.running -= 1
+        self._stats.calls += 1
+        self._stats.ended = time.monotonic()
+        self._stats.replies.append(self._stats.ended)
+        self._send(200, self._reply(json.loads(body)))
+
+    def _send(self, status: int, payload: Any) -> None:
+        content = json.dumps(payload).encode()
+        head = f"HTTP/1.1 {status} OK\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+        if not self._transport.is_closing():
+            self._transport.write(head.encode() + content)
+
+
+async def serve(latency: float) -> None:
+    """Serve on a free port until standard input is closed."""
+    stats, loop = Stats(), asyncio.get_running_loop()
+    http = await loop.create_server(lambda: Connection(latency, stats, completion), "127.0.0.1", 0, backlog=1024)
+    print(f"http://127.0.0.1:{http.sockets[0].getsockname()[1]}/v1", flush=True)
+    await loop.run_in_executor(None, sys.stdin.read)
+    http.close()
+
+
+@contextlib.contextmanager
+def server(latency: float) -> Iterator[str]:
+    """Run a server in a process of its own and return its base URL.
+
+    Args:
+        latency: Seconds from a request to its reply.
+    """
+    command = [sys.executable, "-m", "experiments.benchmarks.speed.loopback", "--latency", str(latency)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        yield process.stdout.readline().strip()
+        process.stdin.close()
+
+
+def stats_of(api_base: str, *, replies: bool = False) -> dict[str, Any]:
+    """Return what a server has done so far; with `replies` also when each reply was sent."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    path = "/stats/replies" if replies else "/stats"
+    with opener.open(api_base.removesuffix("/v1") + path, timeout=10) as reply:
+        return json.load(reply)
+
+
+def main() -> None:
+    """Serve."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--latency", type=float, default=0.2, help="Seconds from a request to its reply.")
+    asyncio.run(serve(parser.parse_args().latency))
+
+
+if __name__ == "__main__":
+    main()

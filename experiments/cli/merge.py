@@ -1,0 +1,37 @@
+"""`verihop merge`: join the shards of a run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from experiments.cli.shared import options
+from experiments.cli.shared.console import emit, next_step, note, say, show
+from experiments.cli.shared.next_commands import command, other_run
+
+
+def merge(
+    runs: Annotated[list[Path], typer.Argument(help="The run folders of all shards.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the merged run.")],
+    incomplete: Annotated[
+        bool,
+        typer.Option("--incomplete", help="Also if shards or answers are missing; eval --resume answers the rest."),
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Join the shards of a run (eval --shard), or partial runs of the same settings, into one run."""
+    from experiments.pipeline.merging.merge import merge as merge_runs
+
+    report = merge_runs(runs, out, incomplete=incomplete)
+    for notice in report.notices:
+        note(f"Note: {notice}")
+    if as_json:
+        emit(report.as_dict())
+        return
+    show(report.summary.as_table())
+    wall = report.merged["wall_seconds"]
+    clock = "not recorded for every part" if wall is None else f"{wall:,.0f} s from the first start to the last end"
+    say(f"Parts: {len(runs)}; {report.merged['seconds']:,.1f} s of answering in sum; {clock}")
+    say(f"Written: {out}")
+    other = other_run(out)
+    next_step(command("verihop", "compare", other, out) if other else command("verihop", "metrics"))

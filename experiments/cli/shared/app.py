@@ -1,0 +1,64 @@
+"""The Typer application of the command line, whose help is plain text: Typer's own boxes load rich and its Markdown."""
+
+from collections.abc import Callable
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+_WIDEST = {"max_content_width": 110}  # as wide as the terminal up to here; 80 if there is none
+
+
+class Command(TyperCommand):
+    """A command whose help has one section for each panel of its options."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options with their help."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                own = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                panel = getattr(parameter, "rich_help_panel", None) or own
+                sections.setdefault(panel, []).append(record)
+        _write(formatter, sections)
+
+
+class Group(TyperGroup):
+    """Commands, listed with the first sentence of their help in full."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands."""
+        names = self.list_commands(ctx)
+        commands = {name: self.get_command(ctx, name) for name in names}
+        listed = [(name, command.get_short_help_str(limit=1000)) for name, command in commands.items() if command]
+        _write(formatter, {"Commands": listed})
+
+
+def _write(formatter: Any, sections: dict[str, list[tuple[str, str]]]) -> None:
+    for title, records in sections.items():
+        with formatter.section(title):
+            formatter.write_dl(records)
+
+
+class App(typer.Typer):
+    """A group of commands, each a `Command`, named without arguments to get its help.
+
+    Args:
+        options: Of `typer.Typer`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(
+            cls=Group,
+            no_args_is_help=True,
+            add_completion=False,
+            pretty_exceptions_enable=False,
+            rich_markup_mode=None,
+            context_settings=_WIDEST,
+            **options,
+        )
+
+    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
+        """Return a decorator that adds a command, as Typer's does."""
+        return super().command(name, cls=Command, **options)

@@ -1,0 +1,1 @@
+"""Joining the shards, or other parts, of a run into one run."""

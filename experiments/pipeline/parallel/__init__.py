@@ -1,0 +1,1 @@
+"""Many questions at a time: in threads, and in processes with threads each."""

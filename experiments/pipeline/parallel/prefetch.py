@@ -1,0 +1,55 @@
+"""Embed the questions of a run ahead of their first retrieval, many in one pass."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+BATCH = 32  # questions in one pass
+
+
+class Prefetch:
+    """Gives a retriever the questions that come next, in batches, from a thread of its own.
+
+    Retrieval does not wait for it: a question that it has not reached is embedded when it is asked.
+
+    Args:
+        retriever: Without a method `prefetch` (BM25, none at all) nothing is done.
+    """
+
+    def __init__(self, retriever: Any):
+        self._prefetch: Callable[[list[str]], None] | None = getattr(retriever, "prefetch", None)
+        self._waiting: list[str] = []
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def add(self, question: str) -> None:
+        """Have a question embedded soon."""
+        if self._prefetch is None or self._closed:
+            return
+        with self._changed:
+            self._waiting.append(question)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="prefetch", daemon=True)
+                self._thread.start()
+            if len(self._waiting) >= BATCH:
+                self._changed.notify()
+
+    def close(self) -> None:
+        """Embed nothing more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def _run(self) -> None:
+        assert self._prefetch is not None
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or len(self._waiting) >= BATCH)
+                if self._closed:
+                    return
+                batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+            try:
+                self._prefetch(batch)
+            except Exception:  # noqa: BLE001 - the retrieval of the question raises it where it is reported
+                self._closed = True

@@ -1,0 +1,207 @@
+"""A pool of processes with threads each: Python runs one thread of a process at a time, so that one core would do.
+
+The processes are forks, so that programs and connections need no serialised form. They are started before anything
+that forks badly is: models, the progress bar's thread. Where there is no fork (Windows), or where it is unsafe (macOS),
+there are threads only (`experiments.pipeline.parallel.choice`).
+"""
+
+import contextlib
+import multiprocessing
+import signal
+import sys
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from experiments.pipeline.parallel.messages import receive, send, unpacked_error
+from experiments.pipeline.parallel.thread_pool import Outcome, deferred_interrupt
+from experiments.pipeline.parallel.worker import Job, Worker
+from signatures.common.errors import UserError, UserNotice
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+AHEAD = 64  # items that a worker knows of before it can start them, so that it can prepare for them together
+_SLICE = 0.1  # seconds between checks for Ctrl-C
+_LAST_WORDS = 5.0  # seconds that a worker has to say what unfinished items have cost
+
+
+class _Member(NamedTuple):
+    """A worker process, as its parent sees it."""
+
+    process: Any
+    link: Connection
+    assigned: set[int]
+    most: int
+
+
+class ProcessPool(Generic[Item, Result]):
+    """Process items in several processes; iterating yields each outcome as it completes, as `ThreadPool` does.
+
+    Create it before `with` blocks whose end only the parent may run. After an item raises anything but an Exception, no
+    further item is started.
+
+    Args:
+        job: What to do with each item.
+        items: Started in order.
+        threads: Items in progress at a time, over all processes.
+        processes: At most one per thread and item is started.
+        say: Shows notices of the workers to the user.
+    """
+
+    def __init__(
+        self,
+        job: Job[Item, Result],
+        items: Sequence[Item],
+        *,
+        threads: int,
+        processes: int,
+        say: Callable[[str], None] = lambda text: None,
+    ):
+        self._job, self._items, self._say = job, list(items), say
+        self._next, self._last = 0, len(self._items)  # of the items
+        self._outcomes: deque[Outcome[Item, Result]] = deque()
+        self._costs: list[Mapping[str, float]] = []
+        self._members: list[_Member] = []
+        processes = max(1, min(processes, threads, len(self._items)))
+        context = multiprocessing.get_context("fork")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the worker ignores it
+        try:
+            for number in range(processes):
+                share = threads // processes + (number < threads % processes)
+                ours, theirs = context.Pipe()
+                others = [ours, *(member.link for member in self._members)]
+                process = context.Process(
+                    target=_run, args=(theirs, others, job, self._items, share, number), daemon=True
+                )
+                process.start()
+                theirs.close()
+                self._members.append(_Member(process, ours, set(), share + AHEAD))
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        self._opened = [(member.process, member.link) for member in self._members]
+        for member in self._members:
+            self._assign(member)
+
+    def _assign(self, member: _Member) -> None:
+        count = min(member.most - len(member.assigned), self._last - self._next)
+        numbers = range(self._next, self._next + count)
+        if numbers:
+            self._next += count
+            member.assigned.update(numbers)
+            self._tell(member, {"ask": list(numbers)})
+
+    def _tell(self, member: _Member, message: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # it has ended, which is noticed when its messages are read
+            send(member.link, message)
+
+    def stop(self) -> int:
+        """Start no further item; return how many are in progress."""
+        self._last = self._next
+        for member in self._members:
+            self._tell(member, {"stop": True})
+        return sum(min(len(member.assigned), member.most - AHEAD) for member in self._members)
+
+    def within(self, seconds: float) -> Iterator[Outcome[Item, Result]]:
+        """Stop the LM calls of the workers, and yield the outcomes that are complete within `seconds`."""
+        for member in self._members:
+            self._tell(member, {"interrupt": True})
+        until = time.monotonic() + seconds
+        while self._outcomes or (self._pending() and time.monotonic() < until):
+            if not self._outcomes:
+                self._read(max(0.0, until - time.monotonic()))
+            while self._outcomes:
+                yield self._outcomes.popleft()
+
+    def __iter__(self) -> Iterator[Outcome[Item, Result]]:
+        """Yield all outcomes; Ctrl-C raises KeyboardInterrupt between two of them.
+
+        Raises:
+            UserError: A worker cannot prepare, or has ended unexpectedly.
+        """
+        with deferred_interrupt() as pressed:
+            while self._outcomes or self._pending():
+                if pressed:
+                    raise KeyboardInterrupt
+                if self._outcomes:
+                    yield self._outcomes.popleft()
+                else:
+                    self._read(_SLICE)
+
+    def unfinished(self) -> list[Mapping[str, float]]:
+        """End the workers, and return what items have cost that were started and have no outcome."""
+        for member in self._members:
+            self._tell(member, {"end": True})
+        until = time.monotonic() + _LAST_WORDS
+        with contextlib.suppress(UserError):  # its costs are lost
+            while self._members and time.monotonic() < until:
+                self._read(until - time.monotonic())
+        return self._costs
+
+    def close(self) -> None:
+        """End the processes."""
+        for member in self._members:
+            member.process.terminate()
+        for process, link in self._opened:
+            process.join(_LAST_WORDS)
+            link.close()
+        self._members = []
+
+    def _pending(self) -> bool:
+        return any(member.assigned for member in self._members)
+
+    def _read(self, seconds: float) -> None:
+        """Wait for messages for at most `seconds`, and take in those that are there."""
+        ready = wait([member.link for member in self._members], seconds)
+        for member in [member for member in self._members if member.link in ready]:
+            try:
+                message = receive(member.link)
+            except (EOFError, OSError):
+                self._members.remove(member)
+                member.process.join(_LAST_WORDS)
+                raise UserError(_ended(member.process.exitcode)) from None
+            self._take(member, message)
+
+    def _take(self, member: _Member, message: dict[str, Any]) -> None:
+        if "item" in message:
+            member.assigned.discard(message["item"])
+            item = self._items[message["item"]]
+            if "error" in message:
+                self._outcomes.append(Outcome(item, None, unpacked_error(message["error"])))
+                if message["stops"]:
+                    self.stop()
+            else:
+                self._outcomes.append(Outcome(item, self._job.unpack(message["result"]), None))
+            self._assign(member)
+        elif "dropped" in message:
+            member.assigned.discard(message["dropped"])
+        elif "failed" in message:
+            raise unpacked_error(message["failed"])
+        elif "unfinished" in message:
+            self._costs += message["unfinished"]
+            self._members.remove(member)
+        elif "say" in message:
+            self._say(message["say"])
+        elif "notice" in message:
+            warnings.warn(UserNotice(message["notice"]), stacklevel=2)
+        elif "warning" in message:
+            warnings.warn(message["warning"], RuntimeWarning, stacklevel=2)
+
+
+def _run(
+    link: Connection, others: Sequence[Connection], job: Job[Any, Any], items: Sequence[Any], threads: int, number: int
+) -> None:
+    for other in others:  # of the parent: as long as one process has them open, no worker would notice the parent's end
+        other.close()
+    Worker(link, job, items, threads).run(number)
+
+
+def _ended(code: int | None) -> str:
+    reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+    hint = " (9 is what the system sends when memory runs out)" if code == -9 else ""
+    return f"A worker process ended unexpectedly: {reason}{hint}. Rows are kept: resume, with fewer processes."

@@ -1,0 +1,121 @@
+"""The questions of one session of a run: how each is asked, and what it has cost while it has no row."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from experiments.pipeline.parallel.messages import packed_error, unpacked_error
+from experiments.pipeline.parallel.prefetch import Prefetch
+from experiments.pipeline.parallel.worker import Job
+from experiments.pipeline.run_question import run_question
+from experiments.pipeline.warm_up import warm_up
+from experiments.runs.config import Connected, RunConfig
+from experiments.runs.files import Row, repeat_of
+from programs.lms.calls.concurrency import share_limits
+from programs.lms.calls.control import current_control
+from programs.parts.meter import Meter
+from signatures.common.errors import UserError, user_error_within
+
+if TYPE_CHECKING:
+    import dspy
+
+Key = tuple[str, int]  # id and repeat
+
+
+class Asked(NamedTuple):
+    """A question to ask, and the number of its repeat, from 1."""
+
+    example: Any
+    repeat: int
+
+    @property
+    def key(self) -> Key:
+        """What its row is identified by."""
+        return self.example.id, self.repeat
+
+
+class Answered(NamedTuple):
+    """How a question ended.
+
+    Args:
+        row: Its row; `error` is None if it was answered.
+        fault: What the user can mend, if that is why it failed.
+        before: How many calls each LM had answered in the session when the question was started.
+        after: The same when it ended. Of several processes each counts its own.
+    """
+
+    row: Row
+    fault: UserError | None
+    before: Counter[str]
+    after: Counter[str]
+
+
+@dataclass
+class Session:
+    """What is done with each question.
+
+    Args:
+        program: Must be safe under threads.
+        config: Of the run.
+        connection: The LM and its adapter.
+    """
+
+    program: "dspy.Module"
+    config: RunConfig
+    connection: Connected
+
+    def __post_init__(self) -> None:
+        self._meters: dict[Key, Meter] = {}  # of questions without a row
+        retriever = None if self.config.contexts else getattr(self.program, "retrieve", None)
+        self.prefetch = Prefetch(retriever)
+
+    def job(self, processes: int) -> Job[Asked, Answered]:
+        """Return the session as the job of `processes` worker processes."""
+
+        def prepare(number: int) -> None:
+            share_limits(processes, number)
+            warm_up(self.program, self.connection)
+
+        return Job(
+            work=self.answer,
+            pack=_packed,
+            unpack=self._unpacked,
+            prepare=prepare,
+            expect=self.expect,
+            unfinished=self.unfinished,
+            sent=lambda asked: self.written(asked.key),
+        )
+
+    def expect(self, asked: Asked) -> None:
+        """Prepare for a question that will be asked soon."""
+        self.prefetch.add(asked.example.question)
+
+    def answer(self, asked: Asked) -> Answered:
+        """Ask a question, and score the answer."""
+        meter, before = Meter(), current_control().answers()
+        self._meters[asked.key] = meter
+        row, cause = run_question(
+            self.program, asked.example, self.config, connection=self.connection, repeat=asked.repeat, meter=meter
+        )
+        return Answered(row, user_error_within(cause), before, current_control().answers())
+
+    def written(self, key: Key) -> None:
+        """Forget what a question has cost, because its row states it."""
+        self._meters.pop(key, None)
+
+    def unfinished(self) -> Sequence[Mapping[str, float]]:
+        """Return what the questions without a row have cost."""
+        return [meter.counts() for meter in list(self._meters.values())]
+
+    def _unpacked(self, packed: Mapping[str, Any]) -> Answered:
+        row = packed["row"]
+        counts = Meter().counts()
+        self._meters[row["id"], repeat_of(row)] = Meter(**{name: row.get(name, 0) for name in counts})
+        fault = None if packed["fault"] is None else unpacked_error(packed["fault"])
+        return Answered(row, fault, Counter(packed["before"]), Counter(packed["after"]))  # type: ignore[arg-type]
+
+
+def _packed(answered: Answered) -> dict[str, Any]:
+    fault = None if answered.fault is None else packed_error(answered.fault)
+    return {"row": answered.row, "fault": fault, "before": answered.before, "after": answered.after}

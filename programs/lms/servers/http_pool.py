@@ -1,0 +1,214 @@
+"""Kept HTTP connections to one server, each used by one call at a time."""
+
+import contextlib
+import os
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from programs.lms.calls.aborting import abortable
+from programs.lms.servers.http_connection import HttpConnection, NoReply, NoReplyInTime, named_errors
+from programs.lms.servers.http_route import Route, route_to
+from signatures.common.http import ENCODINGS, MOST_BYTES
+
+if TYPE_CHECKING:
+    import urllib3
+
+IDLE_SECONDS = 4.0  # uvicorn, under vLLM and SGLang, closes a connection that was idle for 5 s
+_PIECE = 1 << 16
+
+
+class UnreadableReply(Exception):
+    """The reply is larger than allowed, or compressed in a way that was not requested.
+
+    Args:
+        reason: In words.
+        status: HTTP status.
+    """
+
+    def __init__(self, reason: str, status: int):
+        super().__init__(reason)
+        self.status = status
+
+
+class Reply:
+    """A reply whose content is still to be read.
+
+    Args:
+        answer: From urllib3.
+        until: When the call's time is over, on the clock of `time.monotonic`.
+        limit: Sets that time for the connection.
+    """
+
+    def __init__(self, answer: "urllib3.BaseHTTPResponse", until: float, limit: Callable[[float], None]):
+        self.status: int = answer.status
+        self.headers: Mapping[str, str] = answer.headers  # names in any case
+        self.whole = False  # whether the content was read to its end
+        self._answer, self._until, self._limit = answer, until, limit
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the content as it comes in, decompressed.
+
+        Raises:
+            NoReply: The connection broke.
+            NoReplyInTime: The time of the call is over.
+            UnreadableReply: It is larger than 64 MiB, or compressed in another way than by gzip or deflate.
+        """
+        encoding = self.headers.get("Content-Encoding", "").strip().lower()
+        if encoding not in ENCODINGS:
+            raise UnreadableReply(f"the reply is compressed by {encoding[:30]!r}, which was not requested", self.status)
+        size = 0
+        while True:
+            if time.monotonic() > self._until:
+                raise NoReplyInTime
+            with named_errors():
+                piece = self._answer.read1(_PIECE)
+            if not piece:
+                self.whole = True
+                return
+            size += len(piece)
+            if size > MOST_BYTES:
+                raise UnreadableReply(f"the reply is larger than {MOST_BYTES:,} bytes", self.status)
+            yield piece
+
+    def end_within(self, seconds: float) -> None:
+        """Read the rest, which should be empty, so that the connection can be kept; give up after `seconds`."""
+        self._until = min(self._until, time.monotonic() + seconds)
+        self._limit(self._until)
+        with contextlib.suppress(NoReply):
+            for _ in self.pieces():
+                pass
+
+    def content(self) -> bytes:
+        """Return the whole content; raises as `pieces` does."""
+        return b"".join(self.pieces())
+
+
+class HttpPool:
+    """Sends requests to one host; safe under threads, and in a forked process.
+
+    A connection belongs to one call from its request to the end of the reply. A pool that looks at its idle connections
+    while others use them, as httpcore 1.0.9 does, takes a connection whose reply has just come for one that the server
+    closed, and closes it under its reader.
+
+    The proxies of the environment and the system's certificates are read once, when the first connection is opened.
+    Redirects are not followed: they would carry the key and the prompt elsewhere.
+
+    Args:
+        api_base: A URL of the host; a user name and password in it are sent in place of the key.
+        key: Sent as a bearer token; None sends none.
+        connections: Requests in flight at a time; others wait, and their time begins after that.
+    """
+
+    def __init__(self, api_base: str, key: str | None = None, connections: int = 100):
+        self._api_base, self._key, self._width = api_base, key, connections
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._free = threading.Semaphore(self._width)
+        self._idle: deque[HttpConnection] = deque()  # the one that was used last is at the right
+        self._closings = 0  # a connection that was in use then is not kept
+        self._route: Route | None = None
+        weakref.finalize(self, _close_all, self._idle)
+
+    def close(self) -> None:
+        """Close the connections, and those in use after their reply; the next request opens new ones."""
+        with self._lock:
+            self._closings += 1
+            self._route = None
+            idle = list(self._idle)
+            self._idle.clear()
+        _close_all(idle)
+
+    @contextlib.contextmanager
+    def request(self, method: str, url: str, body: bytes | None = None, *, seconds: float) -> Iterator[Reply]:
+        """Send a request and return its reply, whose content is to be read inside the `with` block.
+
+        A kept connection may have been closed by the server in the meantime: if it breaks before a reply begins, the
+        request is sent once more, over a new one.
+
+        Args:
+            method: HTTP method.
+            url: On the host of the pool.
+            body: JSON.
+            seconds: For the request and the whole reply.
+
+        Raises:
+            NoReply: The server cannot be reached, or the connection broke.
+            NoReplyInTime: The time is over.
+            BaseException: What ended the call (`programs.lms.calls.aborting.abortable`).
+            UserError: The proxy settings cannot be used.
+        """
+        if self._process != os.getpid():
+            self._leave_to_parent()
+        with self._free:
+            until = time.monotonic() + seconds
+            closings = self._closings
+            used = [self._take()]  # last the one in use
+            with abortable(lambda: used[-1].abort()):
+                answer = self._send(used, method, url, body, until)
+                reply = Reply(answer, until, used[-1].limit)
+                try:
+                    yield reply
+                finally:
+                    if not reply.whole:
+                        answer.close()
+                    self._give_back(used[-1], kept=reply.whole and closings == self._closings)
+
+    def _send(
+        self, used: list[HttpConnection], method: str, url: str, body: bytes | None, until: float
+    ) -> "urllib3.BaseHTTPResponse":
+        try:
+            return used[-1].send(method, url, body, until)
+        except NoReplyInTime:
+            raise
+        except NoReply:
+            if not used[-1].kept or used[-1].aborted:
+                raise
+        used.append(self._new())
+        return used[-1].send(method, url, body, until)
+
+    def _give_back(self, connection: HttpConnection, *, kept: bool) -> None:
+        if not kept or connection.aborted:
+            connection.close()
+            return
+        connection.used = time.monotonic()
+        with self._lock:
+            self._idle.append(connection)
+
+    def _leave_to_parent(self) -> None:
+        """Begin anew in a forked process: over connections that it shares with its parent, replies get mixed up."""
+        with _fork_lock:
+            if self._process != os.getpid():
+                self._inherited = self._idle
+                self._begin()
+
+    def _take(self) -> HttpConnection:
+        """Return a kept connection, or a new one; close those that have been idle for too long."""
+        oldest = time.monotonic() - IDLE_SECONDS
+        expired = []
+        with self._lock:
+            while self._idle and self._idle[0].used < oldest:
+                expired.append(self._idle.popleft())
+            connection = self._idle.pop() if self._idle else None
+        _close_all(expired)
+        return connection or self._new()
+
+    def _new(self) -> HttpConnection:
+        with self._lock:
+            if self._route is None:
+                self._route = route_to(self._api_base, self._key)
+            return HttpConnection(self._route)
+
+
+def _close_all(connections: Iterable[HttpConnection]) -> None:
+    for connection in connections:
+        connection.close()
+
+
+_fork_lock = threading.Lock()

@@ -1,0 +1,201 @@
+"""Replies of a chat server as they are written: server-sent events to the stream events of DSPy's engines."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+from dspy import lm15
+from dspy.lm15 import (
+    Request,
+    StreamDeltaEvent,
+    StreamEndEvent,
+    StreamStartEvent,
+    TextDelta,
+    ThinkingDelta,
+    TokenLogprob,
+)
+
+from programs.lms.servers.thinking import FIELDS, NOT_SHOWN, TAGS, split_text
+from programs.lms.servers.usage import stated_usage
+
+FINISHED = {"length": "length", "content_filter": "content_filter"}  # finish_reason; any other is "stop"
+Event: TypeAlias = StreamStartEvent | StreamDeltaEvent | StreamEndEvent
+_DONE = "[DONE]"
+_Delta: TypeAlias = TextDelta | ThinkingDelta
+# Reads the log-probabilities of a choice, given its answer and its thinking.
+ReadLogprobs: TypeAlias = Callable[[Mapping[str, Any], str, str], tuple[TokenLogprob, ...] | None]
+
+
+def event_values(pieces: Iterable[bytes]) -> Iterator[Any]:
+    """Yield the JSON values of server-sent events as they come in; None for the event that ends an OpenAI stream.
+
+    https://html.spec.whatwg.org/multipage/server-sent-events.html
+
+    Raises:
+        lm15.ServerError: An event is not JSON.
+    """
+    data: list[str] = []
+    for line in _lines(pieces):
+        if line:
+            name, _, value = line.partition(":")  # a comment, by which a server keeps a connection open, has no name
+            data += [value.removeprefix(" ")] if name == "data" else []
+            continue
+        text, data = "\n".join(data), []
+        if text == _DONE:
+            yield None
+        elif text:
+            try:
+                yield json.loads(text)
+            except (ValueError, RecursionError) as error:
+                raise lm15.ServerError("an event of its stream is not JSON") from error
+
+
+def _lines(pieces: Iterable[bytes]) -> Iterator[str]:
+    """Yield complete lines; an event whose empty line is missing at the end of the stream is cut, and left out."""
+    rest = b""
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            yield line.removesuffix(b"\r").decode("utf-8", "replace")
+
+
+class ReplyStream:
+    """The events of one reply, which end without an end event if the reply is cut.
+
+    The answer is that of a complete reply, and so are its parts. One thing cannot be: if thinking ends with a closing
+    tag, and the opening one is in the chat template, it is taken for the answer unless the model is known to think so.
+
+    Args:
+        request: What was asked.
+        thinks_in_text: Whether the content is known to begin with thinking, even without an opening tag.
+    """
+
+    def __init__(self, request: Request, *, thinks_in_text: bool):
+        self._request, self._parts = request, _Parts(thinks_in_text)
+        self._finish: str | None = None
+        self._done = self._said = False
+        self._usage: Any = None
+        self._scores: list[Any] = []  # tokens with log-probabilities as the server sends them
+
+    @property
+    def thought_in_text(self) -> bool:
+        """Whether the content had thinking."""
+        return self._parts.in_text
+
+    def events(self, chunks: Iterable[Any], read_logprobs: ReadLogprobs) -> Iterator[Event]:
+        """Yield the events of the chunks of a stream; None among them is its end. A complete reply is a stream, too.
+
+        Raises:
+            lm15.ServerError: A chunk is not that of a chat server, or is its error.
+            lm15.TransportError: The stream ended before the reply.
+        """
+        yield StreamStartEvent(model=self._request.model)
+        for chunk in chunks:
+            if chunk is None:
+                self._done = True
+                continue
+            try:
+                yield from map(StreamDeltaEvent, list(self._deltas(chunk)))
+            except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
+                raise lm15.ServerError(f"the stream is not that of a chat server: {error!r}"[:300]) from error
+        if not (self._done or self._finish):
+            raise lm15.TransportError("the stream ended before the reply")
+        yield from map(StreamDeltaEvent, list(self._last_deltas(read_logprobs)))
+        usage = stated_usage(self._usage, self._parts.thinking, self._parts.answer)
+        yield StreamEndEvent(finish_reason=FINISHED.get(self._finish or "", "stop"), usage=usage)
+
+    def _deltas(self, chunk: Any) -> Iterator[_Delta]:
+        if chunk.get("error") and not chunk.get("choices"):
+            raise ValueError(str(chunk["error"])[:200])
+        self._usage = chunk.get("usage") or self._usage
+        for choice in chunk.get("choices") or ():
+            if choice.get("index"):  # another sample
+                continue
+            message = choice.get("delta") or choice.get("message") or {}
+            self._said = self._said or message.get("content") is not None
+            yield from self._parts.feed(message)
+            if isinstance(message.get("refusal"), str) and message["refusal"]:
+                self._said = True
+                yield self._parts.say(message["refusal"])
+            self._scores += (choice.get("logprobs") or {}).get("content") or ()
+            self._finish = choice.get("finish_reason") or self._finish
+
+    def _last_deltas(self, read_logprobs: ReadLogprobs) -> Iterator[_Delta]:
+        """Yield what was held back, and what stands for an answer that did not come."""
+        yield from self._parts.release()
+        parts = self._parts
+        if not parts.thinking and not parts.answer:
+            if self._finish == "length" and stated_usage(self._usage).reasoning_tokens:
+                yield parts.think(NOT_SHOWN)
+            elif not self._said:
+                raise lm15.ServerError("the reply is not that of a chat server: its content is null")
+        scores = None
+        if self._request.config.logprobs is not None:
+            scores = read_logprobs({"logprobs": {"content": self._scores}}, parts.answer, parts.thinking)
+        if scores or not (parts.thinking or parts.answer):
+            yield parts.say("", tuple(scores or ()))
+
+
+class _Parts:
+    """Separates thinking from the answer while a reply is written, as `split_text` does with the whole of it.
+
+    Args:
+        thinks_in_text: Whether the content is known to begin with thinking, even without an opening tag.
+    """
+
+    def __init__(self, thinks_in_text: bool):
+        self._opened_before, self._held = thinks_in_text, ""
+        self._answering = False
+        self._index: dict[type, int] = {}
+        self.thinking = self.answer = ""
+        self.in_text = False  # whether the content had thinking
+
+    def feed(self, message: Mapping[str, Any]) -> Iterator[_Delta]:
+        """Yield what a fragment of the message adds."""
+        thought = next((message[name] for name in FIELDS if isinstance(message.get(name), str) and message[name]), "")
+        if thought:
+            yield self.think(thought)
+        content = message.get("content")
+        if isinstance(content, list):
+            content = "".join(part.get("text") or "" for part in content if isinstance(part, dict))
+        if content is not None and not isinstance(content, str):
+            raise TypeError(f"content is {type(content).__name__}")
+        if content and self._answering:
+            yield self.say(content)
+        elif content:
+            self._held += content
+            if not self._may_be_thinking():
+                yield from self.release()
+
+    def release(self) -> Iterator[_Delta]:
+        """Yield what was held back; the reply has ended, or its thinking has."""
+        held, self._held = self._held, ""
+        self._answering = self._answering or bool(held)
+        inside, answer = split_text(held)
+        if inside:
+            self.in_text = True
+            yield self.think(f"\n{inside}" if self.thinking else inside)
+        if answer:
+            yield self.say(answer)
+
+    def _may_be_thinking(self) -> bool:
+        """Return whether more text can still belong to the thinking, or to its opening tag."""
+        rest = self._held.lstrip()
+        if self._opened_before and not any(rest.startswith(begin) for begin, _ in TAGS):
+            return not any(end in rest for _, end in TAGS)
+        while tags := next((tags for tags in TAGS if rest.startswith(tags[0])), None):
+            _, closed, rest = rest.partition(tags[1])
+            if not closed:
+                return True
+            rest = rest.lstrip()
+        return any(begin.startswith(rest) for begin, _ in TAGS)
+
+    def think(self, text: str) -> _Delta:
+        """Return a fragment of thinking."""
+        self.thinking += text
+        return ThinkingDelta(text, part_index=self._index.setdefault(ThinkingDelta, len(self._index)))
+
+    def say(self, text: str, logprobs: tuple[TokenLogprob, ...] = ()) -> _Delta:
+        """Return a fragment of the answer."""
+        self.answer += text
+        return TextDelta(text, part_index=self._index.setdefault(TextDelta, len(self._index)), logprobs=logprobs)

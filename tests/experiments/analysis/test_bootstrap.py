@@ -1,0 +1,97 @@
+"""Intervals that share their draws are those of the straightforward computation, column by column."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from experiments.analysis import bootstrap
+from experiments.analysis.bootstrap import bootstrap_intervals
+from experiments.analysis.statistics import mcnemar, mean_of, means_and_differences, means_of, paired, paired_t_test
+
+VALUES = st.lists(st.none() | st.floats(-5, 5) | st.sampled_from([0.0, 1.0]), min_size=0, max_size=25)
+
+
+def straightforward(values: list[float], resamples: int, seed: int) -> tuple[float, float]:
+    """The interval as it was computed first: every resample is gathered and averaged, one column at a time."""
+    data = np.asarray(values)
+    draws = np.random.default_rng(seed).integers(0, len(data), size=(resamples, len(data)))
+    low, high = np.quantile(data[draws].mean(axis=1), [0.025, 0.975])
+    return float(low), float(high)
+
+
+@settings(max_examples=60)
+@given(
+    columns=st.lists(st.lists(st.floats(-5, 5), min_size=1, max_size=12), min_size=1, max_size=6),
+    seed=st.integers(0, 99),
+    block=st.sampled_from([1, 30, 10**6]),
+)
+def test_shared_draws_give_the_intervals_of_separate_ones(columns: list[list[float]], seed: int, block: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bootstrap, "_BLOCK", block)  # resamples are drawn in blocks of any size
+        shared = bootstrap_intervals(columns, resamples=50, seed=seed)
+    for values, (low, high) in zip(columns, shared, strict=True):
+        assert (low, high) == pytest.approx(straightforward(values, 50, seed), abs=1e-8)
+
+
+def test_the_default_interval_of_many_questions_is_the_straightforward_one() -> None:
+    draw = np.random.default_rng(5)
+    columns = [draw.integers(0, 2, 1500).tolist(), draw.random(1500).tolist(), (1e4 * draw.random(1400)).tolist()]
+    for values, found in zip(columns, bootstrap_intervals(columns), strict=True):
+        assert found == pytest.approx(straightforward(values, 2000, 0), abs=1e-8)
+
+
+@settings(max_examples=60)
+@given(columns=st.lists(VALUES, min_size=2, max_size=5), seed=st.integers(0, 9))
+def test_many_columns_give_what_each_gives_alone(columns: list[list[float | None]], seed: int) -> None:
+    shortest = min(map(len, columns))
+    columns = [values[:shortest] for values in columns]
+    pairs = [(0, place) for place in range(1, len(columns))]
+    means, differences = means_and_differences(columns, pairs, resamples=40, seed=seed)
+    for values, mean in zip(columns, means, strict=True):
+        assert close(mean.as_dict(), mean_of(values, resamples=40, seed=seed).as_dict())
+    for (first, second), found in zip(pairs, differences, strict=True):
+        alone = paired(columns[first], columns[second], resamples=40, seed=seed)
+        assert close(found.as_dict(), alone.as_dict())
+
+
+def close(first: dict[str, Any], second: dict[str, Any]) -> bool:
+    return first.keys() == second.keys() and all(
+        abs(first[name] - second[name]) < 1e-9 if isinstance(first[name], float) else first[name] == second[name]
+        for name in first
+    )
+
+
+def test_undefined_values_are_resampled_by_nobody() -> None:
+    some, every = means_of([[1.0, None, 0.0, 0.5, None], [1.0, 0.0, 0.5]])
+    assert (some.low, some.high, some.n, some.undefined) == (every.low, every.high, 3, 2)
+
+
+def test_no_column_and_columns_without_an_interval() -> None:
+    assert means_and_differences([]) == ([], [])
+    one, none = means_of([[0.5], [None]])
+    assert (one.mean, one.low, none.mean, none.n) == (0.5, None, None, 0)
+
+
+@given(
+    pairs=st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3)), min_size=2, max_size=30).filter(
+        lambda pairs: np.var([b - a for a, b in pairs]) > 1e-6
+    )
+)
+def test_the_t_test_is_that_of_scipy(pairs: list[tuple[float, float]]) -> None:
+    first, second = [a for a, _ in pairs], [b for _, b in pairs]
+    assert paired_t_test(first, second) == pytest.approx(stats.ttest_rel(second, first).pvalue, rel=1e-9, abs=1e-300)
+
+
+@pytest.mark.parametrize(("gained", "lost"), [(0, 1), (1, 1), (3, 3), (2, 9), (9, 2), (400, 500), (2000, 1500)])
+def test_mcnemars_test_is_the_binomial_test_of_scipy(gained: int, lost: int) -> None:
+    first = [0.0] * gained + [1.0] * lost
+    second = [1.0] * gained + [0.0] * lost
+    p = mcnemar(first, second)
+    assert p == pytest.approx(stats.binomtest(gained, gained + lost).pvalue, rel=1e-9)
+    assert p is not None
+    assert math.isfinite(p)

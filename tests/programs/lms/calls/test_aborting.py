@@ -1,0 +1,88 @@
+"""Calls that wait for a server end when the work is stopped or a budget is spent."""
+
+import os
+import threading
+from contextvars import copy_context
+
+import pytest
+
+from programs.lms.calls import aborting
+from programs.lms.calls.aborting import abortable, checked_calls
+from programs.lms.calls.budget import BudgetExceeded
+from programs.lms.calls.control import Stopped, controlled
+
+
+class Blocked:
+    """A call that waits until it is aborted, and fails then, as a read from a closed socket does."""
+
+    def __init__(self):
+        self.waiting, self.aborted = threading.Event(), threading.Event()
+
+    def __call__(self):
+        with abortable(self.aborted.set):
+            self.waiting.set()
+            assert self.aborted.wait(20)
+            raise OSError("the socket was closed")
+
+
+def test_a_check_that_raises_ends_the_call_with_its_error():
+    def spent():
+        raise BudgetExceeded("0 seconds")
+
+    with checked_calls(spent), pytest.raises(BudgetExceeded, match="0 seconds"):
+        Blocked()()
+
+
+def test_stopped_work_ends_all_its_calls_and_no_others(monkeypatch):
+    monkeypatch.setattr(aborting, "GRACE", 0.0)
+    ended, lock, other = [], threading.Lock(), Blocked()
+
+    def ask(call):
+        try:
+            call()
+        except BaseException as error:  # noqa: BLE001 - what ends a call is none
+            with lock:
+                ended.append(type(error))
+
+    def start(call):
+        thread = threading.Thread(target=copy_context().run, args=(ask, call), daemon=True)
+        thread.start()
+        assert call.waiting.wait(20)
+        return thread
+
+    with checked_calls(lambda: None):
+        stranger = start(other)
+    with controlled() as control, checked_calls(lambda: None):
+        threads = [start(Blocked()) for _ in range(5)]
+        control.stop()
+        for thread in threads:
+            thread.join(20)
+    assert ended == [Stopped] * 5
+    assert not other.aborted.is_set()
+    other.aborted.set()
+    stranger.join(20)
+    assert ended[5:] == [OSError]
+
+
+def test_an_error_of_the_call_itself_stays_and_nothing_is_watched_afterwards():
+    with checked_calls(lambda: None), pytest.raises(KeyError), abortable(lambda: None):
+        raise KeyError("own")
+    assert not aborting._watcher._calls
+    with abortable(pytest.fail):  # outside of a checked call
+        pass
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork on this system")
+def test_a_fork_watches_its_own_calls():
+    with checked_calls(lambda: None), abortable(lambda: None):
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                with checked_calls(lambda: (_ for _ in ()).throw(Stopped("now"))):
+                    Blocked()()
+            except Stopped:
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitpid(child, 0)[1] == 0

@@ -1,0 +1,17 @@
+"""The table of the programs that `verihop programs` shows without importing them."""
+
+import json
+
+from programs import listing
+
+
+def test_the_table_is_that_of_the_programs() -> None:
+    now = json.loads(json.dumps(listing.described()))
+    assert listing.listed() == now, "programs/catalog.json is out of date: run python -m programs.listing"
+
+
+def test_the_table_is_written_as_it_is_read(tmp_path, monkeypatch) -> None:
+    committed = listing.TABLE.read_bytes()
+    monkeypatch.setattr(listing, "TABLE", tmp_path / "catalog.json")
+    listing.write()
+    assert (tmp_path / "catalog.json").read_bytes() == committed
