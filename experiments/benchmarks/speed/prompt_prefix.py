@@ -77,7 +77,7 @@ def ask(program: dspy.Module, questions: "Sequence[Question]", connection: "Conn
     asked = []
     for question in questions:
         recorder = Recorder(program)
-        with connection.use(), dspy.context(callbacks=[recorder]):
+        with connection.use(), recorder.recording():
             program(question=question.question)
         asked.append(recorder.calls)
     return asked

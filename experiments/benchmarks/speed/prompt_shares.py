@@ -4,6 +4,7 @@ import bisect
 import itertools
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
@@ -54,6 +55,10 @@ class Recorder(BaseCallback):
         self.calls: list[Call] = []
         self._started: dict[str, tuple[Any, dict[str, Any]]] = {}
         self._lock = Lock()
+
+    def recording(self) -> AbstractContextManager[None]:
+        """Return a context in which the prompts are recorded."""
+        return dspy.context(callbacks=[self])
 
     def on_adapter_format_start(self, call_id: str, instance: Any, inputs: dict[str, Any]) -> None:
         """Note what is to be rendered."""
