@@ -116,10 +116,10 @@ class JudgeRelevance(dspy.Signature):
     One fact that is needed on the way to the answer does, even if the claim does not contain the answer.
     """
 
-    question: str = dspy.InputField()
     inferences: list[str] = dspy.InputField(desc="inferred before")
-    query: str = dspy.InputField(desc="what is being looked for now; may be empty")
     claim: str = dspy.InputField()
+    question: str = dspy.InputField()
+    query: str = dspy.InputField(desc="what is being looked for now; may be empty")
     relevant: bool = dspy.OutputField(desc="does it help to answer, if only by one step?")
 
 

@@ -20,8 +20,8 @@ CLAIMS = ["Fog is wet.", "Rain is wet."]
 PASSAGES = [[Passage(id="1", text=text)] for text in CLAIMS]
 # Program, predictor, knobs that it needs; the field in which calls differ; those that they share before it.
 CALLS = [
-    # Several claims, or several lists of pieces, in one step.
-    ("retro_rag", "relevance", {}, "claim", CLAIMS, ["question", "inferences", "query"]),
+    # Several claims, or several lists of pieces, in one step. The embedded LM is trained on question and query last.
+    ("retro_rag", "relevance", {}, "claim", CLAIMS, ["inferences"]),
     ("retro_rag", "attribution", {}, "claim", CLAIMS, ["passages"]),
     ("retro_rag", "weighing_together", {"batch_weighing": 5}, "pieces", PASSAGES, ["question", "query"]),
     # One piece is weighed again in the next round, for another query.
