@@ -30,7 +30,7 @@ class RowLog:
     def __init__(self, folder: Path, name: str = ROWS, *, sync_every: float = 0.0):
         self._path = folder / name
         self._file: IO[bytes] | None = None
-        self._sync_every, self._synced = sync_every, time.monotonic()
+        self._sync_every, self._synced, self._unsynced = sync_every, time.monotonic(), False
 
     def __enter__(self) -> "RowLog":
         with writing(self._path):
@@ -54,13 +54,21 @@ class RowLog:
         with writing(self._path):
             if self._file.write(line) != len(line):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._unsynced = True
             if time.monotonic() - self._synced >= self._sync_every:
-                os.fsync(self._file.fileno())
-                self._synced = time.monotonic()
+                self._sync()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._file is not None:
-            with self._file, writing(self._path) if kind is None else contextlib.suppress(OSError):
-                os.fsync(self._file.fileno())
+        if self._file is None:
+            return
+        with contextlib.closing(self._file), writing(self._path) if kind is None else contextlib.suppress(OSError):
+            if self._unsynced:
+                self._sync()
+
+    def _sync(self) -> None:
+        assert self._file is not None
+        self._unsynced = False  # a disk that fails is reported once
+        os.fsync(self._file.fileno())
+        self._synced = time.monotonic()

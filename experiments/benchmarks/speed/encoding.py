@@ -122,6 +122,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=Path("experiments/results/encoding.json"))
     arguments = parser.parse_args()
+    if arguments.queries * (arguments.rounds + 1) > 500:
+        parser.error("--queries x (--rounds + 1) must not exceed 500: no question may be asked twice")
     index, questions, passages = prepare(arguments.data, arguments.work)
     before = Before()
     embedders: dict[str, Embedder] = {precision: Embedder(precision=precision) for precision in PRECISIONS}

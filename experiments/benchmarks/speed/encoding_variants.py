@@ -73,7 +73,9 @@ def _gathered(embedder: Embedder, queries: list[str]) -> None:
 
 
 def retrieving(index: Path, before: Before, embedders: dict[str, Embedder]) -> dict[str, Run]:
-    """Return the ways of asking a hybrid index by name, the old one first; each run opens the index anew.
+    """Return the ways of asking a hybrid index by name, the old one first.
+
+    Each has an index of its own, because an index keeps the vectors of its queries; no query may be asked twice.
 
     Args:
         index: A hybrid index.
@@ -81,22 +83,17 @@ def retrieving(index: Path, before: Before, embedders: dict[str, Embedder]) -> d
         embedders: Precision -> embedder.
     """
 
-    def opened(embedder: Embedder) -> IndexRetriever:
-        return open_index(index, embedder=embedder)
-
-    def threads(embedder: Embedder, queries: list[str]) -> None:
-        retrieve = opened(embedder)
+    def threads(retrieve: IndexRetriever, queries: list[str]) -> None:
         by_threads(lambda query: retrieve(query, DEPTH), queries)
 
-    def ahead(embedder: Embedder, queries: list[str]) -> None:
-        retrieve = opened(embedder)
+    def ahead(retrieve: IndexRetriever, queries: list[str]) -> None:
         retrieve.prefetch(queries)
-        by_threads(lambda query: retrieve(query, DEPTH), queries)
+        threads(retrieve, queries)
 
-    variants: dict[str, Run] = {OLD: functools.partial(threads, before)}
+    variants: dict[str, Run] = {OLD: functools.partial(threads, open_index(index, embedder=before))}
     for precision, embedder in embedders.items():
-        variants[f"{precision}, 64 threads, gathered"] = functools.partial(threads, embedder)
-        variants[f"{precision}, prefetched, then 64 threads"] = functools.partial(ahead, embedder)
+        for name, run in (("64 threads, gathered", threads), ("prefetched, then 64 threads", ahead)):
+            variants[f"{precision}, {name}"] = functools.partial(run, open_index(index, embedder=embedder))
     words = open_index(index, retriever="bm25")
     variants["bm25 alone, 64 threads"] = lambda queries: by_threads(lambda query: words(query, DEPTH), queries)
     return variants

@@ -50,5 +50,19 @@ def processes_for(
     return max(1, min(_cores(), threads // _THREADS, questions // _QUESTIONS))
 
 
+def share_cores(processes: int) -> None:
+    """Let libraries that compute in this process use its share of the cores, unless `OMP_NUM_THREADS` says otherwise.
+
+    With more threads than cores they spend most of their time waiting for each other, and they wait actively.
+    """
+    if "OMP_NUM_THREADS" in os.environ:
+        return
+    from threadpoolctl import threadpool_limits
+
+    share = max(1, _cores() // processes)
+    os.environ["OMP_NUM_THREADS"] = str(share)  # for libraries that are loaded later
+    threadpool_limits(share)
+
+
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -31,7 +31,7 @@ def test_commands_are_measured_as_processes_and_their_pages_weighed(
     assert case["times_as_fast"]["seconds"] > 0
     for arm in ("old", "new"):
         assert case[arm]["seconds"]["min"] > 0
-        assert 20 < case[arm]["peak_mb"]["max"] < 2000
+        assert case[arm]["peak_mb"]["max"] > 20  # at least that of the process that started it
         assert case[arm]["page_mb"] == pytest.approx((tmp_path / f"{arm}.html").stat().st_size / 1e6, abs=0.1)
         assert case[arm]["seconds_until_listed"] == {"min": 0.5, "median": 0.5, "max": 0.5}
     monkeypatch.setattr(analysis, "opened", lambda page: {})
