@@ -1,4 +1,4 @@
-"""Evaluate a program on questions: every row is on disk as soon as it is complete, and a stopped run can be resumed.
+"""Evaluate a program on questions: every row is written as soon as it is complete, and a stopped run can be resumed.
 
 `dspy.Evaluate` is not used: it loses all results on the tenth exception and on Ctrl-C, and reports no costs.
 """
@@ -145,14 +145,17 @@ def _opened(session: Session, waiting: Sequence[Asked], say: Callable[[str], Non
     """Open the pool that asks the questions; worker processes load models for themselves."""
     threads, processes = session.config.threads, session.config.processes
     if processes > 1 and len(waiting) > 1:
-        for connection in filter(None, (session.connection, session.config.judge)):
-            if (budget := getattr(connection.lm, "budget", None)) is not None:
-                budget.share()
+        connections = filter(None, (session.connection, session.config.judge))
+        budgets = [found for each in connections if (found := getattr(each.lm, "budget", None)) is not None]
+        for budget in budgets:
+            budget.share()
         pool = ProcessPool(session.job(processes), waiting, threads=threads, processes=processes, say=say)
         try:
             yield pool
         finally:
             pool.close()
+            for budget in budgets:
+                budget.end_calls()
         return
     if waiting:
         warm_up(session.program, session.connection)

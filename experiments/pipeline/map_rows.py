@@ -40,7 +40,7 @@ def map_rows(
     resume: bool,
     progress: bool = True,
 ) -> list[Row]:
-    """Return the rows of all items; each is on disk as soon as it is complete, and items that have a row are skipped.
+    """Return the rows of all items; each is written as soon as it is complete, and items that have a row are skipped.
 
     Args:
         items: Started in order.

@@ -23,8 +23,8 @@ class RowLog:
     Args:
         folder: Of the run.
         name: The file in it.
-        sync_every: Seconds between two waits for the disk, each of which takes longer than all else about a row; a
-            power cut may lose the rows of so many seconds. 0 waits for each row.
+        sync_every: Least seconds between two waits for the disk, each of which takes longer than all else about a row;
+            a power cut may lose the rows since the last wait. 0 waits for each row.
     """
 
     def __init__(self, folder: Path, name: str = ROWS, *, sync_every: float = 0.0):

@@ -42,7 +42,7 @@ def processes_for(
         if wanted > 1 and not can_fork():
             raise UserError(f"processes must be 1 on this system, got {wanted}: use threads, or several machines.")
         if wanted > threads:
-            raise UserError(f"{wanted} processes need at least as many threads, got {threads}: raise threads.")
+            raise UserError(f"threads ({threads}) must be at least processes ({wanted}): each process has one or more.")
         return wanted
     lms = [connection, *([judge] if judge else [])]
     if local_models or not can_fork() or not all(getattr(item.lm, "remote", False) for item in lms):

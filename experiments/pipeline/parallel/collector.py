@@ -4,6 +4,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable
 
+from experiments.pipeline.parallel.messages import WorkerDied
 from experiments.pipeline.parallel.process_pool import ProcessPool
 from experiments.pipeline.parallel.session import Answered, Asked
 from experiments.pipeline.parallel.thread_pool import Outcome, ThreadPool
@@ -87,11 +88,19 @@ def collect(pool: Pool, collector: Collector, control: Control, say: Callable[[s
         with contextlib.suppress(KeyboardInterrupt):
             if in_progress:
                 say(f"Stopping: {in_progress} questions in progress have {GRACE:g} s to finish; the rest is dropped.")
-            for outcome in pool.within(GRACE):
-                if outcome.result is not None:
-                    collector.add(outcome)
+            _collect_last(pool, collector)
         return True
+    except WorkerDied:
+        pool.stop()
+        _collect_last(pool, collector)  # those of the other workers
+        raise
     except BaseException:
         pool.stop()
         raise
     return False
+
+
+def _collect_last(pool: Pool, collector: Collector) -> None:
+    for outcome in pool.within(GRACE):
+        if outcome.result is not None:
+            collector.add(outcome)

@@ -19,10 +19,19 @@ class WorkerError(RuntimeError):
     """The work of a worker process failed unexpectedly; the message contains its traceback."""
 
 
+class WorkerDied(UserError):
+    """A worker process has ended unexpectedly."""
+
+
 def send(link: Connection, message: Message) -> None:
-    """Send a message; values that are not JSON are sent as their text."""
+    """Send a message.
+
+    Raises:
+        TypeError: A value in it is not JSON.
+        OSError: The other process has ended.
+    """
     # LMs can write lone surrogates, which stay as they are in escaped JSON.
-    link.send_bytes(json.dumps(message, default=str).encode())
+    link.send_bytes(json.dumps(message).encode())
 
 
 def receive(link: Connection) -> Message:

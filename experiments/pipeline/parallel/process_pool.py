@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from experiments.pipeline.parallel.messages import receive, send, unpacked_error
+from experiments.pipeline.parallel.messages import WorkerDied, receive, send, unpacked_error
 from experiments.pipeline.parallel.thread_pool import Outcome, deferred_interrupt
 from experiments.pipeline.parallel.worker import Job, Worker
-from signatures.common.errors import UserError, UserNotice
+from signatures.common.errors import UserNotice
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -66,7 +66,16 @@ class ProcessPool(Generic[Item, Result]):
         self._outcomes: deque[Outcome[Item, Result]] = deque()
         self._costs: list[Mapping[str, float]] = []
         self._members: list[_Member] = []
-        processes = max(1, min(processes, threads, len(self._items)))
+        self._opened: list[tuple[Any, Connection]] = []
+        try:
+            self._start(threads, max(1, min(processes, threads, len(self._items))))
+        except BaseException:  # Ctrl-C, or the system starts no further process
+            self.close()
+            raise
+        for member in self._members:
+            self._assign(member)
+
+    def _start(self, threads: int, processes: int) -> None:
         context = multiprocessing.get_context("fork")
         sys.stdout.flush()
         sys.stderr.flush()
@@ -77,22 +86,23 @@ class ProcessPool(Generic[Item, Result]):
                 ours, theirs = context.Pipe()
                 others = [ours, *(member.link for member in self._members)]
                 process = context.Process(
-                    target=_run, args=(theirs, others, job, self._items, share, number), daemon=True
+                    target=_run, args=(theirs, others, self._job, self._items, share, number), daemon=True
                 )
                 process.start()
                 theirs.close()
+                self._opened.append((process, ours))
                 self._members.append(_Member(process, ours, set(), share + AHEAD))
         finally:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-        self._opened = [(member.process, member.link) for member in self._members]
-        for member in self._members:
-            self._assign(member)
 
     def _assign(self, member: _Member) -> None:
-        count = min(member.most - len(member.assigned), self._last - self._next)
+        left = self._last - self._next
+        # Dealt evenly: at the end no worker may have items ahead while threads of another are idle.
+        even = -(-(left + sum(len(each.assigned) for each in self._members)) // len(self._members))
+        count = min(min(even, member.most) - len(member.assigned), left)
         numbers = range(self._next, self._next + count)
         if numbers:
-            self._next += count
+            self._next += len(numbers)
             member.assigned.update(numbers)
             self._tell(member, {"ask": list(numbers)})
 
@@ -114,7 +124,8 @@ class ProcessPool(Generic[Item, Result]):
         until = time.monotonic() + seconds
         while self._outcomes or (self._pending() and time.monotonic() < until):
             if not self._outcomes:
-                self._read(max(0.0, until - time.monotonic()))
+                with contextlib.suppress(WorkerDied):  # the others have their time all the same
+                    self._read(max(0.0, until - time.monotonic()))
             while self._outcomes:
                 yield self._outcomes.popleft()
 
@@ -122,7 +133,8 @@ class ProcessPool(Generic[Item, Result]):
         """Yield all outcomes; Ctrl-C raises KeyboardInterrupt between two of them.
 
         Raises:
-            UserError: A worker cannot prepare, or has ended unexpectedly.
+            UserError: A worker cannot prepare.
+            WorkerDied: A worker has ended unexpectedly.
         """
         with deferred_interrupt() as pressed:
             while self._outcomes or self._pending():
@@ -138,9 +150,9 @@ class ProcessPool(Generic[Item, Result]):
         for member in self._members:
             self._tell(member, {"end": True})
         until = time.monotonic() + _LAST_WORDS
-        with contextlib.suppress(UserError):  # its costs are lost
-            while self._members and time.monotonic() < until:
-                self._read(until - time.monotonic())
+        while self._members and (left := until - time.monotonic()) > 0:
+            with contextlib.suppress(WorkerDied):  # of one that has ended, the costs are lost; not those of the others
+                self._read(left)
         return self._costs
 
     def close(self) -> None:
@@ -164,7 +176,7 @@ class ProcessPool(Generic[Item, Result]):
             except (EOFError, OSError):
                 self._members.remove(member)
                 member.process.join(_LAST_WORDS)
-                raise UserError(_ended(member.process.exitcode)) from None
+                raise WorkerDied(_ended(member.process.exitcode)) from None
             self._take(member, message)
 
     def _take(self, member: _Member, message: dict[str, Any]) -> None:

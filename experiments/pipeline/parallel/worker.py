@@ -97,7 +97,8 @@ class Worker(Generic[Item, Result]):
             if message.get("interrupt"):
                 stop_calls()
             if message.get("end"):
-                self._send({"unfinished": list(self._job.unfinished())})
+                with self._sending:
+                    send(self._link, {"unfinished": list(self._job.unfinished())})
                 return
 
     def _answer(self, context: contextvars.Context) -> None:
@@ -106,10 +107,12 @@ class Worker(Generic[Item, Result]):
             if self._stopping.is_set():
                 self._send({"dropped": number})
                 continue
-            outcome = self._outcome(context, self._items[number])
-            self._send({"item": number, **outcome})
-            if "result" in outcome:
-                self._job.sent(self._items[number])
+            item = self._items[number]
+            outcome = self._outcome(context, item)
+            try:
+                self._send({"item": number, **outcome}, result_of=item if "result" in outcome else None)
+            except (TypeError, ValueError) as error:  # the result is not JSON
+                self._send({"item": number, "error": packed_error(error), "stops": False})
 
     def _outcome(self, context: contextvars.Context, item: Item) -> dict[str, Any]:
         try:
@@ -119,10 +122,12 @@ class Worker(Generic[Item, Result]):
                 self._stopping.set()
             return {"error": packed_error(error), "stops": not isinstance(error, Exception)}
 
-    def _send(self, message: dict[str, Any]) -> None:
+    def _send(self, message: dict[str, Any], result_of: Item | None = None) -> None:
         try:
-            with self._sending:
+            with self._sending:  # also held while costs are listed: what was sent is not among them
                 send(self._link, message)
+                if result_of is not None:
+                    self._job.sent(result_of)
         except OSError:  # the parent has ended
             os._exit(1)
 

@@ -52,15 +52,12 @@ class _Watcher:
         self._begin()
 
     def _begin(self) -> None:
-        self._process = os.getpid()
         self._calls: set[_Call] = set()
         self._changed = threading.Condition()
         self._running = False
 
     def add(self, call: _Call) -> None:
         """Look after a call from now on."""
-        if self._process != os.getpid():  # a fork has no threads of its parent
-            self._begin()
         with self._changed:
             self._calls.add(call)
             if not self._running:
@@ -85,6 +82,8 @@ class _Watcher:
 
 
 _watcher = _Watcher()
+if hasattr(os, "register_at_fork"):  # a fork has no threads of its parent; before its own threads could find these
+    os.register_at_fork(after_in_child=_watcher._begin)
 
 
 @contextlib.contextmanager

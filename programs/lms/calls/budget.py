@@ -73,6 +73,12 @@ class Budget:
         """Share the budget with forks of this process, made after this call."""
         self._sums.share()
 
+    def end_calls(self) -> None:
+        """Forget the calls in flight: the processes that made them have ended, some before they could say so."""
+        with self._sums as sums:
+            sums["in_flight"] = sums["reserved_tokens"] = sums["reserved_usd"] = 0.0
+            sums.notify()
+
     @property
     def spent(self) -> dict[str, float]:
         """Calls, tokens, usd and seconds used so far; of calls in flight, only their number."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import urllib3
 
 
+CONNECT_SECONDS = 10.0  # for a connection, which cannot be aborted while it is made; a host that is up takes less
 _RECENT = 0.5  # seconds for which an idle connection is not asked whether the server has closed it
 
 
@@ -24,6 +25,10 @@ class NoReply(Exception):
 
 class NoReplyInTime(NoReply):
     """The reply was not complete in time."""
+
+
+class _NoConnection(NoReplyInTime):
+    """A connection was not made in time."""
 
 
 class HttpConnection:
@@ -42,6 +47,13 @@ class HttpConnection:
         def opened(*args: Any, **kwargs: Any) -> Any:
             self._opened = kind(*args, **kwargs)
             self._opened.response_class = self._timed
+            connect = self._opened.connect
+
+            def connect_anew() -> None:  # the server had closed it
+                connect()
+                self.used = 0.0
+
+            self._opened.connect = connect_anew
             return self._opened
 
         self._pool.ConnectionCls = opened  # type: ignore[assignment]  # urllib3 does not tell what it has opened
@@ -62,18 +74,24 @@ class HttpConnection:
             raise NoReplyInTime
         if self._opened is not None:
             self._opened.recent = now - self.used < _RECENT
-        with named_errors():
-            return self._pool.urlopen(
-                method,
-                self._route.target(url),
-                body,
-                self._route.headers,
-                retries=False,
-                redirect=False,
-                assert_same_host=False,
-                preload_content=False,
-                timeout=urllib3.Timeout(connect=left, read=left),
-            )
+        limit = urllib3.Timeout(connect=min(left, CONNECT_SECONDS), read=left)
+        try:
+            with named_errors():
+                return self._pool.urlopen(
+                    method,
+                    self._route.target(url),
+                    body,
+                    self._route.headers,
+                    retries=False,
+                    redirect=False,
+                    assert_same_host=False,
+                    preload_content=False,
+                    timeout=limit,
+                )
+        except _NoConnection as error:
+            if left <= CONNECT_SECONDS:  # the time of the call is over
+                raise
+            raise NoReply(f"no connection within {CONNECT_SECONDS:g} s") from error
 
     def limit(self, until: float) -> None:
         """Set when the time of the call in progress is over."""
@@ -176,6 +194,8 @@ def named_errors() -> Iterator[None]:
         yield
     except urllib3.exceptions.NewConnectionError as error:
         raise NoReply(_reason(error)) from error
+    except urllib3.exceptions.ConnectTimeoutError as error:
+        raise _NoConnection from error
     except urllib3.exceptions.TimeoutError as error:
         raise NoReplyInTime from error
     except (urllib3.exceptions.HTTPError, UnicodeError) as error:  # a host name may be none

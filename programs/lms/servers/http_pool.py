@@ -108,13 +108,13 @@ class HttpPool:
         self._begin()
 
     def _begin(self) -> None:
-        self._process = os.getpid()
         self._lock = threading.Lock()
         self._free = threading.Semaphore(self._width)
         self._idle: deque[HttpConnection] = deque()  # the one that was used last is at the right
         self._closings = 0  # a connection that was in use then is not kept
         self._route: Route | None = None
         weakref.finalize(self, _close_all, self._idle)
+        self._process = os.getpid()  # last: a thread of a fork that sees it sees the rest
 
     def close(self) -> None:
         """Close the connections, and those in use after their reply; the next request opens new ones."""

@@ -229,7 +229,7 @@ def test_the_default_is_one_process_per_core_where_it_helps(
 def test_a_number_that_cannot_be_is_refused(monkeypatch):
     options = {"questions": 100, "connection": Remote(True)}
     assert processes_for(3, threads=3, **options) == 3
-    with pytest.raises(UserError, match="4 processes need at least as many threads, got 3"):
+    with pytest.raises(UserError, match=r"threads \(3\) must be at least processes \(4\)"):
         processes_for(4, threads=3, **options)
     monkeypatch.setattr("experiments.pipeline.parallel.choice.can_fork", lambda: False)
     with pytest.raises(UserError, match="processes must be 1 on this system, got 2"):
