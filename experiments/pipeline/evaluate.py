@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.summary import RunSummary, write_summary
 from experiments.pipeline.cost_estimate import estimate
+from experiments.pipeline.parallel.choice import one_core_each
 from experiments.pipeline.parallel.collector import Collector, Pool, collect
 from experiments.pipeline.parallel.process_pool import AHEAD, ProcessPool
 from experiments.pipeline.parallel.session import Answered, Asked, Session
@@ -117,7 +118,9 @@ def _progress_of(
 
 def _ask_all(session: Session, waiting: Sequence[Asked], *, folder: Path, bar: RunProgress) -> tuple[str | None, bool]:
     """Ask the questions in parallel; return why the run stopped early, if it did, and whether Ctrl-C stopped it."""
+    remote = getattr(session.connection.lm, "remote", False)
     with (
+        one_core_each(session.config.threads if remote else 0),
         controlled(bar.say) as control,
         _opened(session, waiting, bar.say) as pool,
         RowLog(folder, sync_every=SYNC_SECONDS) as log,

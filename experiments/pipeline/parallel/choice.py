@@ -1,8 +1,10 @@
 """How many processes a run is divided among."""
 
+import contextlib
 import multiprocessing
 import os
 import sys
+from collections.abc import Iterator
 
 from experiments.runs.config import Connected
 from signatures.common.errors import UserError
@@ -50,18 +52,24 @@ def processes_for(
     return max(1, min(_cores(), threads // _THREADS, questions // _QUESTIONS))
 
 
-def share_cores(processes: int) -> None:
-    """Let libraries that compute in this process use its share of the cores, unless `OMP_NUM_THREADS` says otherwise.
+@contextlib.contextmanager
+def one_core_each(threads: int) -> Iterator[None]:
+    """Let libraries that compute use one core per call in the block, if there are at least as many threads as cores.
 
-    With more threads than cores they spend most of their time waiting for each other, and they wait actively.
+    With more they spend most of their time waiting for each other, and they wait actively. `OMP_NUM_THREADS` set by the
+    user holds in any case; models that are loaded already keep their threads.
     """
-    if "OMP_NUM_THREADS" in os.environ:
+    if "OMP_NUM_THREADS" in os.environ or threads < _cores():
+        yield
         return
     from threadpoolctl import threadpool_limits
 
-    share = max(1, _cores() // processes)
-    os.environ["OMP_NUM_THREADS"] = str(share)  # for libraries that are loaded later
-    threadpool_limits(share)
+    os.environ["OMP_NUM_THREADS"] = "1"  # for libraries that are loaded in the block
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        del os.environ["OMP_NUM_THREADS"]
 
 
 def _cores() -> int:

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from experiments.pipeline.parallel.choice import share_cores
 from experiments.pipeline.parallel.messages import packed_error, unpacked_error
 from experiments.pipeline.parallel.prefetch import Prefetch
 from experiments.pipeline.parallel.worker import Job
@@ -75,7 +74,6 @@ class Session:
         """Return the session as the job of `processes` worker processes."""
 
         def prepare(number: int) -> None:
-            share_cores(processes)
             share_limits(processes, number)
             warm_up(self.program, self.connection)
 

@@ -252,3 +252,30 @@ def test_a_worker_ends_with_its_parent():
     ours.close()
     process.join(20)
     assert process.exitcode == 1
+
+
+def test_libraries_use_one_core_per_call_while_many_threads_ask(toy, tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.pipeline.parallel.choice._cores", lambda: 4)
+
+    class Threads(dspy.Module):
+        def forward(self, question):
+            return dspy.Prediction(answer=os.environ.get("OMP_NUM_THREADS", "all"), passages=[], citations=[])
+
+        def max_calls(self):
+            return 0
+
+    def asked(folder, *, threads, remote, processes=1):
+        connection = toy.link(toy.Engine())
+        connection.lm.remote = remote
+        options = {"threads": threads, "processes": processes, "connection": connection, "n": 4}
+        run(toy, tmp_path / folder, None, program=Threads(), **options)
+        return {row["answer"] for row in read_rows(tmp_path / folder)}
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert asked("many", threads=8, remote=True) == {"1"}
+    assert asked("forks", threads=8, remote=True, processes=2) == {"1"}
+    assert asked("few", threads=3, remote=True) == {"all"}
+    assert asked("local", threads=8, remote=False) == {"all"}
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert asked("said", threads=8, remote=True) == {"3"}
+    assert os.environ["OMP_NUM_THREADS"] == "3"
