@@ -162,14 +162,15 @@ def _opened(session: Session, waiting: Sequence[Asked], say: Callable[[str], Non
         return
     if waiting:
         warm_up(session.program, session.connection)
-    coming = iter(waiting[AHEAD:])
+    known = threads + AHEAD
+    coming = iter(waiting[known:])
 
     def work(asked: Asked) -> Answered:
         if (later := next(coming, None)) is not None:
             session.expect(later)
         return session.answer(asked)
 
-    for asked in waiting[:AHEAD]:
+    for asked in waiting[:known]:
         session.expect(asked)
     try:
         yield ThreadPool(work, waiting, threads=threads)

@@ -93,6 +93,7 @@ class Session:
 
     def answer(self, asked: Asked) -> Answered:
         """Ask a question, and score the answer."""
+        self.prefetch.started(asked.example.question)
         meter, before = Meter(), current_control().answers()
         self._meters[asked.key] = meter
         row, cause = run_question(
