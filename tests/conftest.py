@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import signal
 import sys
 import threading
 import time
@@ -22,6 +23,13 @@ from signatures.types import Passage
 # No test asserts how long something takes: a busy machine must not fail it.
 settings.register_profile("verihop", deadline=None)
 settings.load_profile("verihop")
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt: a command that Ctrl-C ended, and some libraries, leave another handler."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def load_module(path: Path) -> ModuleType:
