@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from corpora.encoders.per_process import PerProcess
+from signatures.common.per_process import PerProcess
 
 BATCH = 64  # items at most that calls are gathered into; a longer call is a batch of its own
 _CHECK_SECONDS = 0.5  # between two looks whether the caller that runs was interrupted before it woke the next

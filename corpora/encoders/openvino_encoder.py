@@ -1,7 +1,7 @@
 """A converted sentence-transformers model, run by OpenVINO.
 
 The texts of a call are sorted by their tokens and cut into batches of similar length, so that little is computed for
-padding; batches run side by side, one thread each, because threads that share a batch cost more CPU time.
+padding; batches run in parallel, one thread each, because threads that share a batch cost more CPU time.
 
 Precisions: "f32" (default; the same vectors as torch up to rounding), "bf16" (three times faster on CPUs with AMX), and
 "int8" (weights and activations in 8 bits, for CPUs without AMX). OpenVINO itself would choose bf16 wherever it can.
@@ -101,7 +101,7 @@ class OpenVinoEncoder:
 
 
 def batches_of(lengths: Sequence[int], most: int, padding: int) -> list[list[int]]:
-    """Return the places of texts by batch, the longest texts first, so that batches side by side end together.
+    """Return the places of texts by batch, the longest texts first, so that parallel batches end together.
 
     Args:
         lengths: Tokens of each text.

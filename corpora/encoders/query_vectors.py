@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from corpora.encoders.per_process import PerProcess
+from signatures.common.per_process import PerProcess
 
 KEPT_BYTES = 64_000_000  # of vectors and texts; 38,000 questions with vectors of 384 numbers
 AHEAD = 32  # queries encoded ahead between two looks at `stop`

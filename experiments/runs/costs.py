@@ -9,10 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from experiments.runs.files import COSTS, ROWS, Json, complete_lines
-from experiments.runs.models import Spent, parse_row
+from experiments.runs.files import COSTS, ROWS, Json, checked_lines
+from experiments.runs.models import Spent
 from experiments.runs.row_log import RowLog
-from signatures.common.errors import UserError
 
 COUNTED = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "usd", "retries", "wait_seconds")
 
@@ -52,10 +51,4 @@ def judging_spent(folder: Path) -> dict[str, float]:
 
 
 def _lines(path: Path) -> list[Json]:
-    found = []
-    for number, line in complete_lines(path):
-        try:
-            found.append(parse_row(line, Spent))
-        except ValueError as error:
-            raise UserError(f"{path}:{number} is not a row of a run ({error}). Delete that line and resume.") from None
-    return found
+    return [row for _, row in checked_lines(path, Spent)]

@@ -30,7 +30,7 @@ from typing import Any
 
 from experiments.runs.collector import collector_paused
 from experiments.runs.experiment import SESSION, as_asked, cure_of, differing_field, value_of
-from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, check_description, parse_row
+from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, Spent, check_description, parse_row
 from optimizers.metrics.names import note_renamed, with_current_names
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, exclusive_lock, remove_temporaries
@@ -42,6 +42,7 @@ RUN, ROWS, COSTS, SUMMARY = "run.json", "rows.jsonl", "costs.jsonl", "summary.js
 _LOCK = "run.lock"
 
 Row = dict[str, Any]
+RowKey = tuple[str, int]  # id and repeat
 Json = dict[str, Any]
 
 
@@ -139,6 +140,25 @@ def repeat_of(row: Row) -> int:
     return int(row.get("repeat", 1))
 
 
+def key_of(row: Row) -> RowKey:
+    """Return what identifies a row of a run: the question's id and the number of the repeat."""
+    return row["id"], repeat_of(row)
+
+
+def checked_lines(path: Path, kind: type[AnyRow] | type[Spent]) -> Iterator[tuple[bytes, Row]]:
+    """Yield the complete lines of a file of rows, each with the row that it says.
+
+    Raises:
+        UserError: A line is invalid; the message names file and line.
+    """
+    for number, line in complete_lines(path):
+        try:
+            row = parse_row(line, kind)
+        except ValueError as error:
+            raise UserError(f"{path}:{number} is not a row of a run ({error}). Delete that line and resume.") from None
+        yield line, row
+
+
 def read_rows(folder: Path, *, complete: bool = False) -> list[Row]:
     """Return the last row of each question and repeat, in the order first written; [] if there is no file.
 
@@ -152,15 +172,8 @@ def read_rows(folder: Path, *, complete: bool = False) -> list[Row]:
     if complete:
         read_run(folder)
     kind = _kind_of(folder) if not complete else AnswerRow
-    rows: dict[tuple[str, int], Row] = {}
     with collector_paused():
-        for number, line in complete_lines(path):
-            try:
-                row = parse_row(line, kind)
-            except ValueError as error:
-                what = f"{path}:{number} is not a row of a run ({error})"
-                raise UserError(f"{what}. Delete that line and resume.") from None
-            rows[row["id"], repeat_of(row)] = row
+        rows = {key_of(row): row for _, row in checked_lines(path, kind)}
     return list(rows.values())
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from experiments.runs.files import ROWS, Row, complete_lines, read_rows, repeat_of, writing
+from experiments.runs.files import ROWS, Row, complete_lines, key_of, read_rows, writing
 from optimizers.metrics.names import with_current_names
 from signatures.common.files import atomic_write
 from signatures.common.secrets import redacted
@@ -24,7 +24,7 @@ def rewrite_rows(folder: Path, change: Callable[[Row], Row | None]) -> None:
     """
     read_rows(folder, complete=True)  # checks every row
     lines = [json.loads(line) for _, line in complete_lines(folder / ROWS)]
-    last = {(row["id"], repeat_of(row)): place for place, row in enumerate(lines)}
+    last = {key_of(row): place for place, row in enumerate(lines)}
     for place in last.values():
         row = lines[place]
         row |= {name: with_current_names(row[name]) for name in ("scores", "unparsed") if name in row}

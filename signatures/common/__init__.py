@@ -1,1 +1,1 @@
-"""Shared by all packages: user errors, atomic files and locks, HTTP, English function words, library versions."""
+"""Shared by all packages: user errors, atomic files, locks, HTTP, forks, English function words, library versions."""

@@ -1,6 +1,5 @@
 """The HTTP client of downloads and LM servers."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from signatures.common.errors import UserError, one_line
@@ -46,12 +45,11 @@ def http_client(
         ) from error
 
 
-def content_of(reply: "httpx.Response", check: Callable[[], None] = lambda: None) -> bytes:
+def content_of(reply: "httpx.Response") -> bytes:
     """Return the content of a reply that is being streamed; compressed, 18 MB can become 4 GB.
 
     Args:
         reply: From `httpx.Client.stream`.
-        check: Called after each piece; may raise to end the reading.
 
     Raises:
         ValueError: The content is larger than 64 MiB, or compressed in another way than by gzip or deflate.
@@ -65,5 +63,4 @@ def content_of(reply: "httpx.Response", check: Callable[[], None] = lambda: None
         size += len(piece)
         if size > MOST_BYTES:
             raise ValueError(f"the reply is larger than {MOST_BYTES:,} bytes")
-        check()
     return b"".join(pieces)

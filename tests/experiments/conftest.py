@@ -1,5 +1,6 @@
-"""The command line, and the toy of these tests."""
+"""The command line, the toy of these tests, and a real browser."""
 
+import os
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -30,3 +31,17 @@ def verihop(monkeypatch, capsys):
         return code, out, err
 
     return run
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    """Return Chromium; without one the test is skipped, or fails where `VERIHOP_CHROMIUM` requires it."""
+    client = load_module(Path(__file__).with_name("browser.py"))
+    program = client.chromium()
+    if program is None:
+        if os.environ.get("VERIHOP_CHROMIUM") == "required":  # as .ci/run sets it
+            pytest.fail("No Chromium on this machine, and it is required: apt-get install chromium")
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    page = client.Browser(program, tmp_path_factory.mktemp("profile"))
+    yield page
+    page.close()

@@ -29,7 +29,7 @@ from signatures.common.errors import UserError
 OUT = Path("experiments/results/analysis_speed.json")
 ROOT = Path(__file__).parents[3]
 # The client of the tests: a benchmark runs in a checkout, and a second client would have to be kept in step.
-BROWSER = ROOT / "tests/experiments/annotation/review/browser.py"
+BROWSER = ROOT / "tests/experiments/browser.py"
 LISTED = "document.querySelector('.q > summary')"
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)

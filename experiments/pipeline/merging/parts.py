@@ -6,12 +6,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 from experiments.runs.experiment import differing_field, value_of
-from experiments.runs.files import COSTS, ROWS, RUN, SUMMARY, Json, Row, complete_lines, read_json, read_run, repeat_of
-from experiments.runs.models import AnswerRow, Spent, parse_row
+from experiments.runs.files import (
+    COSTS,
+    ROWS,
+    RUN,
+    SUMMARY,
+    Json,
+    Row,
+    RowKey,
+    checked_lines,
+    key_of,
+    read_json,
+    read_run,
+)
+from experiments.runs.models import AnswerRow, Spent
 from experiments.runs.shards import Shard
 from signatures.common.errors import UserError
-
-Key = tuple[str, int]  # id and repeat
 
 
 class Attempt(NamedTuple):
@@ -40,7 +50,7 @@ class Part:
 
     folder: Path
     description: Json
-    rows: dict[Key, list[Attempt]] = field(repr=False)
+    rows: dict[RowKey, list[Attempt]] = field(repr=False)
     costs: list[bytes]
     stopped: str | None
 
@@ -70,13 +80,11 @@ def read_part(folder: Path) -> Part:
     """
     read_run(folder)  # checks it
     description = read_json(folder / RUN)  # as in the file, with keys of later versions
-    rows: dict[Key, list[Attempt]] = {}
-    for number, line in complete_lines(folder / ROWS):
-        row = _checked(folder / ROWS, number, line, AnswerRow)
-        rows.setdefault((row["id"], repeat_of(row)), []).append(Attempt(line, row))
-    costs = [line for _, line in complete_lines(folder / COSTS)]
-    for number, line in enumerate(costs, start=1):
-        _checked(folder / COSTS, number, line, Spent)
+    rows: dict[RowKey, list[Attempt]] = {}
+    for line, checked in checked_lines(folder / ROWS, AnswerRow):
+        # As in the file: `checked` has defaults and current names as well.
+        rows.setdefault(key_of(checked), []).append(Attempt(line, json.loads(line)))
+    costs = [line for line, _ in checked_lines(folder / COSTS, Spent)]
     stopped = read_json(folder / SUMMARY).get("stopped") if (folder / SUMMARY).exists() else None
     part = Part(folder, description, rows, costs, stopped if isinstance(stopped, str) else None)
     own = set((description.get("shard") or {}).get("ids") or ())
@@ -87,19 +95,10 @@ def read_part(folder: Path) -> Part:
     return part
 
 
-def _checked(path: Path, number: int, line: bytes, kind: type[AnswerRow] | type[Spent]) -> Row:
-    try:
-        parse_row(line, kind)
-    except ValueError as error:
-        raise UserError(f"{path}:{number} is not a row of a run ({error}). Delete that line and resume.") from None
-    row: Row = json.loads(line)
-    return row
-
-
 class Joined(NamedTuple):
     """The rows of all parts: question and repeat -> its lines, and the lines of `costs.jsonl`."""
 
-    rows: dict[Key, list[Attempt]]
+    rows: dict[RowKey, list[Attempt]]
     costs: list[bytes]
 
 
@@ -112,8 +111,8 @@ def join(parts: list[Part]) -> Joined:
     Raises:
         UserError: Two parts have different answers to the same question.
     """
-    rows: dict[Key, list[Attempt]] = {}
-    source: dict[Key, Part] = {}
+    rows: dict[RowKey, list[Attempt]] = {}
+    source: dict[RowKey, Part] = {}
     costs: list[bytes] = []
     for place, part in enumerate(parts):
         copied: set[Path] = set()  # parts that this one shares rows with
@@ -143,7 +142,7 @@ def _shared(costs: list[bytes], earlier: list[bytes]) -> int:
     return next((place for place, (one, other) in enumerate(pairs) if one != other), min(len(costs), len(earlier)))
 
 
-def _two_answers(key: Key, part: Part, row: Row, other: Part, other_row: Row) -> UserError:
+def _two_answers(key: RowKey, part: Part, row: Row, other: Part, other_row: Row) -> UserError:
     id, repeat = key
     field = differing_field(row, other_row) or ROWS
     which = f"Question {id!r}" if repeat == 1 else f"Repeat {repeat} of question {id!r}"

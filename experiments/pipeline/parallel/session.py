@@ -11,7 +11,7 @@ from experiments.pipeline.parallel.worker import Job
 from experiments.pipeline.run_question import run_question
 from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import Connected, RunConfig
-from experiments.runs.files import Row, repeat_of
+from experiments.runs.files import Row, RowKey, key_of
 from programs.lms.calls.concurrency import share_limits
 from programs.lms.calls.control import current_control
 from programs.parts.meter import Meter
@@ -19,8 +19,6 @@ from signatures.common.errors import UserError, user_error_within
 
 if TYPE_CHECKING:
     import dspy
-
-Key = tuple[str, int]  # id and repeat
 
 
 class Asked(NamedTuple):
@@ -30,7 +28,7 @@ class Asked(NamedTuple):
     repeat: int
 
     @property
-    def key(self) -> Key:
+    def key(self) -> RowKey:
         """What its row is identified by."""
         return self.example.id, self.repeat
 
@@ -66,7 +64,7 @@ class Session:
     connection: Connected
 
     def __post_init__(self) -> None:
-        self._meters: dict[Key, Meter] = {}  # of questions without a row
+        self._meters: dict[RowKey, Meter] = {}  # of questions without a row
         retriever = None if self.config.contexts else getattr(self.program, "retrieve", None)
         self.prefetch = Prefetch(retriever)
 
@@ -101,7 +99,7 @@ class Session:
         )
         return Answered(row, user_error_within(cause), before, current_control().answers())
 
-    def written(self, key: Key) -> None:
+    def written(self, key: RowKey) -> None:
         """Forget what a question has cost, because its row states it."""
         self._meters.pop(key, None)
 
@@ -112,7 +110,7 @@ class Session:
     def _unpacked(self, packed: Mapping[str, Any]) -> Answered:
         row = packed["row"]
         counts = Meter().counts()
-        self._meters[row["id"], repeat_of(row)] = Meter(**{name: row.get(name, 0) for name in counts})
+        self._meters[key_of(row)] = Meter(**{name: row.get(name, 0) for name in counts})
         fault = None if packed["fault"] is None else unpacked_error(packed["fault"])
         return Answered(row, fault, Counter(packed["before"]), Counter(packed["after"]))  # type: ignore[arg-type]
 

@@ -22,10 +22,10 @@ from experiments.runs.files import (
     SUMMARY,
     Json,
     Row,
+    key_of,
     read_json,
     read_rows,
     read_run,
-    repeat_of,
     run_lock,
     write_json,
 )
@@ -99,7 +99,7 @@ def score_run(folder: Path, config: ScoreConfig) -> ScoreReport:
         notices += judge_notes(added, config)
         if added:
             names = [metric.name for metric in added]
-            rewrite_rows(folder, lambda row: _merged(row, scores.get((row["id"], repeat_of(row))), names))
+            rewrite_rows(folder, lambda row: _merged(row, scores.get(key_of(row)), names))
             # As in the file, not as checked: keys of later versions stay.
             described = _described(read_json(folder / RUN) | {"metrics": had}, added, config)
             described["scored"][-1] |= {"completed": sorted(partly)} if partly else {}
@@ -162,7 +162,7 @@ def score_rows(
             for outcome in pool:
                 if outcome.result is None:
                     raise outcome.error or RuntimeError("An answer ended with neither scores nor error.")
-                results[outcome.item.row["id"], repeat_of(outcome.item.row)] = outcome.result
+                results[key_of(outcome.item.row)] = outcome.result
                 row = outcome.item.row
                 scores = {**{name: row["scores"].get(name) for name in keep}, **outcome.result["scores"]}
                 for metric in metrics:

@@ -2,13 +2,13 @@
 
 import contextlib
 import contextvars
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 
 from programs.lms.calls.control import GRACE, current_control
 from programs.lms.calls.waiting import SLICE
+from signatures.common.per_process import PerProcess
 
 _check: contextvars.ContextVar[Callable[[], None] | None] = contextvars.ContextVar("verihop_call_check", default=None)
 
@@ -49,9 +49,6 @@ class _Watcher:
     """One thread that looks after all blocked calls of a process, instead of a thread for each."""
 
     def __init__(self) -> None:
-        self._begin()
-
-    def _begin(self) -> None:
         self._calls: set[_Call] = set()
         self._changed = threading.Condition()
         self._running = False
@@ -81,9 +78,7 @@ class _Watcher:
             time.sleep(SLICE)
 
 
-_watcher = _Watcher()
-if hasattr(os, "register_at_fork"):  # a fork has no threads of its parent; before its own threads could find these
-    os.register_at_fork(after_in_child=_watcher._begin)
+_watcher = PerProcess(_Watcher)  # a fork has no threads of its parent
 
 
 @contextlib.contextmanager
@@ -101,7 +96,7 @@ def abortable(abort: Callable[[], None]) -> Iterator[None]:
         yield
         return
     call = _Call(check, abort)
-    _watcher.add(call)
+    _watcher().add(call)
     try:
         yield
     except Exception:
@@ -109,4 +104,4 @@ def abortable(abort: Callable[[], None]) -> Iterator[None]:
             raise call.cause from None
         raise
     finally:
-        _watcher.remove(call)
+        _watcher().remove(call)

@@ -1,7 +1,6 @@
 """Kept HTTP connections to one server, each used by one call at a time."""
 
 import contextlib
-import os
 import threading
 import time
 import weakref
@@ -13,6 +12,7 @@ from programs.lms.calls.aborting import abortable
 from programs.lms.servers.http_connection import HttpConnection, NoReply, NoReplyInTime, named_errors
 from programs.lms.servers.http_route import Route, route_to
 from signatures.common.http import ENCODINGS, MOST_BYTES
+from signatures.common.per_process import PerProcess
 
 if TYPE_CHECKING:
     import urllib3
@@ -104,25 +104,18 @@ class HttpPool:
     """
 
     def __init__(self, api_base: str, key: str | None = None, connections: int = 100):
-        self._api_base, self._key, self._width = api_base, key, connections
-        self._begin()
-
-    def _begin(self) -> None:
-        self._lock = threading.Lock()
-        self._free = threading.Semaphore(self._width)
-        self._idle: deque[HttpConnection] = deque()  # the one that was used last is at the right
-        self._closings = 0  # a connection that was in use then is not kept
-        self._route: Route | None = None
-        weakref.finalize(self, _close_all, self._idle)
-        self._process = os.getpid()  # last: a thread of a fork that sees it sees the rest
+        self._api_base, self._key = api_base, key
+        # A fork begins anew: over connections that it shares with its parent, replies get mixed up.
+        self._state = PerProcess(lambda: _State(connections))
 
     def close(self) -> None:
         """Close the connections, and those in use after their reply; the next request opens new ones."""
-        with self._lock:
-            self._closings += 1
-            self._route = None
-            idle = list(self._idle)
-            self._idle.clear()
+        state = self._state()
+        with state.lock:
+            state.closings += 1
+            state.route = None
+            idle = list(state.idle)
+            state.idle.clear()
         _close_all(idle)
 
     @contextlib.contextmanager
@@ -144,11 +137,10 @@ class HttpPool:
             BaseException: What ended the call (`programs.lms.calls.aborting.abortable`).
             UserError: The proxy settings cannot be used.
         """
-        if self._process != os.getpid():
-            self._leave_to_parent()
-        with self._free:
+        state = self._state()
+        with state.free:
             until = time.monotonic() + seconds
-            closings = self._closings
+            closings = state.closings
             use = _Use(self._take())
             with abortable(use.abort):
                 answer = self._send(use, method, url, body, until)
@@ -159,7 +151,7 @@ class HttpPool:
                     use.end()
                     if not reply.whole:
                         answer.close()
-                    self._give_back(use.connection, kept=reply.whole and closings == self._closings)
+                    self._give_back(use.connection, kept=reply.whole and closings == state.closings)
 
     def _send(self, use: "_Use", method: str, url: str, body: bytes | None, until: float) -> "urllib3.BaseHTTPResponse":
         try:
@@ -177,32 +169,40 @@ class HttpPool:
             connection.close()
             return
         connection.used = time.monotonic()
-        with self._lock:
-            self._idle.append(connection)
-
-    def _leave_to_parent(self) -> None:
-        """Begin anew in a forked process: over connections that it shares with its parent, replies get mixed up."""
-        with _fork_lock:
-            if self._process != os.getpid():
-                self._inherited = self._idle
-                self._begin()
+        state = self._state()
+        with state.lock:
+            state.idle.append(connection)
 
     def _take(self) -> HttpConnection:
         """Return a kept connection, or a new one; close those that have been idle for too long."""
         oldest = time.monotonic() - IDLE_SECONDS
         expired = []
-        with self._lock:
-            while self._idle and self._idle[0].used < oldest:
-                expired.append(self._idle.popleft())
-            connection = self._idle.pop() if self._idle else None
+        state = self._state()
+        with state.lock:
+            while state.idle and state.idle[0].used < oldest:
+                expired.append(state.idle.popleft())
+            connection = state.idle.pop() if state.idle else None
         _close_all(expired)
         return connection or self._new()
 
     def _new(self) -> HttpConnection:
-        with self._lock:
-            if self._route is None:
-                self._route = route_to(self._api_base, self._key)
-            return HttpConnection(self._route)
+        state = self._state()
+        with state.lock:
+            if state.route is None:
+                state.route = route_to(self._api_base, self._key)
+            return HttpConnection(state.route)
+
+
+class _State:
+    """The connections of a pool in one process."""
+
+    def __init__(self, width: int):
+        self.lock = threading.Lock()
+        self.free = threading.Semaphore(width)
+        self.idle: deque[HttpConnection] = deque()  # the one that was used last is at the right
+        self.closings = 0  # a connection that was in use then is not kept
+        self.route: Route | None = None
+        weakref.finalize(self, _close_all, self.idle)
 
 
 class _Use:
@@ -228,6 +228,3 @@ class _Use:
 def _close_all(connections: Iterable[HttpConnection]) -> None:
     for connection in connections:
         connection.close()
-
-
-_fork_lock = threading.Lock()

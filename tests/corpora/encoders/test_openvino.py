@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from corpora.encoders import openvino_model
 from corpora.encoders.openvino_encoder import batches_of
 from corpora.encoders.openvino_model import NotConvertible, open_converted
-from corpora.encoders.per_process import PerProcess
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder, default_folder, default_threads
 from signatures.common.errors import UserError
+from signatures.common.per_process import PerProcess
 
 pytest.importorskip("openvino", reason="OpenVINO is not installed")
 ROOT = Path(__file__).parents[3]

@@ -1,5 +1,4 @@
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -8,9 +7,7 @@ import dspy
 import pytest
 
 from signatures.types import Hop, Passage
-from tests.conftest import load_module
 
-BROWSER = Path(__file__).parents[2] / "annotation" / "review" / "browser.py"
 NASTY = "</script><script>document.title = 'x'</script><img src=x onerror=\"document.title = 'x'\">"
 
 
@@ -45,16 +42,3 @@ def run(toy: ModuleType) -> Callable[..., Path]:
         return folder
 
     return make
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    browsing = load_module(BROWSER)
-    program = browsing.chromium()
-    if program is None:
-        if os.environ.get("VERIHOP_CHROMIUM") == "required":  # as .ci/run sets it
-            pytest.fail("No Chromium on this machine, and it is required: apt-get install chromium")
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
-    page = browsing.Browser(program, tmp_path_factory.mktemp("profile"))
-    yield page
-    page.close()

@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -14,7 +13,6 @@ from experiments.annotation.review.keyfact_cards import review_keyfacts
 from experiments.annotation.review.rating_scales import ANSWER_SCALES
 from experiments.annotation.review.review_folder import Review
 from experiments.annotation.review.reviewer_session import Session
-from tests.conftest import load_module
 
 BRIDGE = "The Ortel Bridge opened in 1907. It was drawn by Mira Pell. Swifts nest under it."
 PELL = "Mira Pell grew up in Vadley. She kept bees."
@@ -120,9 +118,3 @@ def session_of() -> Iterator[Callable[[Review, str], Session]]:
             return Session(review, stack.enter_context(DecisionLog(review.folder)), reviewer)
 
         yield start
-
-
-@pytest.fixture(scope="session")
-def browsing() -> ModuleType:
-    """The client of Chromium."""
-    return load_module(Path(__file__).with_name("browser.py"))

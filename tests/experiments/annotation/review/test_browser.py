@@ -1,6 +1,5 @@
 """The page in a real browser, by mouse and keyboard, down to the lines on the disk."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,18 +9,6 @@ from experiments.annotation.review.server import serving
 
 ITEM = "document.querySelectorAll('#items > li')[{}]"
 SAVED = "document.getElementById('state').textContent === 'Saved.'"
-
-
-@pytest.fixture(scope="module")
-def browser(browsing, tmp_path_factory):
-    program = browsing.chromium()
-    if program is None:
-        if os.environ.get("VERIHOP_CHROMIUM") == "required":  # as .ci/run sets it
-            pytest.fail("No Chromium on this machine, and it is required: apt-get install chromium")
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
-    page = browsing.Browser(program, tmp_path_factory.mktemp("profile"))
-    yield page
-    page.close()
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def test_stopped_work_ends_all_its_calls_and_no_others(monkeypatch):
 def test_an_error_of_the_call_itself_stays_and_nothing_is_watched_afterwards():
     with checked_calls(lambda: None), pytest.raises(KeyError), abortable(lambda: None):
         raise KeyError("own")
-    assert not aborting._watcher._calls
+    assert not aborting._watcher()._calls
     with abortable(pytest.fail):  # outside of a checked call
         pass
 

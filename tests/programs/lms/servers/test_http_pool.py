@@ -151,15 +151,21 @@ def test_closing_closes_connections_in_use_after_their_reply_and_new_ones_are_op
     assert [number for number, _ in server.requests] == [0, 1]
 
 
-def test_a_call_that_is_aborted_late_does_not_end_the_next_one(opened, monkeypatch) -> None:
-    aborts = []
+@pytest.fixture
+def aborts(monkeypatch):
+    """Return the list that receives what ends each call."""
+    given = []
 
     @contextlib.contextmanager
     def abortable(abort):
-        aborts.append(abort)
+        given.append(abort)
         yield
 
     monkeypatch.setattr(http_pool, "abortable", abortable)
+    return given
+
+
+def test_a_call_that_is_aborted_late_does_not_end_the_next_one(opened, aborts) -> None:
     server, pool = serve(opened, [OK] * 3, [OK])
     ask(pool, server.base)
     with pool.request("POST", f"{server.base}/chat", b"{}", seconds=20) as reply:
@@ -170,15 +176,7 @@ def test_a_call_that_is_aborted_late_does_not_end_the_next_one(opened, monkeypat
 
 
 @pytest.mark.parametrize("headers", [b"", b"Connection: close\r\n"])
-def test_a_call_is_aborted_while_its_reply_is_read(opened, monkeypatch, headers) -> None:
-    aborts = []
-
-    @contextlib.contextmanager
-    def abortable(abort):
-        aborts.append(abort)
-        yield
-
-    monkeypatch.setattr(http_pool, "abortable", abortable)
+def test_a_call_is_aborted_while_its_reply_is_read(opened, aborts, headers) -> None:
     begun = b"HTTP/1.1 200 OK\r\n" + headers + b"Content-Length: 500\r\n\r\n{"
     server, pool = serve(opened, [[begun, *[b" "] * 499]])
     with pool.request("POST", f"{server.base}/chat", b"{}", seconds=20) as reply:
