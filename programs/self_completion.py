@@ -20,6 +20,7 @@ from typing import Annotated, Any
 
 import dspy
 
+from programs.parts.gates import Gate, decide, within
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import cited_passages, gives_answer, renumbered, short_answer
 from programs.parts.passages import deduplicate
@@ -64,6 +65,7 @@ class SelfCompletion(dspy.Module):
         "control": {"reflection": False},
         "small": {"k": 3},
     }
+    GATES: dict[str, Gate] = {"turns": within("turns")}
 
     def __init__(
         self,
@@ -134,7 +136,8 @@ class SelfCompletion(dspy.Module):
 
     def _may_search(self, hops: Sequence[Hop], references: Sequence[Passage]) -> bool:
         unanswered = self.reflection and self.completion and not hops[-1].answer
-        return unanswered and self.retrieve is not None and len(hops) <= self.turns and len(references) < self.cap
+        room = self.retrieve is not None and len(references) < self.cap
+        return unanswered and room and decide(self, "turns", done=len(hops) - 1)
 
     def _respond(self, question: str, query: str, references: list[Passage], fresh: Sequence[Passage]) -> Hop:
         """Reflect on all references, those that the query added included, and return the hop of the retrieval.
