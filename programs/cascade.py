@@ -110,9 +110,7 @@ class Cascade(dspy.Module):
         """Return the maximum number of LM calls for one question: those of both programs."""
         return int(self.cheap.max_calls() + self.dear.max_calls())
 
-    def _described(
-        self, question: str, cheap: dspy.Prediction, fixed: list[Passage] | None
-    ) -> Sequence[Passage]:
+    def _described(self, question: str, cheap: dspy.Prediction, fixed: list[Passage] | None) -> Sequence[Passage]:
         if cheap.passages or (self.retrieve is None and fixed is None):
             return list(cheap.passages)
         return retrieve_passages(self, question, self.k, fixed=fixed)

@@ -78,7 +78,7 @@ def test_given_passages_are_a_hop_like_any_other(name, scripted, passages):
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [("genground", "obliging"), ("multihop", "obliging"), ("cov_rag", "obliging"), ("self_completion", "reluctant"),
+    [("genground", "reluctant"), ("multihop", "obliging"), ("cov_rag", "obliging"), ("self_completion", "reluctant"),
      ("retro_rag", "reluctant")],
 )  # fmt: skip
 def test_a_hop_is_settled_before_the_next_one_is_asked_for(name, kind, scripted):
