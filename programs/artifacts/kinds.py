@@ -9,6 +9,7 @@ import dspy
 from programs.catalog import PROGRAMS
 from programs.ensemble import Ensemble
 from programs.nearest_demos import NearestDemos, PoolQuestion
+from signatures.common.errors import UserError
 from signatures.types import Similarity
 
 SINGLE = "program"  # the kind of a program of the catalog
@@ -55,7 +56,8 @@ def _nearest(program: NearestDemos) -> Parts:
 
 
 def _show_nearest(parts: Parts, knobs: Mapping[str, Any]) -> NearestDemos:
-    assert parts.similarity is not None
+    if parts.similarity is None:
+        raise UserError("a similarity is needed to choose demonstrations")
     return NearestDemos(parts.children["program"], parts.pool or (), parts.similarity, **knobs)
 
 

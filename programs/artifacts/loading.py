@@ -77,12 +77,10 @@ class _NoSimilarity:
 def _load(folder: Path, given: Bindings, notices: list[str], depth: int = 1) -> tuple[dspy.Module, str]:
     """Return the program of one folder and the digest of its record; append to `notices` what differs."""
     artifact, digest = read_with_digest(folder)
-    if artifact.kind == SINGLE:
-        program = _load_single(folder, artifact, given)
-    else:
-        program = _load_combined(folder, artifact, given, notices, depth)
     notices += check_bindings(artifact, given)
-    return program, digest
+    if artifact.kind == SINGLE:
+        return _load_single(folder, artifact, given), digest
+    return _load_combined(folder, artifact, given, notices, depth), digest
 
 
 def _load_single(folder: Path, artifact: Artifact, given: Bindings) -> dspy.Module:
@@ -121,7 +119,10 @@ def _load_combined(folder: Path, artifact: Artifact, given: Bindings, notices: l
         if found != digest:
             raise UserError(f"{inside} is not the artifact that {record} was frozen with (its digest differs).")
     pool = _read_pool(folder, artifact, next(iter(children.values()))) if artifact.pool_sha256 is not None else None
-    return kind.put_together(Parts(children, pool, given.similarity), artifact.knobs)
+    try:
+        return kind.put_together(Parts(children, pool, given.similarity), artifact.knobs)
+    except UserError as error:
+        raise _damaged(record, str(error)) from None
 
 
 def _read_pool(folder: Path, artifact: Artifact, program: dspy.Module) -> list[PoolQuestion]:
