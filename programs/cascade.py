@@ -6,7 +6,8 @@ run suffice, without a further LM call, from RASER, 2026 (https://arxiv.org/abs/
 
 1. The cheap program answers.
 2. Its run is described by features: scores of the retriever, how far the passages cover the question and state the
-   answer, the form of the answer, the scores of CoV-RAG's verification if the cheap program is that.
+   answer, the form of the answer, and what the cheap program itself reports: CoV-RAG's scores, RetroRAG's P(yes), the
+   agreement of an ensemble's members.
 3. A weighted sum of the features, as a logistic score from 0 to 1, is compared with a threshold: above it, the dear
    program is asked, and its answer is returned unless it abstains.
 
@@ -50,6 +51,8 @@ FEATURES = {
     "question_length": "the same of the question, 1 at 60",
     "verified": "lowest of CoV-RAG's correctness of references and response and truthfulness",
     "judged_true": "whether CoV-RAG judged the response true",
+    "agreement": "share of an ensemble's votes for the answer; RetroRAG's P(yes) that both its answers agree",
+    "p_yes": "RetroRAG's P(yes) that its answer is one",
 }
 DEFAULT_WEIGHTS = "bias=-1 refused=4 stated=-2"  # asks where there is no answer, or where no passage states it
 _PAIR = re.compile(r"([a-z_]+)=([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)", re.ASCII)
@@ -208,6 +211,7 @@ def run_features(question: str, prediction: dspy.Prediction, passages: Sequence[
         "answer_length": _length(answer, 20),
         "question_length": _length(question, 60),
         **_verification(prediction.details),
+        **_judgements(prediction.details),
     }
 
 
@@ -245,6 +249,13 @@ def _verification(details: Mapping[str, Any]) -> dict[str, float]:
         **({"verified": min(scores)} if scores else {}),
         "judged_true": float(verifications[0].get("judgement") == "true"),
     }
+
+
+def _judgements(details: Mapping[str, Any]) -> dict[str, float]:
+    """Return the features that an ensemble or the last round of RetroRAG states; none of other programs."""
+    found = {"agreement": details.get("agreement"), "p_yes": details.get("answered")}
+    last = {name: value[-1] if isinstance(value, list) and value else value for name, value in found.items()}
+    return {name: float(value) for name, value in last.items() if isinstance(value, int | float)}
 
 
 def _stems(text: str) -> set[str]:

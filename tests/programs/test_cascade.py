@@ -18,6 +18,7 @@ from programs.cascade import (
     score,
 )
 from programs.catalog import build
+from programs.ensemble import Ensemble
 from programs.parts.knobs import knob_values, with_knobs
 from programs.parts.prediction import hops_heard_by, make_prediction
 from signatures.common.errors import UserError
@@ -181,3 +182,27 @@ def test_the_scores_of_a_verification_are_features():
     found = run_features("Who?", make_prediction("Ansa", details={"verifications": [checked]}), [])
     assert (found["verified"], found["judged_true"]) == (0.0, 1.0)
     assert "verified" not in run_features("Who?", make_prediction("Ansa", details={"verifications": []}), [])
+
+
+@pytest.mark.parametrize(
+    ("details", "expected"),
+    [
+        ({"agreement": 0.5, "answers": ["a", "b"]}, {"agreement": 0.5}),
+        ({"agreement": [0.2, 0.9], "answered": [0.4, 0.7]}, {"agreement": 0.9, "p_yes": 0.7}),
+        ({"agreement": [0.2, None], "answered": []}, {}),
+        ({}, {}),
+    ],
+)
+def test_what_the_cheap_program_reports_is_a_feature(details, expected):
+    found = run_features("Who?", make_prediction("Ansa", details=details), [])
+    assert {name: value for name, value in found.items() if name in ("agreement", "p_yes")} == expected
+
+
+def test_the_agreement_of_two_cheap_readings_can_decide(scripted, retriever):
+    scripted(lambda system, user: {"answer": "Ansa" if "[2]" in user else "Bert", "reasoning": "", "query": "harbour"})
+    cheap = Ensemble([build("rag", retriever, k=1), build("rag", retriever, k=2)])
+    program = Cascade(cheap, build("multihop", retriever), weights="bias=3 agreement=-4", threshold=0.5)
+    prediction = program(question="Who?")
+    assert prediction.details["features"]["agreement"] == 0.5
+    assert (prediction.details["asked"], prediction.answer) == (True, "Ansa")
+    assert program.max_calls() == 5

@@ -14,43 +14,15 @@ import pytest
 from programs.artifact import freeze
 from programs.catalog import build
 from programs.inference import Answerer
-from programs.lms.adapter import JsonForm
 from programs.lms.calls.budget import Budget, BudgetExceeded
-from programs.lms.calls.metered import metered_lm
-from programs.lms.connect import Connection
 from programs.parts.meter import metered
 from signatures.common.errors import UserError
-from signatures.types import Hop
+from tests.conftest import load_module
 
+conftest = load_module(Path(__file__).with_name("conftest.py"))
+question_in = conftest.question_in
 PATIENCE = 60  # seconds, for a machine that is busy; only what is broken waits that long
 ROOT = Path(__file__).parents[2]
-
-
-def question_in(request):
-    return request.messages[-1].text.split("[[ ## question ## ]]\n")[1].split("\n")[0]
-
-
-def reply(request):
-    """Reply to `rag` and `multihop`: the answer names the question."""
-    question = question_in(request)
-    return json.dumps({"reasoning": "so", "query": f"harbour {question}", "answer": f"answer to {question}"})
-
-
-@pytest.fixture
-def connected(echo):
-    """Return a function that connects an engine with such replies; `hold` sees each request before the reply."""
-
-    def connect(name="one", *, hold=lambda request: None, reply=reply, budget=None):
-        engine = echo(lambda request: (hold(request), reply(request))[1])
-        engine.supports_response_schema = True
-        lm = metered_lm(f"scripted/{name}", engine=engine, cache=False, budget=budget)
-        return Connection(name, lm, JsonForm(), None, "samples")
-
-    return connect
-
-
-def threads_at_work():
-    return [thread for thread in threading.enumerate() if thread.name.startswith("answer")]
 
 
 def test_an_answerer_answers_as_its_program_does_and_leaves_the_settings_alone(connected, retriever):
@@ -126,7 +98,7 @@ def test_a_program_that_is_async_itself_is_awaited(connected):
     assert prediction.answer == "Who? on MainThread"
 
 
-def test_a_cancelled_task_leaves_nothing_running(connected, retriever):
+def test_a_cancelled_task_leaves_nothing_running(connected, retriever, answering_threads):
     asked, released = threading.Event(), threading.Event()
 
     def hold(request):
@@ -141,7 +113,7 @@ def test_a_cancelled_task_leaves_nothing_running(connected, retriever):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert threads_at_work() == []  # though the server has not replied yet
+        assert answering_threads() == []  # though the server has not replied yet
 
     asyncio.run(ask())
     released.set()
@@ -214,73 +186,6 @@ def test_a_batch_can_have_fixed_passages(connected, passages, retriever):
 
 def test_no_question_no_answer(connected):
     assert Answerer(build("rag"), connected()).batch([]) == []
-
-
-class Gate:
-    """Holds every request after the first `free` until it is opened."""
-
-    def __init__(self, free):
-        self.free, self.opened, self._lock = free, threading.Event(), threading.Lock()
-
-    def __call__(self, request):
-        with self._lock:
-            self.free -= 1
-            held = self.free < 0
-        if held:
-            assert self.opened.wait(PATIENCE)
-
-
-def test_a_stream_gives_each_hop_the_moment_it_settles(connected, retriever):
-    gate = Gate(1)  # the first query; the second one waits
-    answerer = Answerer(build("multihop", retriever), connected(hold=gate))
-    items = iter(answerer.stream("Who?"))
-    first = next(items)
-    assert isinstance(first, Hop)
-    assert first.question == "harbour Who?"
-    gate.opened.set()
-    *hops, prediction = items
-    assert [first, *hops] == prediction.hops
-    assert prediction.answer == "answer to Who?"
-
-
-def test_a_stream_of_async_code_gives_each_hop_the_moment_it_settles(connected, retriever):
-    gate = Gate(1)
-
-    async def ask():
-        found = []
-        async for item in Answerer(build("multihop", retriever), connected(hold=gate)).stream("Who?"):
-            found.append(item)
-            gate.opened.set()
-        return found
-
-    *hops, prediction = asyncio.run(ask())
-    assert hops == prediction.hops
-    assert len(hops) == 2
-
-
-def test_a_program_without_hops_streams_the_prediction_alone(connected, retriever):
-    (prediction,) = Answerer(build("rag", retriever), connected()).stream("Who?")
-    assert prediction.answer == "answer to Who?"
-
-
-def test_an_error_ends_a_stream(connected, retriever):
-    answerer = Answerer(build("multihop", retriever), connected(budget=Budget(calls=2)))
-    items = iter(answerer.stream("Who?"))
-    assert isinstance(next(items), Hop)
-    assert isinstance(next(items), Hop)
-    with pytest.raises(BudgetExceeded):
-        next(items)
-
-
-def test_leaving_a_stream_stops_the_program(connected, retriever):
-    gate = Gate(1)
-    connection = connected(hold=gate)
-    items = Answerer(build("multihop", retriever), connection).stream("Who?").__iter__()
-    next(items)
-    items.close()
-    assert threads_at_work() == []
-    gate.opened.set()
-    assert len(connection.lm.engine.requests) <= 2  # of three
 
 
 THREE_LINES = """
