@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "standard": ("standard", {}),
     "cot": ("cot", {}),
-    "rag, k=1": ("rag", {"k": 1}),
-    "rag, k=2": ("rag", {"k": 2}),
-    "rag, k=3": ("rag", {"k": 3}),
-    "rag, k=5": ("rag", {"k": 5}),
+    "rag k=1": ("rag", {"k": 1}),
+    "rag k=2": ("rag", {"k": 2}),
+    "rag k=3": ("rag", {"k": 3}),
+    "rag k=5": ("rag", {"k": 5}),
     "multihop": ("multihop", {}),
     "genground": ("genground", {}),
     "cov_rag": ("cov_rag", {}),
@@ -94,7 +94,7 @@ def variant(label: str) -> Variant:
         preset = SMALL if SMALL in PROGRAMS[name].PRESETS else "paper"
         return Described(build(name, retrieve, preset=preset, **knobs), retrieve)
 
-    return Variant(f"cascade-{label.replace(', ', '-').replace('=', '')}", program)
+    return Variant(f"cascade-{label.replace(' ', '-').replace('=', '')}", program)
 
 
 def recorded(runs: Runs, label: str) -> tuple[Recorded, dict[str, Any]]:

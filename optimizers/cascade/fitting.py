@@ -10,6 +10,7 @@ choosing among many rules costs more than it gains (`experiments/papers/README.m
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -177,3 +178,9 @@ def _validated(table: _Table, fitter: Fitter, parts: Sequence[tuple[list[int], l
 
 def _as_knob(weights: Array, names: Sequence[str]) -> str:
     return format_weights(dict(zip((BIAS, *names), map(float, weights), strict=True)))
+
+
+def as_record(fitted: Fitted) -> dict[str, Any]:
+    """Return a rule as JSON."""
+    validated = {name: round(gain, 4) for name, gain in fitted.validated.items()}
+    return {"rule": fitted.rule, "weights": fitted.weights, "validated": validated}
