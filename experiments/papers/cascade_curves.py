@@ -206,19 +206,29 @@ def chosen_within(programs: Programs, cost: float) -> Chosen:
 
 
 def _preferred(programs: Programs, train: Sequence[int], cost: float) -> Pair | str:
-    def mean(values: Sequence[float]) -> float:
-        return float(np.mean([values[place] for place in train]))
+    """Return the pair that the training questions prefer, or the best single program within the cost.
 
-    best: tuple[float, Pair | str] = (-1.0, min(programs.single, key=lambda label: mean(programs.single[label].costs)))
-    for label, outcome in programs.single.items():
-        if mean(outcome.costs) <= cost:
-            best = max(best, (mean(outcome.scores), label), key=lambda item: item[0])
-    for pair in programs.pairs:
-        if mean(programs.single[pair.cheap].costs) >= cost:
-            continue
-        samples = [programs.samples[pair][place] for place in train]
-        best = max(best, (crossed(samples, within(cost), seed=SEED + 1).score, pair), key=lambda item: item[0])
-    return best[1]
+    A cascade must be ahead by one standard error of the paired difference: with a few hundred questions the best of
+    many pairs is ahead of a single program by chance.
+    """
+
+    def of(values: Sequence[float]) -> list[float]:
+        return [values[place] for place in train]
+
+    affordable = [label for label, outcome in programs.single.items() if np.mean(of(outcome.costs)) <= cost]
+    cheapest = min(programs.single, key=lambda label: programs.single[label].cost)
+    single = max(affordable or [cheapest], key=lambda label: float(np.mean(of(programs.single[label].scores))))
+    crossed_scores = {
+        pair: crossed([programs.samples[pair][place] for place in train], within(cost), seed=SEED + 1).scores
+        for pair in programs.pairs
+        if np.mean(of(programs.single[pair.cheap].costs)) < cost
+    }
+    if not crossed_scores:
+        return single
+    pair = max(crossed_scores, key=lambda each: float(np.mean(crossed_scores[each])))
+    ahead = np.array(crossed_scores[pair]) - np.array(of(programs.single[single].scores))
+    error = float(ahead.std(ddof=1)) / len(ahead) ** 0.5
+    return pair if float(ahead.mean()) > error else single
 
 
 def compared(reference: Outcomes, cascade: Outcomes) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The runs behind the cascades: every program asks every question once, in a run as any other.
 
 What a cascade of two programs does follows from their rows and one ranking of the question, without asking anything
-again: `as_samples` gives what `optimizers.cascade.fitting` fits and replays. That holds for cheap programs that read the
-first passages of that ranking, or none (`CHEAP`); the dear one may be any.
+again: `as_samples` gives what `optimizers.cascade.fitting` fits and replays. That holds for cheap programs that read
+the first passages of that ranking, or none (`CHEAP`); the dear one may be any.
 """
 
 from collections.abc import Mapping, Sequence

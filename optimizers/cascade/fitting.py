@@ -104,7 +104,7 @@ def threshold_for(samples: Sequence[Sample], weights: str, *, most_cost: float |
         quality, cost = quality + sample.dear - sample.cheap, cost + sample.dear_cost
         below = ranked[place][0] if place < len(ranked) else 0.0
         if below < at and cost <= most and quality > best[0] + 1e-9:
-            best = (quality, below)
+            best = (quality, (at + below) / 2 if place < len(ranked) else 0.0)
     return best[1]
 
 
