@@ -85,7 +85,8 @@ def compile_(
 ) -> None:
     """Optimize a program on training questions and freeze it into an artifact."""
     from experiments.pipeline import setup
-    from experiments.pipeline.compile import CompileConfig, compile_program
+    from experiments.pipeline.compile import compile_program
+    from experiments.pipeline.compiling.config import CompileConfig
     from experiments.pipeline.defaults import with_defaults
     from optimizers.metrics.typed.opened import typed_metric
 

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dspy
@@ -41,6 +41,7 @@ class Compiled:
         chosen: Label of the candidate that the program is; None if it was never scored.
         costs: The counts of `programs.parts.meter.Meter`.
         stopped: Why the optimizer was ended early; the program is then the best complete candidate, or the student.
+        details: What else the optimizer reports, as JSON values.
     """
 
     program: dspy.Module
@@ -53,6 +54,7 @@ class Compiled:
     chosen: str | None = None
     costs: dict[str, float] | None = None
     stopped: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
 
 
 def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -> Compiled:
@@ -100,6 +102,7 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         chosen=_label(program, recording),
         costs=meter.counts(),
         stopped=stopped,
+        details=recording.details,
     )
 
 
