@@ -17,6 +17,8 @@ from dspy.lm15 import Message, Request, Response, TextPart, Usage
 from hypothesis import settings
 
 from programs.lms.adapter import JsonForm
+from programs.lms.calls.budget import Budget
+from programs.lms.calls.metered import metered_lm
 from signatures.common.files import cache_dir
 from signatures.types import Passage
 
@@ -97,9 +99,12 @@ def scripted():
     """Return a function that puts a scripted LM into the settings and returns its engine."""
     contexts = []
 
-    def start(reply: Reply, adapter: dspy.Adapter | None = None, cache: bool = False) -> ScriptedEngine:
+    def start(
+        reply: Reply, adapter: dspy.Adapter | None = None, cache: bool = False, budget: Budget | None = None
+    ) -> ScriptedEngine:
         engine = ScriptedEngine(reply)
-        lm = dspy.LM(f"scripted/{uuid.uuid4()}", engine=engine, cache=cache)  # no cached reply is of another test
+        # No cached reply is of another test.
+        lm = metered_lm(f"scripted/{uuid.uuid4()}", engine=engine, cache=cache, budget=budget)
         context = dspy.context(lm=lm, adapter=adapter or JsonForm(), disable_history=True)
         context.__enter__()
         contexts.append(context)

@@ -1,0 +1,102 @@
+"""Scores a program on examples in parallel: what optimizers, races and studies compare programs by.
+
+Runs that are kept are made by `experiments/pipeline/evaluate.py`, which writes rows. Here nothing is written, and a
+question that ends in an error scores 0 for every program that is compared, so that no program gains by failing.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import dspy
+
+from optimizers.examples import Score
+from programs.parts.meter import metered
+from programs.parts.threads import run_all
+from signatures.common.errors import UserError
+
+_LONGEST_ERROR = 500  # characters
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One question, asked and scored.
+
+    Args:
+        id: The question's id; its text if it has none.
+        score: In [0, 1]; None where the metric is undefined.
+        costs: The counts of `programs.parts.meter.Meter`, by name.
+        seconds: Wall-clock time; replies from the cache make it shorter.
+        error: Type and message of what the program raised; None if it answered.
+    """
+
+    id: str
+    score: float | None
+    costs: dict[str, float]
+    seconds: float
+    error: str | None = None
+
+    @property
+    def calls(self) -> float:
+        """LM calls, those that the cache answered included."""
+        return self.costs["calls"]
+
+    @property
+    def tokens(self) -> float:
+        """Prompt and completion tokens, those that the cache saved included."""
+        return self.costs["prompt_tokens"] + self.costs["completion_tokens"] + self.costs["cached_tokens"]
+
+
+def evaluate_examples(
+    program: dspy.Module,
+    examples: Sequence[dspy.Example],
+    score: Score,
+    *,
+    threads: int = 8,
+    report: Callable[[Outcome], None] | None = None,
+) -> list[Outcome]:
+    """Return the outcome of each example, in their order, on the LM and adapter of the running context.
+
+    Args:
+        program: Safe under threads.
+        examples: With their gold.
+        score: A metric in which higher is better.
+        threads: Examples in parallel.
+        report: Called with each outcome as soon as it is there, from several threads.
+
+    Raises:
+        UserError: The LM cannot be reached, or the metric cannot be computed.
+        BaseException: What is no Exception, as a spent budget.
+    """
+
+    def ask(example: dspy.Example) -> Outcome:
+        outcome = _outcome(program, example, score)
+        if report is not None:
+            report(outcome)
+        return outcome
+
+    tasks = [partial(ask, example) for example in examples]
+    return [ended.result() for ended in run_all(tasks, width=threads, name="evaluate")]
+
+
+def example_id(example: dspy.Example) -> str:
+    """Return the id of an example; its question if it has none."""
+    return str(example.get("id") or example.question)
+
+
+def _outcome(program: dspy.Module, example: dspy.Example, score: Score) -> Outcome:
+    started, error = time.perf_counter(), None
+    prediction = dspy.Prediction(answer="", response="", hops=[], passages=[], citations=[], abstained=True)
+    with metered() as meter, dspy.context(trace=None, disable_history=True):
+        try:
+            prediction = program(**example.inputs())
+        except UserError:
+            raise
+        except Exception as problem:  # noqa: BLE001 - one question that fails must not end a comparison
+            error = f"{type(problem).__name__}: {problem}"[:_LONGEST_ERROR]
+    value = score(example, prediction)
+    if error is not None and value is not None:
+        value = 0.0
+    seconds = time.perf_counter() - started
+    return Outcome(example_id(example), value, meter.counts(), seconds, error)
