@@ -1,6 +1,11 @@
 """All optimizers by name; a new one is a record of `task.Optimizer` in its own module, and a line here."""
 
 from optimizers.teleprompters.bootstrap import BOOTSTRAP
+from optimizers.teleprompters.instructions.copro import COPRO
+from optimizers.teleprompters.instructions.gepa import GEPA
+from optimizers.teleprompters.instructions.infer_rules import INFER_RULES
+from optimizers.teleprompters.instructions.mipro import MIPRO
+from optimizers.teleprompters.instructions.simba import SIMBA
 from optimizers.teleprompters.labeled import LABELED
 from optimizers.teleprompters.task import Optimizer
 from signatures.common.errors import unknown
@@ -8,6 +13,11 @@ from signatures.common.errors import unknown
 OPTIMIZERS: dict[str, Optimizer] = {
     "labeled": LABELED,
     "bootstrap": BOOTSTRAP,
+    "copro": COPRO,
+    "mipro": MIPRO,
+    "simba": SIMBA,
+    "gepa": GEPA,
+    "infer_rules": INFER_RULES,
 }
 
 

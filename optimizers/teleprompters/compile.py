@@ -143,7 +143,7 @@ def _arguments(task: Task) -> dict[str, Any]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Redirect DSPy's prints to standard error and silence its log of failures, which are counted instead."""
-    logger = logging.getLogger("dspy.teleprompt")
+    logger = logging.getLogger("dspy")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:

@@ -34,6 +34,7 @@ def gepa(student: dspy.Module, task: Task) -> dspy.Module:
     """Return the student with the instructions that scored best on the validation set."""
     from gepa import optimize
 
+    task.recording.tried = len(task.trainset)
     with watching() as watch:
         metric = watch.checked(task.feedback or feedback_metric(task.score))
         adapter = _Adapter(student.deepcopy(), metric, task)

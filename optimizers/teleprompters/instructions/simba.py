@@ -25,6 +25,7 @@ _LONGEST = 100_000  # characters of an input of a demonstration; DSPy's number
 def simba(student: dspy.Module, task: Task) -> dspy.Module:
     """Return the candidate of SIMBA that scored best on the validation set."""
     options = task.options
+    task.recording.tried = len(task.trainset)
     metric = task.feedback or feedback_metric(task.score)
     teacher = {name: each.copy() if name == "lm" else each for name, each in task.teacher_settings().items()}
     with watching() as watch:
