@@ -15,11 +15,13 @@ from typing import Any
 
 import dspy
 
+from optimizers.examples import hold_out
 from optimizers.teleprompters.catalog import get_optimizer
 from optimizers.teleprompters.executor import on_our_threads
-from optimizers.teleprompters.recording import Candidate, Recording, cleaned
+from optimizers.teleprompters.recording import Candidate, Recording, cleaned, same_program
 from optimizers.teleprompters.task import Task, check_splits, resolved_options
 from programs.lms.calls.budget import BudgetExceeded
+from programs.nearest_demos import NearestDemos
 from programs.parts.meter import Meter, metered, record_parallel
 from signatures.common.errors import UserError
 
@@ -91,7 +93,7 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         program,
         optimizer,
         _arguments(task),
-        accepted={name: len(predictor.demos) for name, predictor in program.named_predictors()},
+        accepted=_accepted(program),
         tried=recording.tried,
         failed=recording.failed,
         candidates=tuple(recording.everything()),
@@ -102,7 +104,7 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
 
 
 def checked_task(student: dspy.Module, task: Task, optimizer: str) -> Task:
-    """Return the task with every option of the optimizer set.
+    """Return the task with every option of the optimizer set, and validation examples if it compares candidates.
 
     Raises:
         UserError: See `compile`.
@@ -111,18 +113,28 @@ def checked_task(student: dspy.Module, task: Task, optimizer: str) -> Task:
     task = replace(task, options=resolved_options(optimizer, record.options, task.options))
     if not task.trainset:
         raise UserError("The training set is empty: an optimizer needs at least one example.")
-    if record.compares and not task.valset:
-        raise UserError(f"Optimizer {optimizer} compares candidates: it needs validation examples, too.")
     check_splits(task)
+    if record.compares and not task.valset:
+        trainset, valset = hold_out(task.trainset, seed=task.seed)
+        task = replace(task, trainset=trainset, valset=valset)
     if reason := record.fits(student, task):
         raise UserError(f"Optimizer {optimizer} does not fit this program: {reason}.")
     return task
 
 
+def _accepted(program: dspy.Module) -> dict[str, int]:
+    """Return the number of demonstrations of each predictor, those in a pool included."""
+    pool = program.pool if isinstance(program, NearestDemos) else ()
+    inner = program.program if isinstance(program, NearestDemos) else program
+    return {
+        name: len(predictor.demos) + sum(len(entry.demos.get(name, ())) for entry in pool)
+        for name, predictor in inner.named_predictors()
+    }
+
+
 def _label(program: dspy.Module, recording: Recording) -> str | None:
     """Return the label of the best candidate that is the same program, None if none is."""
-    state = program.dump_state()
-    same = [each for each in recording.everything() if each.complete and each.program.dump_state() == state]
+    same = [each for each in recording.everything() if each.complete and same_program(each.program, program)]
     best = max(same, key=lambda each: each.mean, default=None)
     return best.label if best else None
 

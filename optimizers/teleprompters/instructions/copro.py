@@ -13,7 +13,7 @@ import dspy
 from dspy.teleprompt.copro_optimizer import BasicGenerateInstruction, GenerateInstructionGivenAttempts
 
 from optimizers.teleprompters.instructions.prompt_lm import instructions_of, proposals, set_instruction
-from optimizers.teleprompters.task import Option, Optimizer, Runs, Task, always_fits, score_candidate
+from optimizers.teleprompters.task import Optimizer, Option, Runs, Task, always_fits, score_candidate
 
 _PREFIX = "proposed_prefix_for_output_field"
 _FIRST, _NEXT = BasicGenerateInstruction.delete(_PREFIX), GenerateInstructionGivenAttempts.delete(_PREFIX)

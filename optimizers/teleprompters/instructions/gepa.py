@@ -24,7 +24,7 @@ from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError
 
 from optimizers.feedback.metric import feedback_metric
 from optimizers.teleprompters.instructions.prompt_lm import instructions_of, prompt_lm, shown, watching
-from optimizers.teleprompters.task import Option, Optimizer, Runs, Task, always_fits
+from optimizers.teleprompters.task import Optimizer, Option, Runs, Task, always_fits
 
 _RESERVED = {"config", "demos", "signature", "lm"}  # arguments of a call of `dspy.Predict` that are no inputs
 AUTO = {"light": 6, "medium": 12, "heavy": 18}  # candidates

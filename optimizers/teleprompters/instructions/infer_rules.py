@@ -18,7 +18,7 @@ from dspy.teleprompt.infer_rules import RulesInductionProgram
 from optimizers.teleprompters.bootstrap import bootstrap
 from optimizers.teleprompters.instructions.prompt_lm import ask, ask_all, set_instruction, shown
 from optimizers.teleprompters.labeled import labeled_demos
-from optimizers.teleprompters.task import Option, Optimizer, Runs, Task, always_fits, score_candidate
+from optimizers.teleprompters.task import Optimizer, Option, Runs, Task, always_fits, score_candidate
 
 
 def infer_rules(student: dspy.Module, task: Task) -> dspy.Module:
@@ -61,7 +61,8 @@ def _example(signature: type[dspy.Signature], demo: Any) -> str:
     def fields(names: Any) -> str:
         return "\n".join(f"{name}: {shown(demo[name])}" for name in names if name in demo)
 
-    return f"Input Fields:\n{fields(signature.input_fields)}\n\n=========\nOutput Fields:\n{fields(signature.output_fields)}"
+    inputs, outputs = fields(signature.input_fields), fields(signature.output_fields)
+    return f"Input Fields:\n{inputs}\n\n=========\nOutput Fields:\n{outputs}"
 
 
 def _estimate(student: dspy.Module, task: Task) -> Runs:

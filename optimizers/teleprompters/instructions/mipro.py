@@ -5,7 +5,7 @@ https://arxiv.org/abs/2406.11695, by `dspy.MIPROv2`, with these traps closed:
 
 - `seed=0` is honoured (stanfordnlp/dspy#10321);
 - an evaluation that cannot reach the LM ends the work, where DSPy scores 0;
-- demonstrations are bootstrapped in parallel, and only complete ones;
+- demonstrations are bootstrapped in parallel, each training example once, and only complete ones are used;
 - an instruction that cannot be read is replaced by the present one;
 - a study whose combinations are all evaluated goes on, where DSPy fails;
 - the validation set is never cut: `auto` sets the number of candidates and trials only.
@@ -19,10 +19,10 @@ from dspy.propose import GroundedProposer
 from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError
 
 from optimizers.examples import bootstrap_metric
-from optimizers.teleprompters.bootstrap import ParallelBootstrap
+from optimizers.teleprompters.bootstrap import DemoPool, with_demos
 from optimizers.teleprompters.instructions.mipro_size import AUTO, Size, size_of
 from optimizers.teleprompters.instructions.prompt_lm import Watch, prompt_lm, watching
-from optimizers.teleprompters.task import Option, Optimizer, Runs, Task, always_fits
+from optimizers.teleprompters.task import Optimizer, Option, Runs, Task, always_fits
 
 _DEMOS_SHOWN = 3  # to the proposer; DSPy's number
 
@@ -82,25 +82,17 @@ class _Search(dspy.MIPROv2):  # type: ignore[misc]
     ) -> dict[int, list[list[dspy.Example]]]:
         """Return sets of demonstrations per predictor: none, those of the first examples, and of shuffled ones."""
         most = settings["max_bootstrapped_demos"] or _DEMOS_SHOWN  # with no demonstrations, they inform the proposer
-        sets: list[list[list[dspy.Example]]] = [[[] for _ in program.predictors()]]
-        task, rng = self.task, random.Random(task_seed(seed))
+        pool, rng = DemoPool(program, self.task), random.Random(f"demonstrations {seed}")
+        sets: list[dict[str, list[dspy.Example]]] = [{}]
         while len(sets) < settings["num_fewshot_candidates"]:
-            examples, wanted = list(trainset), most
+            order, wanted = list(range(len(trainset))), most
             if len(sets) > 1:
-                rng.shuffle(examples)
+                rng.shuffle(order)
                 wanted = rng.randint(1, most)
-            bootstrap = ParallelBootstrap(
-                width=task.threads,
-                metric=self.metric,
-                max_bootstrapped_demos=wanted,
-                max_labeled_demos=0,
-                teacher_settings=task.teacher_settings(),
-            )
-            made = bootstrap.compile(program, teacher=teacher or program, trainset=examples)
-            sets.append([predictor.demos for predictor in made.predictors()])
-            task.recording.tried += bootstrap.tried
-            task.recording.failed += bootstrap.error_count
-        return {number: [each[number] for each in sets] for number in range(len(program.predictors()))}
+            made = with_demos(program, pool.first(order, wanted))
+            sets.append({name: predictor.demos for name, predictor in made.named_predictors()})
+        names = [name for name, _ in program.named_predictors()]
+        return {number: [each.get(name, []) for each in sets] for number, name in enumerate(names)}
 
     def _propose_instructions(
         self, program: dspy.Module, trainset: Any, demo_candidates: Any, view_data_batch_size: int, *aware: bool,
@@ -151,11 +143,6 @@ class _Search(dspy.MIPROv2):  # type: ignore[misc]
             return best_score, best_program, total
 
 
-def task_seed(seed: int) -> int:
-    """Return the seed of the demonstrations, so that they do not share the numbers that choose the minibatches."""
-    return 7919 * (seed + 1)
-
-
 def _checked(evaluate: Any, watch: Watch) -> Any:
     def call(*arguments: Any, **settings: Any) -> Any:
         watch.check()
@@ -179,7 +166,7 @@ def _estimate(student: dspy.Module, task: Task) -> Runs:
     if task.options["data_aware_proposer"]:
         batches = -(-len(task.trainset) // task.options["view_data_batch_size"])
         prompts += min(batches, 10) + 1  # one call for each batch, at most ten, and the summary
-    return Runs(student=size.runs, teacher=(size.demo_sets - 1) * len(task.trainset), prompt_calls=prompts)
+    return Runs(student=size.runs, teacher=len(task.trainset), prompt_calls=prompts)
 
 
 _PROPOSER = (

@@ -17,7 +17,7 @@ from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError
 
 from optimizers.feedback.metric import feedback_metric
 from optimizers.teleprompters.instructions.prompt_lm import prompt_lm, watching
-from optimizers.teleprompters.task import Option, Optimizer, Runs, Task, always_fits, score_candidate
+from optimizers.teleprompters.task import Optimizer, Option, Runs, Task, always_fits, score_candidate
 
 _LONGEST = 100_000  # characters of an input of a demonstration; DSPy's number
 
@@ -52,7 +52,7 @@ def simba(student: dspy.Module, task: Task) -> dspy.Module:
     for number, entry in enumerate(found.candidate_programs, start=1):
         candidate = score_candidate(entry["program"], task, f"simba {number}: {entry['score']:.3f} on training")
         best = candidate if best is None or candidate.mean > best.mean else best
-    assert best is not None  # noqa: S101 - the student is always among them
+    assert best is not None
     return best.program.deepcopy()
 
 
