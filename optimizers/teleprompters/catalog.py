@@ -2,6 +2,7 @@
 
 from optimizers.teleprompters.bootstrap import BOOTSTRAP
 from optimizers.teleprompters.ensemble import ENSEMBLE
+from optimizers.teleprompters.instructions.better_together import BETTER_TOGETHER
 from optimizers.teleprompters.instructions.copro import COPRO
 from optimizers.teleprompters.instructions.gepa import GEPA
 from optimizers.teleprompters.instructions.infer_rules import INFER_RULES
@@ -24,6 +25,7 @@ OPTIMIZERS: dict[str, Optimizer] = {
     "simba": SIMBA,
     "gepa": GEPA,
     "infer_rules": INFER_RULES,
+    "better_together": BETTER_TOGETHER,
 }
 
 

@@ -41,6 +41,7 @@ class Compiled:
         chosen: Label of the candidate that the program is; None if it was never scored.
         costs: The counts of `programs.parts.meter.Meter`.
         stopped: Why the optimizer was ended early; the program is then the best complete candidate, or the student.
+        lm: The LM that the program belongs to, if its weights were trained; None for the task LM.
     """
 
     program: dspy.Module
@@ -53,6 +54,7 @@ class Compiled:
     chosen: str | None = None
     costs: dict[str, float] | None = None
     stopped: str | None = None
+    lm: dspy.LM | None = None
 
 
 def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -> Compiled:
@@ -89,6 +91,7 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         raise UserError(
             f"All {recording.tried} training examples ended in an error; evaluating the same questions shows it."
         )
+    chosen = _chosen(program, recording)
     return Compiled(
         program,
         optimizer,
@@ -97,9 +100,10 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         tried=recording.tried,
         failed=recording.failed,
         candidates=tuple(recording.everything()),
-        chosen=_label(program, recording),
+        chosen=chosen.label if chosen else None,
         costs=meter.counts(),
         stopped=stopped,
+        lm=chosen.lm if chosen else None,
     )
 
 
@@ -132,11 +136,10 @@ def _accepted(program: dspy.Module) -> dict[str, int]:
     }
 
 
-def _label(program: dspy.Module, recording: Recording) -> str | None:
-    """Return the label of the best candidate that is the same program, None if none is."""
+def _chosen(program: dspy.Module, recording: Recording) -> Candidate | None:
+    """Return the best candidate that is the same program, None if none is."""
     same = [each for each in recording.everything() if each.complete and same_program(each.program, program)]
-    best = max(same, key=lambda each: each.mean, default=None)
-    return best.label if best else None
+    return max(same, key=lambda each: each.mean, default=None)
 
 
 def _arguments(task: Task) -> dict[str, Any]:
