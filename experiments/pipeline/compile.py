@@ -79,7 +79,7 @@ def compile_program(
 
     check_freezable(student)
     questions = divided(trainset, valset, optimizer=config.optimizer, seed=config.seed)
-    task = _task(student, questions, config)
+    task = _task(student, questions, config, connection)
     estimate = _estimated(student, task, config, connection)
     data = {"train": _describe(questions.train), "val": _describe(questions.val)}
     request = _request(student, config, task, data, connection)
@@ -128,7 +128,7 @@ def estimated(
         UserError: See `compile_program`.
     """
     questions = divided(trainset, valset, optimizer=config.optimizer, seed=config.seed)
-    return _estimated(student, _task(student, questions, config), config, connection)
+    return _estimated(student, _task(student, questions, config, connection), config, connection)
 
 
 def _estimated(
@@ -173,7 +173,7 @@ def _describe(questions: "Sequence[Question]") -> dict[str, Any]:
     return {"n": len(questions), "sha256": split_hash(questions)}
 
 
-def _task(student: "dspy.Module", questions: Divided, config: CompileConfig) -> "Task":
+def _task(student: "dspy.Module", questions: Divided, config: CompileConfig, connection: "Connection") -> "Task":
     from optimizers.examples import to_examples
     from optimizers.teleprompters.compile import checked_task
     from optimizers.teleprompters.task import Task
@@ -192,7 +192,8 @@ def _task(student: "dspy.Module", questions: Divided, config: CompileConfig) -> 
         task = replace(task, teacher_lm=config.teacher.lm, teacher_adapter=config.teacher.adapter)
     if config.prompt is not None:
         task = replace(task, prompt_lm=config.prompt.lm, prompt_adapter=config.prompt.adapter)
-    return checked_task(student, task, config.optimizer)
+    with connection.use():  # some optimizers fit only some LMs
+        return checked_task(student, task, config.optimizer)
 
 
 def _relative_path(index: Path | None, out: Path) -> str | None:

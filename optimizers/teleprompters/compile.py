@@ -42,6 +42,7 @@ class Compiled:
         costs: The counts of `programs.parts.meter.Meter`.
         stopped: Why the optimizer was ended early; the program is then the best complete candidate, or the student.
         details: What else the optimizer reports, as JSON values.
+        lm: The LM that the program belongs to, if its weights were trained; None for the task LM.
     """
 
     program: dspy.Module
@@ -55,6 +56,7 @@ class Compiled:
     costs: dict[str, float] | None = None
     stopped: str | None = None
     details: dict[str, Any] = field(default_factory=dict)
+    lm: dspy.LM | None = None
 
 
 def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -> Compiled:
@@ -91,6 +93,7 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         raise UserError(
             f"All {recording.tried} training examples ended in an error; evaluating the same questions shows it."
         )
+    chosen = _chosen(program, recording)
     return Compiled(
         program,
         optimizer,
@@ -99,10 +102,11 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         tried=recording.tried,
         failed=recording.failed,
         candidates=tuple(recording.everything()),
-        chosen=_label(program, recording),
+        chosen=chosen.label if chosen else None,
         costs=meter.counts(),
         stopped=stopped,
         details=recording.details,
+        lm=chosen.lm if chosen else None,
     )
 
 
@@ -135,11 +139,10 @@ def _accepted(program: dspy.Module) -> dict[str, int]:
     }
 
 
-def _label(program: dspy.Module, recording: Recording) -> str | None:
-    """Return the label of the best candidate that is the same program, None if none is."""
+def _chosen(program: dspy.Module, recording: Recording) -> Candidate | None:
+    """Return the best candidate that is the same program, None if none is."""
     same = [each for each in recording.everything() if each.complete and same_program(each.program, program)]
-    best = max(same, key=lambda each: each.mean, default=None)
-    return best.label if best else None
+    return max(same, key=lambda each: each.mean, default=None)
 
 
 def _arguments(task: Task) -> dict[str, Any]:
@@ -158,7 +161,7 @@ def _arguments(task: Task) -> dict[str, Any]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Redirect DSPy's prints to standard error and silence its log of failures, which are counted instead."""
-    logger = logging.getLogger("dspy.teleprompt")
+    logger = logging.getLogger("dspy")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:

@@ -27,6 +27,7 @@ class Candidate:
         n_calls: LM calls of the compilation until then, those that the cache answered included.
         label: What it is, e.g. "bootstrap 3".
         complete: Whether it was scored on the whole validation set; only such candidates can be chosen.
+        lm: The LM that it was scored on, if an optimizer trained it; None for the task LM.
     """
 
     program: dspy.Module
@@ -34,6 +35,7 @@ class Candidate:
     n_calls: int
     label: str
     complete: bool
+    lm: dspy.LM | None = None
 
     @property
     def mean(self) -> float:
@@ -50,6 +52,8 @@ class Recording(BaseCallback):  # type: ignore[misc]
         known: Candidates of earlier sessions by label.
         on_candidate: Called with each candidate as soon as it is scored.
         on_run: Called after each run of a program on an example, from several threads.
+
+    `lm` is an LM that the candidates from now on belong to, because an optimizer has trained it; None for the task LM.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Recording(BaseCallback):  # type: ignore[misc]
         self.candidates: list[Candidate] = []
         self.tried = self.failed = 0
         self.details: dict[str, Any] = {}  # what else an optimizer reports, as JSON values
+        self.lm: dspy.LM | None = None
         self.known = known or {}
         self._meter, self._on_candidate, self._on_run = meter or Meter(), on_candidate, on_run
         self._ids = {example_id(example) for example in valset}
@@ -92,7 +97,7 @@ class Recording(BaseCallback):  # type: ignore[misc]
         with self._lock:
             name = label or f"candidate {len(self.candidates) + 1}"
             calls = self._meter.calls if n_calls is None else n_calls
-            candidate = Candidate(copy, of_validation, calls, name, complete)
+            candidate = Candidate(copy, of_validation, calls, name, complete, self.lm)
             self.candidates.append(candidate)
         if self._on_candidate is not None:
             self._on_candidate(candidate)
