@@ -13,8 +13,8 @@ This module is the door to the room `programs.artifacts`: import from here.
 """
 
 from programs.artifacts.freezing import check_freezable, freeze
-from programs.artifacts.kinds import children_of, program_name
-from programs.artifacts.loading import load, verify
+from programs.artifacts.kinds import children_of, program_name, strategies_of
+from programs.artifacts.loading import load, needs_similarity, verify
 from programs.artifacts.record import Artifact, LMRecord, digest_of, lm_record, read_artifact
 
 __all__ = [
@@ -26,7 +26,9 @@ __all__ = [
     "freeze",
     "lm_record",
     "load",
+    "needs_similarity",
     "program_name",
     "read_artifact",
+    "strategies_of",
     "verify",
 ]

@@ -65,6 +65,22 @@ def verify(folder: Path | str) -> Artifact:
     return read_with_digest(folder)[0]
 
 
+def needs_similarity(folder: Path | str) -> bool:
+    """Return whether an artifact chooses demonstrations by a similarity, which `load` must then be given.
+
+    Raises:
+        UserError: An `artifact.json` is missing or damaged.
+    """
+    return _needs_similarity(complete_artifact(Path(folder)), 1)
+
+
+def _needs_similarity(folder: Path, depth: int) -> bool:
+    artifact, _ = read_with_digest(folder)
+    if artifact.pool_sha256 is not None or depth >= DEEPEST:
+        return artifact.pool_sha256 is not None
+    return any(_needs_similarity(folder / CHILDREN / name, depth + 1) for name in artifact.children)
+
+
 class _NoSimilarity:
     """Stands for a similarity where nothing is asked."""
 
