@@ -12,6 +12,7 @@ them.
 This module is the door to the room `programs.artifacts`: import from here.
 """
 
+from programs.artifacts.combining import combine
 from programs.artifacts.freezing import check_freezable, freeze
 from programs.artifacts.kinds import children_of, program_name, strategies_of
 from programs.artifacts.loading import load, needs_similarity, verify
@@ -22,6 +23,7 @@ __all__ = [
     "LMRecord",
     "check_freezable",
     "children_of",
+    "combine",
     "digest_of",
     "freeze",
     "lm_record",
