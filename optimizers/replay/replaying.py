@@ -29,7 +29,7 @@ def replay(record: Record, knobs: Mapping[str, Any], *, metric: str, ids: Sequen
         record: The record of a run.
         knobs: Knobs that differ from those of the recorded program.
         metric: One of the recorded metrics.
-        ids: Of questions; by default all that were recorded, in their order.
+        ids: Of questions; by default all that were recorded, in the order in which they were.
 
     Raises:
         UserError: A knob is unknown or not allowed, or the metric was not recorded.
