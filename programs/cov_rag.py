@@ -22,7 +22,7 @@ from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import cited_passages, renumbered, short_answer
 from programs.parts.passages import deduplicate
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages
+from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.questions import find_question
 from programs.parts.verification import TRIGGERS, Verification, needs_revision, read_scores
 from signatures.citation_marks import strip_citations
@@ -154,9 +154,12 @@ class CoVRAG(dspy.Module):
                 answers[-1] = answers[-1]._replace(verdict=REVISED)
             elif check.verification and answers[-1].response:
                 answers[-1] = answers[-1]._replace(verdict=KEPT)
+            settled(answers[-1].hop())
             if not references:  # Departure: a further search that finds nothing leaves the answer as it is.
                 break
             answers.append(self._answer(question, query, references))
+        if len(checks) < len(answers):  # the last answer was not verified
+            settled(answers[-1].hop())
         # Departure: the paper's new answer always replaces the earlier one; here an empty or unparseable one does not.
         final = next((answer for answer in reversed(answers) if answer.response), answers[0])
         # Departure: metrics need a short answer; the shared reader extracts it from the response. A response that

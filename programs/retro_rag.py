@@ -32,7 +32,7 @@ from programs.parts.gates import Gate, decide, within
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import deduplicate, passages_stating, titled_text
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
+from programs.parts.prediction import is_answer, make_prediction, retrieve_passages, settled
 from programs.parts.probability import calls_per_probability
 from programs.parts.ranking import is_no_item, new_items, top
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
@@ -149,7 +149,7 @@ class RetroRAG(dspy.Module):
                 records += inferred
             answers.append(answer)
             final = stop and final_answer(answers) is answer
-            hops.append(answer_hop(search, added, answer, records, final=final))
+            hops.append(settled(answer_hop(search, added, answer, records, final=final)))
             if stop:
                 break
         return self._prediction(state, answers, hops)

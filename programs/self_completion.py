@@ -25,7 +25,7 @@ from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import cited_passages, gives_answer, renumbered, short_answer
 from programs.parts.passages import deduplicate
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, retrieve_rankings
+from programs.parts.prediction import make_prediction, retrieve_passages, retrieve_rankings, settled
 from programs.parts.ranking import new_items
 from signatures.reading import CiteAnswer, ReadAnswer, RespondFromMemory
 from signatures.self_completion import AnswerOrAbstain, SearchMissing
@@ -104,6 +104,7 @@ class SelfCompletion(dspy.Module):
             if not queries:
                 break
             asked += queries
+            settled(hops[-1])  # another one follows: no draft of it will be kept
             if not fresh:
                 hops.append(Hop(question=_SEPARATOR.join(queries), answer="", verdict=ABSTAINED))
                 break
@@ -112,7 +113,7 @@ class SelfCompletion(dspy.Module):
         forced = False
         if self.reflection and self.completion and self.forced and not hops[-1].answer:
             hops[-1], forced = self._answer_nevertheless(question, references, hops)  # step 4
-        response = hops[-1].answer
+        response = settled(hops[-1]).answer
         # Departure: metrics need a short answer; the reader that all programs share extracts it from the response.
         short = short_answer(self.reading if self.short else None, question, response)
         return make_prediction(
