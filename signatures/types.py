@@ -107,6 +107,11 @@ class Retriever(Protocol):
 class Similarity(Protocol):
     """Semantic similarity of every text of one list to every text of another."""
 
+    @property
+    def fingerprint(self) -> str:
+        """Return a short stable string that changes with the model and its weights."""
+        ...
+
     def __call__(self, left: Sequence[str], right: Sequence[str]) -> Any:
         """Return an array of shape (len(left), len(right)) with cosines in [-1, 1]."""
         ...

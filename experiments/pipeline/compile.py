@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 
     from corpora.questions import Question
     from optimizers.metrics.catalog import Metric
-    from optimizers.teleprompters import Compiled, Task
+    from optimizers.teleprompters.compile import Compiled
+    from optimizers.teleprompters.task import Task
     from programs.artifact import Artifact
     from programs.lms.connect import Connection
 
@@ -38,7 +39,7 @@ class CompileConfig:
 
     Args:
         metric: What the optimizer maximizes; also scored on the validation questions.
-        optimizer: A name of `optimizers.teleprompters.OPTIMIZERS`.
+        optimizer: A name of `optimizers.teleprompters.catalog.OPTIMIZERS`.
         accept: Lowest score of a training question that makes it a demonstration, in [0, 1].
         max_demos: Maximum number of demonstrations per predictor.
         seed: Seed of the order of the training questions and of every random choice.
@@ -96,10 +97,10 @@ def compile_program(
             learn from.
         BudgetExceeded: The budget is spent; the replies so far are cached.
     """
-    from optimizers.teleprompters import check_optimizer
+    from optimizers.teleprompters.catalog import get_optimizer
     from programs.artifact import check_freezable, read_artifact
 
-    check_optimizer(config.optimizer)
+    get_optimizer(config.optimizer)
     check_freezable(student)
     data = {"train": _describe(trainset), "val": _describe(valset)}
     request = _request(student, config, data, connection)
@@ -147,7 +148,7 @@ def _describe(questions: "Sequence[Question]") -> dict[str, Any]:
 
 def _task(trainset: "Sequence[Question]", valset: "Sequence[Question]", config: CompileConfig) -> "Task":
     from optimizers.examples import to_examples
-    from optimizers.teleprompters import Task
+    from optimizers.teleprompters.task import Task
 
     return Task(
         trainset=to_examples(trainset),
@@ -184,7 +185,8 @@ def _optimize(
         TimeRemainingColumn,
     )
 
-    from optimizers.teleprompters import compile
+    from optimizers.teleprompters.compile import compile
+    from programs.lms.calls.budget import BudgetExceeded
 
     console = open_console(stderr=True, quiet=not progress)
     if optimizer != "labeled":
@@ -197,7 +199,10 @@ def _optimize(
             bar.update(line, completed=tried, description=f"Compile ({optimizer}), {accepted} accepted")
 
         with connection.use(), controlled(lambda text: console.print(text, markup=False, highlight=False)):
-            return compile(student, replace(task, progress=report), optimizer=optimizer)
+            compiled = compile(student, replace(task, progress=report), optimizer=optimizer)
+    if compiled.stopped:
+        raise BudgetExceeded(compiled.stopped)
+    return compiled
 
 
 def _score(

@@ -10,6 +10,7 @@ from optimizers.metrics.metric import Metric
 from programs.lms.calls.metered import LMUnavailable
 from programs.lms.sampling import fresh_samples
 from programs.parts.meter import Meter, metered
+from programs.parts.predict import original_of
 from signatures.common.errors import user_error_within
 
 if TYPE_CHECKING:
@@ -85,7 +86,10 @@ def scored(metrics: Sequence[Metric], example: Any, prediction: Any, *, failed: 
 def _thinking(program: "dspy.Module", meter: Meter) -> Row:
     """Return what the LM thought, by the name of the predictor that asked; nothing if it did not think."""
     names = {id(predictor): name for name, predictor in program.named_predictors()}
-    thoughts = [{"predictor": names.get(id(thought.predictor)), "text": thought.text} for thought in meter.thinking()]
+    thoughts = [
+        {"predictor": names.get(id(original_of(thought.predictor))), "text": thought.text}
+        for thought in meter.thinking()
+    ]
     return {"thinking": thoughts} if thoughts else {}
 
 

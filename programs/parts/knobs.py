@@ -91,6 +91,12 @@ def knobs_of(program: type[dspy.Module] | dspy.Module) -> dict[str, Knob]:
     return knobs
 
 
+def _collaborators(cls: Any) -> list[str]:
+    """Return the arguments of a program's constructor that are no knobs, each an attribute of the same name."""
+    knobs = knobs_of(cls)
+    return [name for name in inspect.signature(cls.__init__).parameters if name not in ("self", *knobs)]
+
+
 def check_knobs(cls: type[dspy.Module], values: dict[str, Any]) -> None:
     """Raise UserError for the first of `values` that is not a knob of `cls` or has a value that is not allowed."""
     knobs = knobs_of(cls)
@@ -128,12 +134,15 @@ def with_knobs(program: Program, **values: Any) -> Program:
         UserError: A name is not a knob of the program, or a value is not allowed.
     """
     check_knobs(type(program), values)
-    collaborators = {name: getattr(program, name) for name in ("retrieve", *_COLLABORATORS) if hasattr(program, name)}
+    collaborators = {name: getattr(program, name) for name in _collaborators(type(program))}
     built = type(program)(**collaborators, **knob_values(program)).dump_state()
     copy = type(program)(**collaborators, **{**knob_values(program), **values})
     state, own = program.dump_state(), copy.dump_state()
+    live = {id(predictor) for predictor in program.predictors()}  # of the programs that it consists of, if any
     for name, predictor in copy.named_predictors():
-        if name in state:  # a switch may add a predictor that the old program did not have
+        if (
+            name in state and id(predictor) not in live
+        ):  # a switch may add a predictor that the old program did not have
             untouched = state[name]["demos"] == built[name]["demos"]
             predictor.load_state({**state[name], "demos": own[name]["demos"]} if untouched else state[name])
     return copy

@@ -1,5 +1,6 @@
 """Predictor calls whose unparseable replies do not end the question, and replies that must not become demos."""
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,3 +35,23 @@ def drop_from_trace(*replies: dspy.Prediction | None) -> None:
     trace, dropped = dspy.settings.trace, {id(reply) for reply in replies}
     if trace:
         trace[:] = [entry for entry in trace if id(entry[2]) not in dropped]
+
+
+def stand_in(predictor: dspy.Predict) -> dspy.Predict:
+    """Return a shallow copy of a predictor for one question, with which `original_of` finds the predictor itself."""
+    made = copy.copy(predictor)
+    made.stands_for = original_of(predictor)
+    return made
+
+
+def original_of(predictor: Any) -> Any:
+    """Return the predictor that a stand-in was made of; any other predictor is returned as it is."""
+    return getattr(predictor, "stands_for", predictor)
+
+
+def restore_originals() -> None:
+    """Let the entries of the running trace name predictors instead of their stand-ins, as optimizers expect."""
+    trace = dspy.settings.trace
+    for index, (predictor, *rest) in enumerate(trace or ()):
+        if hasattr(predictor, "stands_for"):
+            trace[index] = (original_of(predictor), *rest)

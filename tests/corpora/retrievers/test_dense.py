@@ -82,6 +82,21 @@ def test_similarity_is_a_matrix_of_cosines(fake_embedder):
     assert copy.deepcopy(similarity) is similarity
 
 
+def test_a_similarity_embeds_the_texts_it_compares_with_once():
+    asked = []
+
+    def encode(texts):
+        asked.extend(texts)
+        return np.array([[len(text), 1.0] for text in texts])
+
+    similarity = EmbedderSimilarity(Embedder("lengths", encode=encode))
+    first = similarity(["q"], ["amber", "sea", "amber"])
+    np.testing.assert_array_equal(similarity(["q"], ["sea", "amber", "amber"])[0], first[0][[1, 0, 2]])
+    assert asked == ["q", "amber", "sea", "q"]
+    assert similarity.fingerprint.startswith("lengths:")
+    assert similarity.fingerprint != EmbedderSimilarity(Embedder("others", encode=encode)).fingerprint
+
+
 def test_a_missing_model_is_one_line_that_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(UserError, match="contains no sentence-transformers model"):

@@ -1,7 +1,9 @@
 import dspy
 import pytest
 
-from optimizers.teleprompters import OPTIMIZERS, Task, compile
+from optimizers.teleprompters.catalog import OPTIMIZERS
+from optimizers.teleprompters.compile import compile
+from optimizers.teleprompters.task import Task
 from programs.genground import GenGround
 from programs.lms.adapter import JsonForm
 from programs.rag import RAG

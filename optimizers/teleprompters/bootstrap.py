@@ -7,12 +7,15 @@ cache then answers DSPy's own run of the same prompts. The demonstrations are th
 
 import contextlib
 import logging
+import random
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import dspy
 
+from optimizers.examples import bootstrap_metric
+from optimizers.teleprompters.task import Optimizer, Runs, Task, always_fits
 from programs.parts.meter import metered
 from programs.parts.threads import run_all
 from signatures.common.errors import UserError
@@ -79,3 +82,29 @@ class ParallelBootstrap(dspy.BootstrapFewShot):
             if error is not None:
                 logging.getLogger(__name__).info("a training example failed: %s", error)
         return True
+
+
+def bootstrap(student: dspy.Module, task: Task) -> dspy.Module:
+    """Use the traces of examples that the teacher answered well enough as demonstrations of every predictor."""
+    examples = list(task.trainset)
+    random.Random(task.seed).shuffle(examples)
+    optimizer = ParallelBootstrap(
+        width=task.threads,
+        report=task.progress,
+        metric=bootstrap_metric(task.score, threshold=task.accept),
+        max_bootstrapped_demos=task.max_demos,
+        max_labeled_demos=0,  # raw examples lack the inner predictors' outputs and the final predictor's inputs
+        teacher_settings=task.teacher_settings(),
+    )
+    program = optimizer.compile(student, teacher=task.teacher or student, trainset=examples)
+    task.recording.tried, task.recording.failed = optimizer.tried, optimizer.error_count
+    return program
+
+
+BOOTSTRAP = Optimizer(
+    run=bootstrap,
+    summary="Demonstrations from the traces of training questions that the program (or a teacher) answers well.",
+    source="https://arxiv.org/abs/2310.03714",
+    fits=always_fits,
+    estimate=lambda student, task: Runs(teacher=len(task.trainset)),
+)
