@@ -4,8 +4,8 @@ The mean of the best of many trials is too high, because it is the best also by 
 folds; for each fold, the best trial on all other questions is chosen, and only its scores on the fold count. CoV-RAG
 (He et al., Findings of EMNLP 2024, https://arxiv.org/abs/2410.05801) chooses its thresholds by cross-validation, too.
 
-What is validated is the choice among the trials. Samplers that learn (tpe, nsga2) have seen all scores when they propose
-trials, which still flatters a little; random and grid have not.
+What is validated is the choice among the trials. Samplers that learn (tpe, nsga2) have seen all scores when they
+propose trials, which still flatters a little; random and grid have not.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from optimizers.evaluating import Outcome
 from optimizers.tuning.outcomes import COSTS, Evaluator, cost_of
@@ -49,7 +49,7 @@ class Goal:
                 raise UserError(f"The limit of {name} per question must be a number above 0, got {limit}.")
 
     @property
-    def directions(self) -> list[str]:
+    def directions(self) -> "list[Literal['maximize', 'minimize']]":
         """The directions of Optuna's study."""
         return ["maximize"] if self.cost is None else ["maximize", "minimize"]
 

@@ -87,11 +87,13 @@ def read_prompts(record: Mapping[str, Any], program: dspy.Module) -> Prompts:
         UserError: A candidate is not one of this program's.
     """
     try:
-        prompts = Prompts(dict(record["demos"]), dict(record["instructions"]))
-        for labels in prompts.instructions.values():
-            if not all(isinstance(text, str) for text in labels.values()):
-                raise TypeError("an instruction is no text")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        prompts = Prompts(record["demos"], record["instructions"])
+        for group in (prompts.demos, prompts.instructions):
+            if not (isinstance(group, dict) and all(isinstance(each, dict) for each in group.values())):
+                raise TypeError("JSON objects were expected")
+        if not all(isinstance(text, str) for labels in prompts.instructions.values() for text in labels.values()):
+            raise TypeError("an instruction is no text")
+    except (KeyError, TypeError) as error:
         raise UserError(f"The study's candidates for prompts are damaged ({error}): start another study.") from None
     state = dump_state(program)
     for label, by_predictor in prompts.demos.items():

@@ -7,6 +7,7 @@ from optimizers.tuning.space import Space
 from signatures.common.errors import unknown
 
 if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
     from optuna.samplers import BaseSampler
 
 SAMPLERS = {
@@ -15,6 +16,7 @@ SAMPLERS = {
     "grid": "every combination of evenly spaced values",
     "random": "independent random values",
 }
+PRUNE_BELOW = 0.1  # p of the test, Optuna's default
 GRID_POINTS = 5  # per knob that is a number
 _POPULATION = 16  # Optuna's default of 50 is more than most studies of LM programs have trials
 
@@ -52,6 +54,26 @@ def open_sampler(name: str, space: Space, *, seed: int, points: int = GRID_POINT
         "random": lambda trial_seed: samplers.RandomSampler(seed=trial_seed),
     }
     return SeededSampler(makers[name], seed)
+
+
+def open_pruner(*, prune: bool) -> "BasePruner":
+    """Return Optuna's Wilcoxon pruner, which tests a trial against the best one on the questions that both have asked.
+
+    It looks after 8, 16, 32 ... questions. Each look has an error of its own, p = 0.1, so that over several looks
+    somewhat more than a tenth of the trials that are as good as the best are ended.
+    """
+    import warnings
+
+    from optuna import pruners
+    from optuna.exceptions import ExperimentalWarning
+
+    from optimizers.tuning.objective import FIRST_RUNG
+
+    if not prune:
+        return pruners.NopPruner()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        return pruners.WilcoxonPruner(p_threshold=PRUNE_BELOW, n_startup_steps=FIRST_RUNG)
 
 
 def grid_size(space: Space, points: int = GRID_POINTS) -> int:

@@ -45,8 +45,6 @@ class SeededSampler(BaseSampler):
         """See `optuna.samplers.BaseSampler`."""
         return self._inner.sample_independent(study, trial, param_name, param_distribution)
 
-    def after_trial(
-        self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None
-    ) -> None:
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
         """See `optuna.samplers.BaseSampler`."""
         self._inner.after_trial(study, trial, state, values)

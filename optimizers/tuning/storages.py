@@ -1,7 +1,7 @@
 """Where a study is kept: an SQLite file, a journal file on a shared disk, or a PostgreSQL database.
 
-All of them notice a trial whose process was killed: a running trial gives a sign of life every few seconds, and one that
-has given none for long is declared failed and queued again. For databases Optuna does both; for a journal, whose
+All of them notice a trial whose process was killed: a running trial gives a sign of life every few seconds, and one
+that has given none for long is declared failed and queued again. For databases Optuna does both; for a journal, whose
 storage class of Optuna has no such signs, a file beside it is touched.
 """
 
@@ -17,12 +17,13 @@ from typing import Any
 
 import optuna
 from optuna.exceptions import ExperimentalWarning
-from optuna.storages import BaseStorage, JournalStorage, RDBStorage, RetryHeartbeatStaleTrialCallback
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages._heartbeat import BaseHeartbeat
 from optuna.storages._rdb import models
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, TrialState
 
+from optimizers.tuning.objective import BASELINE
 from signatures.common.errors import UserError, one_line
 
 JOURNAL = "journal:"
@@ -31,12 +32,28 @@ HEARTBEAT_SECONDS = 10
 GRACE_SECONDS = 60  # without a sign of life, before a trial is taken for dead
 MOST_RETRIES = 3  # of a trial whose process dies: the trial may be what kills it
 StaleCallback = Callable[[optuna.Study, FrozenTrial], None]
+_FIRST, _HISTORY = "failed_trial", "retry_history"  # system attributes, named as Optuna's
 
 
-def retry() -> StaleCallback:
-    """Return the callback that queues a trial again, at most `MOST_RETRIES` times."""
-    with _no_experimental_warning():
-        return RetryHeartbeatStaleTrialCallback(max_retry=MOST_RETRIES)
+def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
+    """Queue a failed trial again, with its values, unless that was done `MOST_RETRIES` times.
+
+    Optuna's own callback for this also copies what the trial had found and spent, which would then count twice. The
+    system attributes are those that it sets, so that its functions and the dashboard know the trial for a repetition.
+    """
+    history = [*trial.system_attrs.get(_HISTORY, []), trial.number]
+    if len(history) > MOST_RETRIES:
+        return
+    kept = {name: value for name, value in trial.system_attrs.items() if not name.startswith("constraints")}
+    study.add_trial(
+        optuna.create_trial(
+            state=TrialState.WAITING,
+            params=trial.params,
+            distributions=trial.distributions,
+            user_attrs={name: value for name, value in trial.user_attrs.items() if name == BASELINE},
+            system_attrs={_FIRST: trial.number, **kept, _HISTORY: history},
+        )
+    )
 
 
 @contextlib.contextmanager
@@ -44,6 +61,12 @@ def _no_experimental_warning() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
         yield
+
+
+def fail_stale(study: optuna.Study) -> None:
+    """Declare the trials of killed processes failed, and queue them again."""
+    with _no_experimental_warning():
+        optuna.storages.fail_stale_trials(study)
 
 
 def open_storage(place: str, *, heartbeat: int = HEARTBEAT_SECONDS, grace: int = GRACE_SECONDS) -> BaseStorage:
@@ -68,7 +91,7 @@ def open_storage(place: str, *, heartbeat: int = HEARTBEAT_SECONDS, grace: int =
                 url,
                 heartbeat_interval=heartbeat,
                 grace_period=grace,
-                heartbeat_stale_trial_callback=retry(),
+                heartbeat_stale_trial_callback=queue_again,
                 engine_kwargs={} if url.startswith("sqlite") else {"pool_pre_ping": True},
             )
     except ImportError:
@@ -210,4 +233,4 @@ class JournalWithHeartbeat(JournalStorage, BaseHeartbeat):
 
     def get_heartbeat_stale_trial_callback(self) -> StaleCallback | None:
         """Return what is called for a trial that was declared failed."""
-        return retry()
+        return queue_again

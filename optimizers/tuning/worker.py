@@ -12,7 +12,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from optimizers.tuning.objective import BASELINE, SPENT, Objective, TrialCut
-from optimizers.tuning.storages import retry
+from optimizers.tuning.storages import fail_stale, queue_again
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 SURPLUS = "surplus"  # user attribute of a trial that another process made superfluous
@@ -28,11 +28,13 @@ class Ended:
     """How the work of a process ended.
 
     Args:
-        trials: Trials that this process finished.
+        own: Trials that this process finished.
+        finished: Those of all processes.
         stopped: Why it ended early; None if the study has all its trials.
     """
 
-    trials: int
+    own: int
+    finished: int
     stopped: str | None = None
 
 
@@ -67,34 +69,34 @@ def work(
         KeyboardInterrupt: Ctrl-C; the trial in progress is queued again.
         Exception: What a trial raised; it is queued again, too.
     """
-    finished, told = 0, False
+    own, told = 0, False
     guarded = _Guarded(study, objective, trials)
     while True:
         known = study.get_trials(deepcopy=False)
         done = sum(trial.state in FINISHED for trial in known)
         running = sum(trial.state == TrialState.RUNNING for trial in known)
         if done >= trials:
-            return Ended(finished)
+            return Ended(own, done)
         if reason := _used_up(known, limits or {}):
-            return Ended(finished, reason)
+            return Ended(own, done, reason)
         if done + running >= trials:
             if tell is not None and not told:
                 tell("Waiting for trials that other processes run; those of a killed process are redone here.")
             told = True
-            optuna.storages.fail_stale_trials(study)
+            fail_stale(study)
             time.sleep(wait)
             continue
         try:
             study.optimize(guarded, n_trials=1, catch=(_Surplus,))
         except TrialCut as cut:
             _queue_again(study, guarded.number)
-            return Ended(finished, str(cut))
+            return Ended(own, done, str(cut))
         except optuna.exceptions.UpdateFinishedTrialError:
             continue  # it took so long to give a sign of life that another process has begun it again
         except (KeyboardInterrupt, Exception):
             _queue_again(study, guarded.number)
             raise
-        finished += study.get_trials(deepcopy=False)[guarded.number].state in FINISHED
+        own += study.get_trials(deepcopy=False)[guarded.number].state in FINISHED
 
 
 class _Guarded:
@@ -118,7 +120,7 @@ def _queue_again(study: optuna.Study, number: int) -> None:
     """Queue a trial that failed, with its values, unless that was done too often or it is still running."""
     trial = study.get_trials(deepcopy=True)[number]
     if trial.state == TrialState.FAIL and not trial.user_attrs.get(SURPLUS):
-        retry()(study, trial)
+        queue_again(study, trial)
 
 
 def fail_running(study: optuna.Study) -> int:
