@@ -10,7 +10,7 @@ import contextlib
 import logging
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dspy
@@ -41,6 +41,7 @@ class Compiled:
         chosen: Label of the candidate that the program is; None if it was never scored.
         costs: The counts of `programs.parts.meter.Meter`.
         stopped: Why the optimizer was ended early; the program is then the best complete candidate, or the student.
+        details: What else the optimizer reports, as JSON values.
         lm: The LM that the program belongs to, if its weights were trained; None for the task LM.
     """
 
@@ -54,6 +55,7 @@ class Compiled:
     chosen: str | None = None
     costs: dict[str, float] | None = None
     stopped: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
     lm: dspy.LM | None = None
 
 
@@ -103,6 +105,7 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         chosen=chosen.label if chosen else None,
         costs=meter.counts(),
         stopped=stopped,
+        details=recording.details,
         lm=chosen.lm if chosen else None,
     )
 

@@ -67,6 +67,7 @@ class Recording(BaseCallback):  # type: ignore[misc]
     ):
         self.candidates: list[Candidate] = []
         self.tried = self.failed = 0
+        self.details: dict[str, Any] = {}  # what else an optimizer reports, as JSON values
         self.lm: dspy.LM | None = None
         self.known = known or {}
         self._meter, self._on_candidate, self._on_run = meter or Meter(), on_candidate, on_run
