@@ -1,104 +1,185 @@
-"""Bootstrapped demonstrations with parallel LM calls.
+"""Bootstrapped demonstrations: traces of training questions that the program, or a teacher, answers well enough.
 
-DSPy's bootstrapping (Khattab et al., "DSPy", ICLR 2024, section 4, https://arxiv.org/abs/2310.03714) runs the examples
-sequentially, which wastes an LM that batches. Here the teacher runs each block of examples in parallel first, and the
-cache then answers DSPy's own run of the same prompts. The demonstrations are the same.
+DSPy's bootstrapping (Khattab et al., "DSPy", ICLR 2024, section 4, https://arxiv.org/abs/2310.03714). `DemoPool` makes
+the same demonstrations as `dspy.BootstrapFewShot`, whose loop runs one example at a time and runs it again for each
+candidate of a search. Here examples run in parallel, and each runs once, however many candidates draw on it.
 """
 
-import contextlib
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import dspy
+from dspy.utils.hasher import Hasher
 
-from optimizers.examples import bootstrap_metric
+from optimizers.examples import bootstrap_metric, same_words
 from optimizers.teleprompters.task import Optimizer, Runs, Task, always_fits
-from programs.parts.meter import metered
-from programs.parts.threads import run_all
-from signatures.common.errors import UserError
+from programs.parts.threads import Ended, run_all
+from signatures.common.errors import UserError, user_error_within
 
 _MAX_FAILURES = 8  # consecutive
+Demos = Mapping[str, dspy.Example]  # name of a predictor -> its demonstration
 
 
-class ParallelBootstrap(dspy.BootstrapFewShot):
-    """Bootstraps from a training set in blocks; eight consecutive failures raise the last one's error.
+@dataclass(frozen=True)
+class _Try:
+    """What became of a training example: the demonstrations it makes, or the error it ended in."""
+
+    accepted: bool = False
+    demos: Demos = field(default_factory=dict)
+    error: Exception | None = None
+
+
+class DemoPool:
+    """Demonstrations of training examples, made when they are asked for; each example runs at most once.
 
     Args:
-        width: Examples in parallel; with 1, or an LM without cache, they run one by one.
-        report: Called with (examples tried, examples accepted) after each example.
-        settings: Arguments of `dspy.BootstrapFewShot`.
+        student: The program that will show them.
+        task: Examples, metric, teacher and its LM.
     """
 
-    def __init__(self, *, width: int, report: Callable[[int, int], None] | None = None, **settings: Any):
-        super().__init__(max_errors=_MAX_FAILURES, **settings)
-        self.width = width
-        self.report = report
-        self.tried = 0
+    def __init__(self, student: dspy.Module, task: Task):
+        self._task = task
+        self._teacher = task.teacher or student
+        self._metric = bootstrap_metric(task.score, threshold=task.accept)
+        self._tries: dict[int, _Try] = {}
+        self._seen: set[int] = set()
+        _check_teacher(student, self._teacher)
 
-    def _bootstrap(self, *, max_bootstraps: int | None = None) -> None:
-        """Fill `name2traces` until enough examples are accepted; the parent's loop, block by block."""
-        enough = max_bootstraps or self.max_bootstrapped_demos
-        accepted: set[int] = set()
-        cached = False
-        self.name2traces: dict[str, list[dspy.Example]] = {name: [] for name in self.name2predictor}
-        for index, example in enumerate(self.trainset):
-            if len(accepted) >= enough:
-                break
-            if index % self.width == 0:
-                cached = self._run_ahead(self.trainset[index : index + self.width])
-            failed_before = self.error_count
-            # Calls answered by the cache were counted when the block ran.
-            with metered() if cached else contextlib.nullcontext():
-                if self._bootstrap_one_example(example):
-                    accepted.add(index)
-            if self.error_count == failed_before:
-                self.max_errors = self.error_count + _MAX_FAILURES
-            self.tried = index + 1
-            if self.report is not None:
-                self.report(self.tried, len(accepted))
-        self.validation = [example for index, example in enumerate(self.trainset) if index not in accepted]
+    def first(self, order: Sequence[int], number: int) -> list[Demos]:
+        """Return the demonstrations of the first `number` examples, in an order of their indices, that are accepted.
 
-    def _run_ahead(self, block: Sequence[dspy.Example]) -> bool:
-        """Run a block in parallel to fill the cache; return whether that was done.
-
-        An example that fails here fails again when DSPy runs it, and is counted as an error then.
+        Raises:
+            UserError: The LM cannot be reached.
+            Exception: The last error of eight examples in a row that failed.
+            BudgetExceeded: The budget is spent.
         """
-        lm = self.teacher_settings.get("lm") or dspy.settings.lm
-        if self.width <= 1 or not getattr(lm, "cache", False):
-            return False
+        found: list[Demos] = []
+        failures = 0
+        for place, index in enumerate(order):
+            if len(found) >= number:
+                break
+            if index not in self._tries:
+                ahead = [each for each in order[place:] if each not in self._tries]
+                self._run(ahead[: self._task.threads])
+            attempt = self._tries[index]
+            if attempt.accepted:
+                found.append(attempt.demos)
+            failures = failures + 1 if attempt.error else 0
+            self._note(index, len(found))
+            if attempt.error is not None and failures >= _MAX_FAILURES:
+                raise attempt.error
+        return found
 
-        def run(example: dspy.Example) -> None:
-            with dspy.context(trace=[], **self.teacher_settings):
-                self.teacher(**example.inputs())
+    def everything(self) -> list[tuple[int, Demos]]:
+        """Return index and demonstrations of every example that is accepted, all of them being tried."""
+        order = range(len(self._task.trainset))
+        self.first(order, len(order))
+        return [(index, self._tries[index].demos) for index in order if self._tries[index].accepted]
 
-        for end in run_all([partial(run, example) for example in block], width=self.width, name="bootstrap"):
-            error = end.error
-            # The LM cannot be reached, or the budget is spent: every further example would fail, too.
-            if isinstance(error, UserError) or (error is not None and not isinstance(error, Exception)):
-                raise error
-            if error is not None:
-                logging.getLogger(__name__).info("a training example failed: %s", error)
-        return True
+    def _note(self, index: int, accepted: int) -> None:
+        """Count an example that was looked at for the first time."""
+        if index not in self._seen:
+            self._seen.add(index)
+            self._task.recording.tried += 1
+            self._task.recording.failed += self._tries[index].error is not None
+        if self._task.progress is not None:
+            self._task.progress(len(self._seen), accepted)
+
+    def _run(self, indices: Sequence[int]) -> None:
+        tasks = [partial(self._try, self._task.trainset[index]) for index in indices]
+        for index, ended in zip(indices, run_all(tasks, width=self._task.threads, name="bootstrap"), strict=True):
+            self._tries[index] = _attempt(ended)
+
+    def _try(self, example: dspy.Example) -> _Try:
+        """Let the teacher answer an example, without seeing it as a demonstration."""
+        teacher = self._teacher_for(example)
+        names = {id(predictor): name for name, predictor in teacher.named_predictors()}
+        try:
+            with dspy.context(trace=[], **self._task.teacher_settings()):
+                prediction = teacher(**example.inputs())
+                trace = list(dspy.settings.trace)
+            if not self._metric(example, prediction, trace):
+                return _Try()
+        finally:
+            self._task.recording.ran()
+        found: dict[str, list[dspy.Example]] = {}
+        for predictor, inputs, outputs in trace:
+            name = names.get(id(predictor))  # None: of the program's own making, and no demonstration for anybody
+            if name is not None:
+                fields = predictor.signature.fields
+                values = {key: value for key, value in {**inputs, **outputs}.items() if key in fields}
+                found.setdefault(name, []).append(dspy.Example(augmented=True, **values))
+        return _Try(True, {name: _one_of(demos) for name, demos in found.items()})
+
+    def _teacher_for(self, example: dspy.Example) -> dspy.Module:
+        asked = same_words(example.question)
+
+        def others(demos: Sequence[Any]) -> list[Any]:
+            return [demo for demo in demos if same_words(str(demo.get("question") or "")) != asked]
+
+        if all(len(others(each.demos)) == len(each.demos) for each in self._teacher.predictors()):
+            return self._teacher
+        teacher = self._teacher.deepcopy()
+        for predictor in teacher.predictors():
+            predictor.demos = others(predictor.demos)
+        return teacher
+
+
+def _attempt(ended: Ended[_Try]) -> _Try:
+    error = ended.error
+    if error is None:
+        return ended.result()
+    if not isinstance(error, Exception):
+        raise error  # a spent budget, or a stop
+    if user_error := user_error_within(error):
+        raise user_error  # the LM cannot be reached: every further example would fail, too
+    logging.getLogger(__name__).info("a training example failed: %s", error)
+    return _Try(error=error)
+
+
+def _one_of(demos: Sequence[dspy.Example]) -> dspy.Example:
+    """Return one of a predictor's calls on an example as DSPy draws it: the last in half of the cases."""
+    if len(demos) == 1:
+        return demos[0]
+    rng = random.Random(Hasher.hash(tuple(demos)))
+    return rng.choice(demos[:-1]) if rng.random() < 0.5 else demos[-1]
+
+
+def _check_teacher(student: dspy.Module, teacher: dspy.Module) -> None:
+    fields = [
+        {name: list(predictor.signature.fields) for name, predictor in program.named_predictors()}
+        for program in (student, teacher)
+    ]
+    if fields[0] != fields[1]:
+        raise UserError(
+            f"The teacher {type(teacher).__name__} has other predictors than the student {type(student).__name__}, so "
+            "its traces are no demonstrations for it: name a teacher of the same program, or another teacher LM."
+        )
+
+
+def with_demos(student: dspy.Module, demos: Sequence[Demos]) -> dspy.Module:
+    """Return a copy of the student whose predictors show these demonstrations, and no others."""
+    program = student.reset_copy()
+    for name, predictor in program.named_predictors():
+        predictor.demos = [each[name].copy() for each in demos if name in each]
+    return program
+
+
+def shuffled(number: int, seed: object) -> list[int]:
+    """Return the integers below `number` in a random order, the same for the same seed."""
+    order = list(range(number))
+    random.Random(seed).shuffle(order)  # type: ignore[arg-type]
+    return order
 
 
 def bootstrap(student: dspy.Module, task: Task) -> dspy.Module:
-    """Use the traces of examples that the teacher answered well enough as demonstrations of every predictor."""
-    examples = list(task.trainset)
-    random.Random(task.seed).shuffle(examples)
-    optimizer = ParallelBootstrap(
-        width=task.threads,
-        report=task.progress,
-        metric=bootstrap_metric(task.score, threshold=task.accept),
-        max_bootstrapped_demos=task.max_demos,
-        max_labeled_demos=0,  # raw examples lack the inner predictors' outputs and the final predictor's inputs
-        teacher_settings=task.teacher_settings(),
-    )
-    program = optimizer.compile(student, teacher=task.teacher or student, trainset=examples)
-    task.recording.tried, task.recording.failed = optimizer.tried, optimizer.error_count
-    return program
+    """Show every predictor the traces of examples that the teacher answered well enough."""
+    pool = DemoPool(student, task)
+    return with_demos(student, pool.first(shuffled(len(task.trainset), task.seed), task.max_demos))
 
 
 BOOTSTRAP = Optimizer(

@@ -10,16 +10,18 @@ import contextlib
 import logging
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dspy
 
+from optimizers.examples import hold_out
 from optimizers.teleprompters.catalog import get_optimizer
 from optimizers.teleprompters.executor import on_our_threads
-from optimizers.teleprompters.recording import Candidate, Recording, cleaned
+from optimizers.teleprompters.recording import Candidate, Recording, cleaned, same_program
 from optimizers.teleprompters.task import Task, check_splits, resolved_options
 from programs.lms.calls.budget import BudgetExceeded
+from programs.nearest_demos import NearestDemos
 from programs.parts.meter import Meter, metered, record_parallel
 from signatures.common.errors import UserError
 
@@ -39,6 +41,8 @@ class Compiled:
         chosen: Label of the candidate that the program is; None if it was never scored.
         costs: The counts of `programs.parts.meter.Meter`.
         stopped: Why the optimizer was ended early; the program is then the best complete candidate, or the student.
+        details: What else the optimizer reports, as JSON values.
+        lm: The LM that the program belongs to, if its weights were trained; None for the task LM.
     """
 
     program: dspy.Module
@@ -51,6 +55,8 @@ class Compiled:
     chosen: str | None = None
     costs: dict[str, float] | None = None
     stopped: str | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+    lm: dspy.LM | None = None
 
 
 def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -> Compiled:
@@ -87,22 +93,25 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         raise UserError(
             f"All {recording.tried} training examples ended in an error; evaluating the same questions shows it."
         )
+    chosen = _chosen(program, recording)
     return Compiled(
         program,
         optimizer,
         _arguments(task),
-        accepted={name: len(predictor.demos) for name, predictor in program.named_predictors()},
+        accepted=_accepted(program),
         tried=recording.tried,
         failed=recording.failed,
         candidates=tuple(recording.everything()),
-        chosen=_label(program, recording),
+        chosen=chosen.label if chosen else None,
         costs=meter.counts(),
         stopped=stopped,
+        details=recording.details,
+        lm=chosen.lm if chosen else None,
     )
 
 
 def checked_task(student: dspy.Module, task: Task, optimizer: str) -> Task:
-    """Return the task with every option of the optimizer set.
+    """Return the task with every option of the optimizer set, and validation examples if it compares candidates.
 
     Raises:
         UserError: See `compile`.
@@ -111,20 +120,29 @@ def checked_task(student: dspy.Module, task: Task, optimizer: str) -> Task:
     task = replace(task, options=resolved_options(optimizer, record.options, task.options))
     if not task.trainset:
         raise UserError("The training set is empty: an optimizer needs at least one example.")
-    if record.compares and not task.valset:
-        raise UserError(f"Optimizer {optimizer} compares candidates: it needs validation examples, too.")
     check_splits(task)
+    if record.compares and not task.valset:
+        trainset, valset = hold_out(task.trainset, seed=task.seed)
+        task = replace(task, trainset=trainset, valset=valset)
     if reason := record.fits(student, task):
         raise UserError(f"Optimizer {optimizer} does not fit this program: {reason}.")
     return task
 
 
-def _label(program: dspy.Module, recording: Recording) -> str | None:
-    """Return the label of the best candidate that is the same program, None if none is."""
-    state = program.dump_state()
-    same = [each for each in recording.everything() if each.complete and each.program.dump_state() == state]
-    best = max(same, key=lambda each: each.mean, default=None)
-    return best.label if best else None
+def _accepted(program: dspy.Module) -> dict[str, int]:
+    """Return the number of demonstrations of each predictor, those in a pool included."""
+    pool = program.pool if isinstance(program, NearestDemos) else ()
+    inner = program.program if isinstance(program, NearestDemos) else program
+    return {
+        name: len(predictor.demos) + sum(len(entry.demos.get(name, ())) for entry in pool)
+        for name, predictor in inner.named_predictors()
+    }
+
+
+def _chosen(program: dspy.Module, recording: Recording) -> Candidate | None:
+    """Return the best candidate that is the same program, None if none is."""
+    same = [each for each in recording.everything() if each.complete and same_program(each.program, program)]
+    return max(same, key=lambda each: each.mean, default=None)
 
 
 def _arguments(task: Task) -> dict[str, Any]:
@@ -143,7 +161,7 @@ def _arguments(task: Task) -> dict[str, Any]:
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
     """Redirect DSPy's prints to standard error and silence its log of failures, which are counted instead."""
-    logger = logging.getLogger("dspy.teleprompt")
+    logger = logging.getLogger("dspy")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     try:

@@ -4,6 +4,7 @@ DSPy's optimizers hand nothing back before their end. Here every program that is
 a `Candidate` at once: by `score_candidate`, or through DSPy's callback for its own `Evaluate`.
 """
 
+import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ class Candidate:
         n_calls: LM calls of the compilation until then, those that the cache answered included.
         label: What it is, e.g. "bootstrap 3".
         complete: Whether it was scored on the whole validation set; only such candidates can be chosen.
+        lm: The LM that it was scored on, if an optimizer trained it; None for the task LM.
     """
 
     program: dspy.Module
@@ -33,6 +35,7 @@ class Candidate:
     n_calls: int
     label: str
     complete: bool
+    lm: dspy.LM | None = None
 
     @property
     def mean(self) -> float:
@@ -49,6 +52,8 @@ class Recording(BaseCallback):  # type: ignore[misc]
         known: Candidates of earlier sessions by label.
         on_candidate: Called with each candidate as soon as it is scored.
         on_run: Called after each run of a program on an example, from several threads.
+
+    `lm` is an LM that the candidates from now on belong to, because an optimizer has trained it; None for the task LM.
     """
 
     def __init__(
@@ -62,26 +67,37 @@ class Recording(BaseCallback):  # type: ignore[misc]
     ):
         self.candidates: list[Candidate] = []
         self.tried = self.failed = 0
+        self.details: dict[str, Any] = {}  # what else an optimizer reports, as JSON values
+        self.lm: dspy.LM | None = None
         self.known = known or {}
         self._meter, self._on_candidate, self._on_run = meter or Meter(), on_candidate, on_run
         self._ids = {example_id(example) for example in valset}
         self._evaluated: dict[str, Any] = {}  # call id of DSPy -> the program that it evaluates
         self._lock = threading.Lock()
 
-    def add(self, program: dspy.Module, scores: Mapping[str, float], label: str | None = None) -> Candidate:
+    def add(
+        self,
+        program: dspy.Module,
+        scores: Mapping[str, float],
+        label: str | None = None,
+        *,
+        n_calls: int | None = None,
+    ) -> Candidate:
         """Record a program with its scores on validation examples, and return it as a candidate.
 
         Args:
             program: Copied, because some optimizers change it afterwards.
             scores: By id; those of training examples are left out.
             label: What it is; a number by default.
+            n_calls: LM calls until then; by default what the meter has counted.
         """
         copy = cleaned(program.deepcopy())
         of_validation = {name: float(score) for name, score in scores.items() if name in self._ids}
         complete = bool(self._ids) and self._ids <= of_validation.keys()
         with self._lock:
             name = label or f"candidate {len(self.candidates) + 1}"
-            candidate = Candidate(copy, of_validation, self._meter.calls, name, complete)
+            calls = self._meter.calls if n_calls is None else n_calls
+            candidate = Candidate(copy, of_validation, calls, name, complete, self.lm)
             self.candidates.append(candidate)
         if self._on_candidate is not None:
             self._on_candidate(candidate)
@@ -123,6 +139,16 @@ def cleaned(program: dspy.Module) -> dspy.Module:
     # A compiled flag would hide the predictors from `set_lm`, from saving and from compiling again.
     program._compiled = False
     return program
+
+
+def same_program(one: dspy.Module, other: dspy.Module) -> bool:
+    """Return whether two programs of one compilation show the same instructions and demonstrations."""
+    return type(one) is type(other) and _state(one) == _state(other)
+
+
+def _state(program: dspy.Module) -> Any:
+    pool = getattr(program, "pool", None)  # of demonstrations that are chosen per question
+    return json.dumps(program.dump_state(), sort_keys=True, default=str), pool
 
 
 def _number(score: Any) -> float:

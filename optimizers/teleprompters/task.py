@@ -7,10 +7,11 @@ from typing import Any
 import dspy
 
 from optimizers.evaluating import Outcome, evaluate_examples, example_id
-from optimizers.examples import Score, graded_metric
-from optimizers.teleprompters.recording import Candidate, Recording
+from optimizers.examples import Score, graded_metric, same_words
+from optimizers.teleprompters.recording import Candidate, Recording, same_program
 from programs.parts.meter import record
 from signatures.common.errors import UserError, one_line
+from signatures.types import Similarity
 
 Feedback = Callable[..., Any]
 TEST = "test"  # the split that no optimizer may see
@@ -22,7 +23,8 @@ class Task:
 
     Args:
         trainset: Examples that demonstrations are made from; never those that a result is reported on.
-        valset: Examples that candidates are compared on; optimizers without candidates ignore it.
+        valset: Examples that candidates are compared on; optimizers without candidates ignore it. Without any,
+            `compile` holds out a part of the trainset where candidates are compared.
         score: The metric, in [0, 1] per example; None where it is undefined.
         accept: Lowest score with which an example may become a demonstration.
         max_demos: Maximum number of demonstrations per predictor.
@@ -34,6 +36,8 @@ class Task:
         prompt_lm: The LM that writes instructions; the task LM if None. Optimizers that write none ignore it.
         prompt_adapter: The adapter of `prompt_lm`; that of the task LM if None.
         feedback: A metric that returns textual feedback in the form the optimizer expects; other optimizers ignore it.
+        similarity: Compares questions for demonstrations that are chosen per question; by default that of the student,
+            else that of the embedded embedder.
         options: Arguments specific to the optimizer, as JSON values; others are rejected. `compile` adds the defaults.
         progress: Called with (examples tried, demonstrations accepted) after each example.
         on_candidate: Called with each candidate as soon as it is scored.
@@ -56,6 +60,7 @@ class Task:
     prompt_lm: dspy.LM | None = None
     prompt_adapter: Any = None
     feedback: Feedback | None = None
+    similarity: Similarity | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     progress: Callable[[int, int], None] | None = None
     on_candidate: Callable[[Candidate], None] | None = None
@@ -78,13 +83,18 @@ def _context(lm: dspy.LM | None, adapter: Any) -> dict[str, Any]:
 
 
 def score_candidate(
-    program: dspy.Module, task: Task, label: str, *, examples: Sequence[Any] | None = None
+    program: dspy.Module, task: Task, label: str, *, examples: Sequence[dspy.Example] = ()
 ) -> Candidate:
     """Score a program on the validation examples, or on those given of them, and record it.
+
+    A candidate of an earlier session with the same label and prompts is taken over with its scores.
 
     Raises:
         BudgetExceeded: The budget is spent; the candidate is not recorded.
     """
+    known = task.recording.known.get(label)
+    if known is not None and known.complete and not examples and same_program(known.program, program):
+        return task.recording.add(program, known.scores, label, n_calls=known.n_calls)
     outcomes = evaluate_examples(
         program,
         examples or task.valset,
@@ -213,8 +223,3 @@ def check_splits(task: Task) -> None:
                 f"Question {example_id(example)!r} is in the training set and in the validation set: candidates must "
                 "be compared on questions that they have not seen. Leave it out of one of them."
             )
-
-
-def same_words(text: str) -> str:
-    """Return a text so that two with the same words are equal, whatever their case, spaces and punctuation."""
-    return " ".join("".join(each if each.isalnum() else " " for each in text.casefold()).split())
