@@ -24,12 +24,11 @@ from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, TrialState
 
 from optimizers.tuning.objective import BASELINE
+from optimizers.tuning.signs import GRACE_SECONDS, HEARTBEAT_SECONDS
 from signatures.common.errors import UserError, one_line
 
 JOURNAL = "journal:"
 _POSTGRES = re.compile(r"^postgres(?:ql)?(?:\+\w+)?://")
-HEARTBEAT_SECONDS = 10
-GRACE_SECONDS = 60  # without a sign of life, before a trial is taken for dead
 MOST_RETRIES = 3  # of a trial whose process dies: the trial may be what kills it
 StaleCallback = Callable[[optuna.Study, FrozenTrial], None]
 _FIRST, _HISTORY = "failed_trial", "retry_history"  # system attributes, named as Optuna's
@@ -95,7 +94,7 @@ def open_storage(place: str, *, heartbeat: int = HEARTBEAT_SECONDS, grace: int =
                 engine_kwargs={} if url.startswith("sqlite") else {"pool_pre_ping": True},
             )
     except ImportError:
-        raise UserError("PostgreSQL needs its driver: pip install 'verihop[cluster]' (package psycopg).") from None
+        raise UserError("PostgreSQL needs its driver: pip install 'verihop[tune]' (package psycopg).") from None
     except Exception as error:  # noqa: BLE001 - SQLAlchemy and its drivers have many
         raise UserError(f"The storage {without_password(place)} cannot be opened: {_reason(error, place)}") from None
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from optimizers.tuning.objective import Goal
 from optimizers.tuning.samplers import GRID_POINTS, check_sampler
+from optimizers.tuning.signs import GRACE_SECONDS, HEARTBEAT_SECONDS
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class TuneConfig:
         threads: Questions in progress at a time.
         storage: See `optimizers.tuning.storages.open_storage`; None means an SQLite file in the study's folder.
         study: Name of the study in its storage; None means the name of the folder.
+        heartbeat: Seconds between two signs of life of a running trial, at least 1.
+        grace: Seconds without one after which its process is taken for dead.
         chosen: Number of the trial that is frozen; None means the best.
         index: Folder of the index; the artifact stores its path relative to itself.
         provenance: Further data for the artifact, such as paths of question files.
@@ -99,6 +102,8 @@ class TuneConfig:
     threads: int = 8
     storage: str | None = None
     study: str | None = None
+    heartbeat: int = HEARTBEAT_SECONDS
+    grace: int = GRACE_SECONDS
     chosen: int | None = None
     index: Path | None = None
     provenance: dict[str, Any] = field(default_factory=dict)

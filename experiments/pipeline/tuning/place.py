@@ -10,13 +10,6 @@ from signatures.common.errors import UserError
 from signatures.common.files import exclusive_lock
 
 
-def grace_seconds() -> float:
-    """Return the seconds without a sign of life after which a process is taken for dead."""
-    from optimizers.tuning.storages import GRACE_SECONDS
-
-    return GRACE_SECONDS
-
-
 @contextlib.contextmanager
 def opened_storage(out: Path, config: TuneConfig, *, resume: bool, overwrite: bool) -> Iterator[tuple[Any, bool]]:
     """Open the storage; yield it, and whether no other process can work on the study: so it is with that in `out`."""
@@ -24,7 +17,7 @@ def opened_storage(out: Path, config: TuneConfig, *, resume: bool, overwrite: bo
 
     out.mkdir(parents=True, exist_ok=True)
     if config.storage is not None:
-        yield open_storage(config.storage), False
+        yield open_storage(config.storage, heartbeat=config.heartbeat, grace=config.grace), False
         return
     database = out / DATABASE
     busy = f"Another process tunes in {out}: wait for it, or let both name one storage, which they then share."
@@ -33,7 +26,7 @@ def opened_storage(out: Path, config: TuneConfig, *, resume: bool, overwrite: bo
             database.unlink(missing_ok=True)
         elif database.exists() and not resume:
             raise UserError(f"{out} contains a study already: resume it, overwrite it, or choose another folder.")
-        yield open_storage(str(database)), True
+        yield open_storage(str(database), heartbeat=config.heartbeat, grace=config.grace), True
 
 
 @contextlib.contextmanager

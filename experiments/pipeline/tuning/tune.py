@@ -15,7 +15,7 @@ from experiments.pipeline.tuning.candidates import Prepared, prepare
 from experiments.pipeline.tuning.config import TuneConfig
 from experiments.pipeline.tuning.estimate import estimate_study, trials_of
 from experiments.pipeline.tuning.opening import Opened, open_study
-from experiments.pipeline.tuning.place import grace_seconds, opened_storage, quiet_optuna
+from experiments.pipeline.tuning.place import opened_storage, quiet_optuna
 from experiments.pipeline.tuning.progress import StudyProgress
 from experiments.pipeline.tuning.questions import split_questions
 from experiments.pipeline.tuning.results import Found, write_results
@@ -89,7 +89,7 @@ def tune_program(
                 student,
                 functools.partial(_made, student, knobs, trainset, questions, config, connection, bar.say),
                 functools.partial(_queue, knobs),
-                grace=0.0 if alone else grace_seconds(),
+                grace=0.0 if alone else config.grace,
                 say=bar.say,
             )
             for text in opened.prepared.notes:

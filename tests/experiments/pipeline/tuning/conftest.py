@@ -22,7 +22,7 @@ from tests.conftest import ListRetriever, ScriptedEngine
 QUESTIONS = [Question(id=f"q{n}", question=f"Question {n}?", answers=["right"]) for n in range(24)]
 
 
-def reads(system: str, user: str) -> str:
+def read_some(system: str, user: str) -> str:
     """Answer right if 7 passages or more are shown, and always a third of the questions."""
     lucky = any(f"Question {n}?" in user for n in range(0, 24, 3))
     answer = "right" if lucky or "[7]" in user else "wrong"
@@ -41,8 +41,13 @@ def link() -> Callable[..., Connection]:
 
 
 @pytest.fixture
+def reads() -> Callable[[str, str], str]:
+    return read_some
+
+
+@pytest.fixture
 def engine() -> ScriptedEngine:
-    return ScriptedEngine(reads)
+    return ScriptedEngine(read_some)
 
 
 @pytest.fixture
