@@ -12,7 +12,7 @@ from typing import Any
 import dspy
 
 from optimizers.tuning.space import Dimension, Options
-from programs.state import apply_state, check_state, dump_state
+from programs.artifacts.state import apply_state, check_state, dump_state
 from signatures.common.errors import UserError
 
 PRESENT = "present"
