@@ -33,8 +33,8 @@ def readers(folder: Path) -> dict[str, Callable[[bytes], object]]:
     from experiments.runs.files import read_json, read_rows
     from experiments.runs.models import AnswerRow, parse_row
     from programs.artifact import read_artifact
+    from programs.artifacts.state import check_state
     from programs.rag import RAG
-    from programs.state import check_state
     from signatures.common.errors import UserError
     from signatures.common.strict_json import parse_strict_json
 

@@ -17,6 +17,7 @@ INTERRUPTED = 130  # as shells report a process that Ctrl-C ended
 try:
     import typer
 
+    from experiments.cli.artifact.app import artifact
     from experiments.cli.ask import ask
     from experiments.cli.compare import compare
     from experiments.cli.compile import compile_
@@ -60,6 +61,7 @@ app.command("ask")(ask)
 app.command("index")(index)
 app.add_typer(data, name="data")
 app.command("compile")(compile_)
+app.add_typer(artifact, name="artifact")
 app.command("eval")(eval_)
 app.command("merge")(merge)
 app.command("score")(score)

@@ -19,9 +19,10 @@ JUDGE_NOTE = (
 
 def retrieves(program: "dspy.Module") -> bool:
     """Return whether a program retrieves passages."""
+    from programs.artifact import strategies_of
     from programs.parts.knobs import knobs_of
 
-    return "k" in knobs_of(program)
+    return any("k" in knobs_of(strategy) for strategy in strategies_of(program).values())
 
 
 def gold_note(questions: "Sequence[Question]", retrieve: "Retriever | None") -> str | None:

@@ -190,14 +190,22 @@ class RunConfig:
 
 
 def describe_program(program: "dspy.Module", artifact: Path | None = None) -> Json:
-    """Return name, knobs, a hash of instructions and demonstrations, and the hash of the artifact if there is one."""
-    from programs.artifact import program_name
+    """Return name, knobs, a hash of instructions and demonstrations, and the hash of the artifact if there is one.
+
+    A program that consists of others also has their descriptions, and its hash includes the demonstrations that it
+    chooses from.
+    """
+    from programs.artifact import children_of, program_name
     from programs.parts.knobs import knob_values
 
-    state = json.dumps(program.dump_state(), sort_keys=True, ensure_ascii=False, default=str)
+    pool = [(entry.question, dict(entry.demos)) for entry in getattr(program, "pool", ())]
+    described = {**program.dump_state(), **({"pool": pool} if pool else {})}
+    state = json.dumps(described, sort_keys=True, ensure_ascii=False, default=str)
+    children = {name: describe_program(child) for name, child in children_of(program).items()}
     return {
         "name": program_name(program),
         "knobs": knob_values(program),
+        **({"children": children} if children else {}),
         "state_sha256": sha256_text(state),  # instructions and demonstrations
         "artifact_sha256": sha256_file(artifact / "artifact.json") if artifact else None,
     }

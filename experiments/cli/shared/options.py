@@ -250,6 +250,13 @@ class AnyProgram(_Program):
     artifact: Annotated[
         Path | None, typer.Option(help="A program compiled by `verihop compile`.", show_default=False)
     ] = None
+    accept_probability_mode: Annotated[
+        bool,
+        typer.Option(
+            "--accept-probability-mode",
+            help="Use the artifact although its thresholds were set for another way of computing P(yes).",
+        ),
+    ] = False
 
 
 def parse_knobs(settings: Sequence[str] | None, *, flag: str = "--set", example: str = "--set k=4") -> dict[str, Any]:

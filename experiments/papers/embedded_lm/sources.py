@@ -111,7 +111,7 @@ def prepare(data: Path, work: Path, names: Sequence[str] = tuple(SOURCES)) -> It
         names: Of sources.
     """
     for source in SOURCES.values():
-        _convert(source, data, work)
+        convert_source(source, data, work)
     evaluation = evaluation_of(data, work)
     for name in names:
         source = SOURCES[name]
@@ -160,12 +160,13 @@ def open_held_back(data: Path, work: Path, name: str) -> tuple[list[Question], l
     """
     for source in SOURCES.values():
         if source.pool == SOURCES[name].pool:
-            _convert(source, data, work)
+            convert_source(source, data, work)
     index, passages = _index(SOURCES[name].pool, work)
     return held_back_questions(work, name), passages, index
 
 
-def _convert(source: Source, data: Path, work: Path) -> None:
+def convert_source(source: Source, data: Path, work: Path) -> None:
+    """Convert a source into `work / source.name`, unless it is there."""
     folder = work / source.name
     if (folder / "questions.jsonl").is_file():
         return
@@ -205,7 +206,7 @@ def _statements(source: Source, file: Path) -> Iterator[tuple[str, str, list[str
 def _index(name: str, work: Path) -> tuple[Retriever, list[PassageRecord]]:
     """Return the index of a pool and its passages."""
     folder = work / "pools" / name
-    files = [path for source in SOURCES.values() if source.pool == name for path in _passage_files(source, work)]
+    files = [path for source in SOURCES.values() if source.pool == name for path in passage_files(source, work)]
     if not (folder / "passages.jsonl").is_file():
         folder.mkdir(parents=True, exist_ok=True)
         pool(files, folder / "passages.jsonl")
@@ -214,7 +215,8 @@ def _index(name: str, work: Path) -> tuple[Retriever, list[PassageRecord]]:
     return open_index(folder / "index"), list(read_passages(folder / "passages.jsonl"))
 
 
-def _passage_files(source: Source, work: Path) -> list[Path]:
+def passage_files(source: Source, work: Path) -> list[Path]:
+    """Return the files with the passages of a converted source."""
     found = [work / source.name / "passages.jsonl"]
     return found + sorted((work / source.name).glob("more*/passages.jsonl"))
 

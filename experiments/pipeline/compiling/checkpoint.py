@@ -57,7 +57,7 @@ def compile_checkpoint(
     Raises:
         UserError: Another process compiles into `out`, or `out` or the checkpoint belongs to another request.
     """
-    from programs.artifact_folder import clean_up
+    from programs.artifacts.folder import clean_up
 
     folder = out.parent / f".{out.name}.compiling"
     busy = f"Another process is compiling into {out}: wait for it or choose another folder."

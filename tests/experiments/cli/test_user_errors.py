@@ -87,7 +87,7 @@ def test_a_full_disk_is_one_line(verihop, world, tmp_path, monkeypatch):
     def full(*arguments, **keywords):
         raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "artifact"))
 
-    monkeypatch.setattr("programs.artifact._dump", full)
+    monkeypatch.setattr("programs.artifacts.freezing.dump", full)
     code, _, err = verihop("compile", world / "questions.jsonl", "--program", "rag", "--limit", 2, "--out",
                            tmp_path / "artifact", *SIMULATED, world / "index")  # fmt: skip
     assert (code, "No space left on device" in err, "Free some space" in err) == (2, True, True)

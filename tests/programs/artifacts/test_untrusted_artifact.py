@@ -206,8 +206,8 @@ TEXTS = {
 @pytest.mark.parametrize("name", ["artifact.json", "program.json"])
 def test_absurd_json_is_refused_in_one_line(fault, name, folder, monkeypatch):
     if TEXTS[fault] is None:
-        monkeypatch.setattr("programs.artifact.read_limited.__defaults__", (10,))
-        monkeypatch.setattr("programs.artifact.read_strict_json.__defaults__", (10,))
+        monkeypatch.setattr("programs.artifacts.loading.read_limited.__defaults__", (10,))
+        monkeypatch.setattr("programs.artifacts.record.read_strict_json.__defaults__", (10,))
     else:
         (folder / name).write_bytes(TEXTS[fault])
         if name == "program.json":
@@ -237,7 +237,33 @@ def test_a_record_whose_digest_differs_is_refused(folder):
     assert "its digest differs" in refusal(folder)
 
 
-def test_an_artifact_of_before_the_digest_still_loads(folder, retriever):
-    edit_record(folder, lambda record: record.update(schema_version=1))
-    assert read_artifact(folder).schema_version == 1
-    assert load(folder, retriever).reading.demos[0]["answer"] == "a"
+def as_version(folder, version):
+    """Rewrite an artifact as an earlier version of the schema had it."""
+
+    def older(record):
+        for name in ("kind", "children", "pool_sha256", "similarity"):
+            del record[name]
+        record["schema_version"] = version
+
+    def without_names(state):
+        for predictor in state.values():
+            for field in predictor["signature"]["fields"]:
+                del field["name"]
+
+    edit_state(folder, without_names)
+    edit_record(folder, older)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_artifact_of_an_earlier_version_still_loads(version, folder, retriever):
+    expected = load(folder, retriever).dump_state()
+    as_version(folder, version)
+    assert ("digest" in json.loads((folder / "artifact.json").read_text())) == (version == 2)
+    assert read_artifact(folder).schema_version == version
+    assert load(folder, retriever).dump_state() == expected
+
+
+def test_a_field_of_a_later_version_is_refused_in_an_earlier_one(folder):
+    as_version(folder, 2)
+    edit_record(folder, lambda record: record.update(children={}))
+    assert "'children' is no field of schema version 2" in refusal(folder)

@@ -6,7 +6,7 @@ import dspy
 import pytest
 
 from programs.artifact import digest_of, freeze, load, read_artifact
-from programs.artifact_folder import clean_up
+from programs.artifacts.folder import clean_up
 from programs.genground import GenGround
 from programs.rag import RAG
 from signatures.common.errors import UserError, UserNotice
@@ -102,7 +102,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path, retriever, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("programs.artifact._dump", full)
+    monkeypatch.setattr("programs.artifacts.freezing.dump", full)
     with pytest.raises(OSError, match="No space"):
         freeze(RAG(retriever), tmp_path / "artifact")
     assert list(tmp_path.iterdir()) == []
@@ -139,8 +139,8 @@ def kill_at(monkeypatch, number):
 
     def dying(path, target):
         if next(count) == number:
-            monkeypatch.setattr("programs.artifact_folder.shutil.rmtree", lambda *args, **kwargs: None)
-            monkeypatch.setattr("programs.artifact_folder.recover", lambda folder: None)
+            monkeypatch.setattr("programs.artifacts.folder.shutil.rmtree", lambda *args, **kwargs: None)
+            monkeypatch.setattr("programs.artifacts.folder.recover", lambda folder: None)
             raise Killed
         return rename(path, target)
 

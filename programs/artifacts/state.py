@@ -35,6 +35,9 @@ class FieldRecord(_Strict):
 
 
 class _FieldState(_Strict):
+    """`name` is None in artifacts of schema version 1 and 2, whose fields are found by their position."""
+
+    name: str | None = None
     prefix: _FieldText
     description: _FieldText
 
@@ -109,10 +112,23 @@ def dump_state(program: dspy.Module) -> dict[str, Any]:
     """
     state = json.loads(_utf8(json.dumps(program.dump_state(), ensure_ascii=False)))
     for name, predictor in program.named_predictors():
+        texts = zip(predictor.signature.fields, state[name]["signature"]["fields"], strict=True)
+        state[name]["signature"]["fields"] = [{"name": field, **text} for field, text in texts]
         known = {*predictor.signature.fields, _AUGMENTED}
         demos = [{key: value for key, value in demo.items() if key in known} for demo in state[name]["demos"]]
         state[name] |= {"traces": [], "train": [], "lm": None, "demos": demos}
     return check_state(state, program)
+
+
+def check_visible(program: dspy.Module) -> None:
+    """Raise UserError for a predictor that DSPy leaves out of the state: its demonstrations would be lost (#8093)."""
+    seen = {id(predictor) for _, predictor in program.named_predictors()}
+    for path, predictor in program.named_sub_modules(dspy.Predict):
+        if id(predictor) not in seen:
+            raise UserError(
+                f"Predictor {path.removeprefix('self.')} is hidden in a module that is marked as compiled, which DSPy "
+                "leaves out of the state: set `_compiled` of that module to False."
+            )
 
 
 def _utf8(text: str) -> str:
@@ -155,21 +171,39 @@ def _check_predictor(name: str, state: Any, signature: Any) -> dict[str, Any]:
         raise UserError(f"predictor {name}: {first_problem(error)}") from None
     if checked.traces or checked.train:
         raise UserError(f"predictor {name}: traces and train must be empty")
-    if len(checked.signature.fields) != len(signature.fields):
-        raise UserError(
-            f"predictor {name}: it has {len(checked.signature.fields)} fields, the signature has "
-            f"{len(signature.fields)} ({', '.join(signature.fields)})"
-        )
+    texts = _texts_by_field(name, checked.signature.fields, signature)
     if len(checked.demos) > _MOST_DEMOS:
         raise UserError(f"predictor {name}: it has {len(checked.demos)} demos, at most {_MOST_DEMOS} are read")
     demos = [
-        _check_demo(f"predictor {name}, demo {number}", demo, signature)
+        check_demo(f"predictor {name}, demo {number}", demo, signature)
         for number, demo in enumerate(checked.demos, start=1)
     ]
-    return {**checked.model_dump(mode="json"), "demos": demos}
+    instructions = {"instructions": checked.signature.instructions, "fields": texts}
+    return {"traces": [], "train": [], "demos": demos, "signature": instructions, "lm": None}
 
 
-def _check_demo(place: str, demo: dict[str, Any], signature: Any) -> dict[str, Any]:
+def _texts_by_field(name: str, fields: list[_FieldState], signature: Any) -> list[dict[str, Any]]:
+    """Return the texts of the signature's fields in its order, found by name, which DSPy would find by position."""
+    if len(fields) != len(signature.fields):
+        raise UserError(
+            f"predictor {name}: it has {len(fields)} fields, the signature has "
+            f"{len(signature.fields)} ({', '.join(signature.fields)})"
+        )
+    if all(field.name is None for field in fields):
+        return [field.model_dump(mode="json", exclude={"name"}) for field in fields]
+    by_name = {field.name: field for field in fields}
+    for field_name in signature.fields:
+        if field_name not in by_name:
+            raise UserError(f"predictor {name}: field {field_name!r} of the signature is missing")
+    return [by_name[field_name].model_dump(mode="json") for field_name in signature.fields]
+
+
+def check_demo(place: str, demo: dict[str, Any], signature: Any) -> dict[str, Any]:
+    """Return a copy of an untrusted demonstration, its values as JSON, that contains only fields of the signature.
+
+    Raises:
+        UserError: It has another key, or a value of another type than its field; the message begins with `place`.
+    """
     fields = signature.fields
     for key in demo:
         if key not in fields and key != _AUGMENTED:

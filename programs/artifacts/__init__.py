@@ -1,0 +1,1 @@
+"""Programs frozen into folders: write, check, load, compare and export them."""

@@ -1,0 +1,148 @@
+"""Write a program, or several that are combined, to a folder that `load` can read."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from programs.artifacts.folder import replacing
+from programs.artifacts.kinds import KINDS, SINGLE, Parts, kind_of, program_name
+from programs.artifacts.pool import dump_pool
+from programs.artifacts.record import Artifact, digest_of
+from programs.artifacts.state import apply_state, check_signatures, check_visible, dump_state, signature_fields
+from programs.catalog import build
+from programs.parts.knobs import knob_values
+from signatures.common.errors import UserError, one_line
+from signatures.common.files import atomic_write, sha256_text
+from signatures.common.strict_json import parse_strict_json
+from signatures.common.versions import ANSWERING, installed_versions
+
+CHILDREN = "children"  # folder of the artifacts that an artifact consists of
+DEEPEST = 4  # artifacts within artifacts
+
+
+def check_freezable(program: dspy.Module) -> None:
+    """Raise UserError unless `load` can rebuild the program: it is of the catalog, or combines such programs."""
+    _check_freezable(program, depth=1)
+
+
+def _check_freezable(program: dspy.Module, depth: int) -> None:
+    kind = kind_of(program)
+    if kind is None:
+        raise UserError(f"{type(program).__name__} is not in the catalog of programs; only those can be frozen.")
+    if depth > DEEPEST:
+        raise UserError(f"Programs are combined {depth} levels deep; an artifact has at most {DEEPEST}.")
+    if own := [name for name, predictor in program.named_predictors() if predictor.lm is not None]:
+        raise UserError(
+            f"Predictor {own[0]} has an LM of its own, which an artifact never holds: call set_lm(None) on the program "
+            "and name the LM when it is loaded."
+        )
+    for child in KINDS[kind].take_apart(program).children.values() if kind in KINDS else ():
+        _check_freezable(child, depth + 1)
+
+
+def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False, **provenance: Any) -> Artifact:
+    """Write a program to a folder that `load` can read; the folder appears complete or not at all.
+
+    Temporary folders of a killed call are removed, and an artifact that it had moved away is restored.
+
+    Args:
+        program: A program of the catalog, compiled or not, or a combination of such programs (`Ensemble`,
+            `NearestDemos` and the other classes of `programs.artifacts.kinds.KINDS`).
+        folder: The folder of the artifact.
+        overwrite: Replace an existing artifact.
+        provenance: Values for the fields `lm`, `corpus`, `data`, `optimizer`, `metric`, `revision` of `Artifact`.
+
+    Raises:
+        UserError: The folder exists, the program is not in the catalog or has an LM of its own, a demonstration is not
+            one of its signature, the program would not be the same when it is loaded, or another process is writing to
+            the folder.
+    """
+    folder = Path(folder)
+    check_freezable(program)
+    files: dict[str, str] = {}
+    artifact, _ = _add(program, "", files, provenance)
+    with replacing(folder, overwrite=overwrite) as temporary:
+        for name, text in files.items():
+            dump(temporary / name, text)
+    return artifact
+
+
+def _add(
+    program: dspy.Module, place: str, files: dict[str, str], provenance: Mapping[str, Any]
+) -> tuple[Artifact, str]:
+    """Add the texts of a program's files to `files`, below the folder `place`; return its record and digest."""
+    kind = kind_of(program) or SINGLE
+    fields: dict[str, Any] = {"kind": kind, "program": program_name(program), "knobs": knob_values(program)}
+    if kind == SINGLE:
+        state = _state_text(program)
+        files[f"{place}program.json"] = state
+        fields |= {"signatures": signature_fields(program), "state_sha256": sha256_text(state)}
+    else:
+        parts = KINDS[kind].take_apart(program)
+        fields["children"] = {
+            name: _add(child, f"{place}{CHILDREN}/{name}/", files, _of_child(child, provenance))[1]
+            for name, child in parts.children.items()
+        }
+        if parts.pool is not None:
+            pool = _pool_text(parts)
+            files[f"{place}pool.json"] = pool
+            fields |= {"pool_sha256": sha256_text(pool), "similarity": getattr(parts.similarity, "fingerprint", None)}
+    artifact = Artifact(**fields, versions=installed_versions(ANSWERING), **provenance)
+    files[f"{place}artifact.json"], digest = sealed(artifact)
+    return artifact, digest
+
+
+def _of_child(child: dspy.Module, provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is known of a child: its own retriever, and the LM and revision of the whole."""
+    corpus = getattr(getattr(child, "retrieve", None), "fingerprint", None)
+    return {"corpus": corpus, **{name: provenance.get(name) for name in ("lm", "revision")}}
+
+
+def _state_text(program: dspy.Module) -> str:
+    """Return the text of `program.json`, which was loaded into a new program for a trial."""
+    check_visible(program)
+    try:
+        state = dump_state(program)
+    except UserError as error:
+        raise UserError(f"The program cannot be frozen: {error}. Remove or correct that demonstration.") from None
+    name = program_name(program)
+    loaded = build(name, **knob_values(program))
+    check_signatures(name, signature_fields(program), loaded)
+    apply_state(loaded, state)
+    ours, theirs = dict(program.named_predictors()), dict(loaded.named_predictors())
+    for predictor in ours:
+        if ours[predictor].config != theirs[predictor].config:
+            raise UserError(
+                f"The program cannot be frozen: predictor {predictor} has the call settings "
+                f"{one_line(ours[predictor].config, 100)}, which {name} does not give it and an artifact does not "
+                "hold. Set them on the LM."
+            )
+    if dump_state(loaded) != state:
+        raise UserError(f"The program cannot be frozen: a {name} loaded from its state differs from it.")
+    return json.dumps(state, ensure_ascii=False, indent=1)
+
+
+def _pool_text(parts: Parts) -> str:
+    (program,) = parts.children.values()
+    try:
+        rows = dump_pool(parts.pool or (), program)
+    except UserError as error:
+        raise UserError(f"The pool cannot be frozen: {error}. Remove or correct that demonstration.") from None
+    return json.dumps(rows, ensure_ascii=False, indent=1)
+
+
+def sealed(artifact: Artifact) -> tuple[str, str]:
+    """Return the text of `artifact.json` and its digest."""
+    text = json.dumps(artifact.model_dump(mode="json"), ensure_ascii=False)
+    record = parse_strict_json(text.encode("utf-8", "replace"))  # as it is read back; a path may not be valid Unicode
+    digest = digest_of(record)
+    return json.dumps({**record, "digest": digest}, indent=1), digest
+
+
+def dump(path: Path, text: str) -> None:
+    """Write the text of a file of an artifact."""
+    with atomic_write(path, "wb") as file:
+        file.write(text.encode())

@@ -1,0 +1,177 @@
+"""Read an artifact, check all of it, and return the program that was frozen."""
+
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from programs.artifacts.bindings import Bindings, check_bindings, notify
+from programs.artifacts.folder import complete_artifact
+from programs.artifacts.freezing import CHILDREN, DEEPEST
+from programs.artifacts.kinds import KINDS, SINGLE, Parts, child_names
+from programs.artifacts.pool import check_pool
+from programs.artifacts.record import Artifact, read_artifact, read_with_digest
+from programs.artifacts.state import apply_state, check_signatures
+from programs.catalog import PROGRAMS, build
+from programs.nearest_demos import PoolQuestion
+from programs.parts.knobs import check_knobs
+from signatures.common.errors import UserError, unknown
+from signatures.common.files import sha256_bytes
+from signatures.common.strict_json import parse_strict_json, read_limited
+from signatures.types import Retriever, Similarity
+
+
+def load(
+    folder: Path | str,
+    retrieve: Retriever | None = None,
+    *,
+    connection: Any = None,
+    similarity: Similarity | None = None,
+    accept_probability_mode: bool = False,
+) -> dspy.Module:
+    """Return a frozen program, which answers exactly as before it was frozen.
+
+    The files need not be trusted: they decide the program, its knobs and the words of its prompts, and nothing else.
+    Their hashes show damage, not who wrote them.
+
+    Args:
+        folder: The folder written by `freeze`.
+        retrieve: Ranks passages; warns if its fingerprint differs from that of the frozen program.
+        connection: The `programs.lms.connect.Connection` it will run on; warns if its LM or adapter differs.
+        similarity: For an artifact that chooses demonstrations by it; warns if its fingerprint differs.
+        accept_probability_mode: Warn instead of refusing if the connection computes P(yes) in another way than the one
+            that the program's thresholds were set for.
+
+    Raises:
+        UserError: The artifact is missing or damaged, contains anything that `freeze` does not write (predictor,
+            demonstration and field are named), a signature has changed since (the field is named), thresholds do not
+            hold for this connection's P(yes), or there is no similarity, but one is needed.
+    """
+    given = Bindings(retrieve, connection, similarity, accept_probability_mode)
+    notices: list[str] = []
+    program, _ = _load(complete_artifact(Path(folder)), given, notices)
+    notify(notices)
+    return program
+
+
+def verify(folder: Path | str) -> Artifact:
+    """Do all checks of `load` that need neither LM nor retriever, and return the artifact's record.
+
+    Raises:
+        UserError: `load` would refuse the artifact.
+    """
+    load_unbound(folder)
+    return read_artifact(folder)
+
+
+def load_unbound(folder: Path | str) -> dspy.Module:
+    """Return a frozen program to look at: without LM, retriever and similarity it cannot answer.
+
+    Raises:
+        UserError: `load` would refuse the artifact.
+    """
+    return _load(complete_artifact(Path(folder)), Bindings(similarity=_NoSimilarity()), [])[0]
+
+
+def needs_similarity(folder: Path | str) -> bool:
+    """Return whether an artifact chooses demonstrations by a similarity, which `load` must then be given.
+
+    Raises:
+        UserError: An `artifact.json` is missing or damaged.
+    """
+    return _needs_similarity(complete_artifact(Path(folder)), 1)
+
+
+def _needs_similarity(folder: Path, depth: int) -> bool:
+    artifact, _ = read_with_digest(folder)
+    if artifact.pool_sha256 is not None or depth >= DEEPEST:
+        return artifact.pool_sha256 is not None
+    return any(_needs_similarity(folder / CHILDREN / name, depth + 1) for name in artifact.children)
+
+
+class _NoSimilarity:
+    """Stands for a similarity where nothing is asked."""
+
+    fingerprint = "none"
+
+    def __call__(self, left: Any, right: Any) -> Any:
+        raise NotImplementedError
+
+
+def _load(folder: Path, given: Bindings, notices: list[str], depth: int = 1) -> tuple[dspy.Module, str]:
+    """Return the program of one folder and the digest of its record; append to `notices` what differs."""
+    artifact, digest = read_with_digest(folder)
+    notices += check_bindings(artifact, given)
+    if artifact.kind == SINGLE:
+        return _load_single(folder, artifact, given), digest
+    return _load_combined(folder, artifact, given, notices, depth), digest
+
+
+def _load_single(folder: Path, artifact: Artifact, given: Bindings) -> dspy.Module:
+    if artifact.children or artifact.pool_sha256 is not None:
+        raise _damaged(folder / "artifact.json", "a single program has neither children nor a pool")
+    if artifact.program not in PROGRAMS:
+        raise unknown("program", artifact.program, PROGRAMS)
+    knobs: dict[str, Any] = dict(artifact.knobs)
+    check_knobs(PROGRAMS[artifact.program], knobs)  # before `build`, which has arguments that are no knobs
+    path = folder / "program.json"
+    state = _read_hashed(path, artifact.state_sha256)
+    program = build(artifact.program, given.retrieve, **knobs)
+    check_signatures(artifact.program, artifact.signatures, program)
+    try:
+        apply_state(program, state)
+    except UserError as error:
+        raise UserError(f"{path} is not the state of program {artifact.program}: {error}. Compile it again.") from None
+    return program
+
+
+def _load_combined(folder: Path, artifact: Artifact, given: Bindings, notices: list[str], depth: int) -> dspy.Module:
+    record, kind = folder / "artifact.json", KINDS[artifact.kind]
+    names = child_names(artifact.kind, len(artifact.children))
+    if tuple(artifact.children) != names:
+        had = ", ".join(artifact.children) or "none"
+        raise _damaged(record, f"its children are {had}, of kind {artifact.kind} they are {', '.join(names) or '1, 2'}")
+    if artifact.program != artifact.kind or artifact.state_sha256 is not None or artifact.signatures:
+        raise _damaged(record, f"an artifact of kind {artifact.kind} has no program of its own")
+    if depth >= DEEPEST:
+        raise _damaged(record, f"artifacts within artifacts, more than {DEEPEST} levels deep")
+    check_knobs(kind.cls, dict(artifact.knobs))
+    children = {}
+    for name, digest in artifact.children.items():
+        inside = folder / CHILDREN / name
+        children[name], found = _load(inside, given, notices, depth + 1)
+        if found != digest:
+            raise UserError(f"{inside} is not the artifact that {record} was frozen with (its digest differs).")
+    pool = _read_pool(folder, artifact, next(iter(children.values()))) if artifact.pool_sha256 is not None else None
+    try:
+        return kind.put_together(Parts(children, pool, given.similarity), artifact.knobs)
+    except UserError as error:
+        raise _damaged(record, str(error)) from None
+
+
+def _read_pool(folder: Path, artifact: Artifact, program: dspy.Module) -> list[PoolQuestion]:
+    path = folder / "pool.json"
+    rows = _read_hashed(path, artifact.pool_sha256)
+    try:
+        return check_pool(rows, program)
+    except UserError as error:
+        raise _damaged(path, str(error)) from None
+
+
+def _damaged(path: Path, why: str) -> UserError:
+    return UserError(f"{path} is damaged ({why}). Compile the program again.")
+
+
+def _read_hashed(path: Path, sha256: str | None) -> Any:
+    try:
+        raw = read_limited(path)
+    except FileNotFoundError:
+        raw = b""
+    except ValueError as error:
+        raise UserError(f"{path} cannot be read ({error}). Compile the program again.") from None
+    if sha256_bytes(raw) != sha256:
+        raise UserError(f"{path} has changed since it was frozen (its hash differs). Compile the program again.")
+    try:
+        return parse_strict_json(raw)
+    except ValueError as error:
+        raise UserError(f"{path} is damaged ({error}). Compile the program again.") from None
