@@ -17,13 +17,14 @@ from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.knobs import Choice, Range, knob_values, set_knobs
+from programs.parts.gates import Gate, decide, within
+from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import cited_passages, renumbered, short_answer
 from programs.parts.passages import deduplicate
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages
+from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.questions import find_question
-from programs.parts.verification import Verification, needs_revision, read_scores
+from programs.parts.verification import TRIGGERS, Verification, needs_revision, read_scores
 from signatures.citation_marks import strip_citations
 from signatures.common.errors import UserError
 from signatures.cov_rag import ReviseQuestion, RewriteQuestion, VerifyAnswer
@@ -96,6 +97,10 @@ class CoVRAG(dspy.Module):
         "thresholds": {"gate": "threshold"},
         "small": {"k": 3},
     }
+    GATES: dict[str, Gate] = {
+        "rounds": within("max_revisions"),
+        "revision": Gate(lambda values, knobs: needs_revision(Verification(**values), knobs), TRIGGERS),
+    }
 
     def __init__(
         self,
@@ -141,7 +146,7 @@ class CoVRAG(dspy.Module):
         checks: list[Check] = []
         # Departure: more rounds than the paper's one are possible; as there, the answer of the last is not verified. An
         # empty answer is verified like any other.
-        while self.revise == "end" and len(answers) <= self.max_revisions:
+        while self.revise == "end" and decide(self, "rounds", done=len(answers) - 1):
             check = self._verify(question, answers)  # step 2
             checks.append(check)
             query, references = self._search_again(check)  # step 3
@@ -149,9 +154,12 @@ class CoVRAG(dspy.Module):
                 answers[-1] = answers[-1]._replace(verdict=REVISED)
             elif check.verification and answers[-1].response:
                 answers[-1] = answers[-1]._replace(verdict=KEPT)
+            settled(answers[-1].hop())
             if not references:  # Departure: a further search that finds nothing leaves the answer as it is.
                 break
             answers.append(self._answer(question, query, references))
+        if len(checks) < len(answers):  # the last answer was not verified
+            settled(answers[-1].hop())
         # Departure: the paper's new answer always replaces the earlier one; here an empty or unparseable one does not.
         final = next((answer for answer in reversed(answers) if answer.response), answers[0])
         # Departure: metrics need a short answer; the shared reader extracts it from the response. A response that
@@ -194,7 +202,7 @@ class CoVRAG(dspy.Module):
         if clamped or (reply.revised_question and not revised):
             drop_from_trace(reply)  # Departure: replies that are overridden leave the trace, so as not to become demos.
         verification = Verification(**scores, judgement=reply.get("judgement"), revised_question=revised)
-        return Check(verification, needs_revision(verification, knob_values(self)), clamped)
+        return Check(verification, decide(self, "revision", **verification._asdict()), clamped)
 
     def _search_again(self, check: Check) -> tuple[str, list[Passage]]:
         """Return the revised question and its references; empty if the gate does not fire or there is no retriever."""

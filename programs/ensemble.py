@@ -10,7 +10,7 @@ from functools import partial
 import dspy
 
 from programs.parts.fanout import fanout
-from programs.parts.prediction import is_answer, make_prediction
+from programs.parts.prediction import hops_heard_by, is_answer, make_prediction, settled
 from signatures.common.errors import UserError
 from signatures.text import normalize_answer
 from signatures.types import Passage, Retriever
@@ -51,7 +51,8 @@ class Ensemble(dspy.Module):
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the prediction that most programs agree with; each program gets the same fixed `passages`."""
-        predictions = fanout([partial(program, question=question, passages=passages) for program in self.programs])
+        with hops_heard_by(None):  # which of them are those of the ensemble is known at the end
+            predictions = fanout([partial(program, question=question, passages=passages) for program in self.programs])
         keys = [_vote(prediction) for prediction in predictions]
         votes = [key for key in keys if key] or keys
         winner = max(votes, key=votes.count)  # of equal counts the first
@@ -59,7 +60,7 @@ class Ensemble(dspy.Module):
         chosen = predictions[member]
         return make_prediction(
             chosen.answer,
-            hops=chosen.hops,
+            hops=list(map(settled, chosen.hops)),
             passages=chosen.passages,
             citations=chosen.citations,
             response=chosen.response,

@@ -21,7 +21,7 @@ from programs.genground_demos import DEDUCTIONS
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import quoted_passage
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
+from programs.parts.prediction import is_answer, make_prediction, retrieve_passages, settled
 from programs.parts.ranking import is_no_item
 from signatures.common.errors import UserError
 from signatures.genground import CiteEvidence, ConcludeAnswer, ConcludeTruth, DeduceAnswer, GroundAnswer
@@ -150,7 +150,7 @@ class GenGround(dspy.Module):
                 break
             fixed = passages if not hops or self.retrieve is None else None
             hop, passages_read = self._ground(claim, fixed)  # step 2
-            hops.append(hop)
+            hops.append(settled(hop))
             read += passages_read
         answer = self._conclude(question, hops)  # step 3
         return self._prediction(answer, hops, read)
@@ -204,7 +204,7 @@ class GenGround(dspy.Module):
         """Answer the original question from memory and ground that answer."""
         reply = try_predict(self.memory, question=question)
         hop, read = self._ground(Claim(question, question, reply.answer if reply else ""), fixed)
-        answer = hop.answer
+        answer = settled(hop).answer
         if self.true_false:
             answer = _yes_or_no(answer) or self._decide_truth(question, [hop])
         return self._prediction(answer, [hop], read)

@@ -12,7 +12,7 @@ import dspy
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages
+from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.ranking import is_no_item
 from signatures.multihop import WriteQuery
 from signatures.reading import ReadAnswer
@@ -51,7 +51,7 @@ class MultiHop(dspy.Module):
         hops: list[Hop] = []
         if passages is not None:
             found = list(passages)
-            hops.append(Hop(question=question, answer="", passage_ids=[passage.id for passage in found]))
+            hops.append(settled(Hop(question=question, answer="", passage_ids=[passage.id for passage in found])))
         while len(hops) < self.max_hops and (passages is None or self.retrieve is not None):
             step = try_predict(self.querying, question=question, passages=found)
             # Departure: without a query ("None", or an unparseable reply) the question is searched for, so that no hop
@@ -60,7 +60,7 @@ class MultiHop(dspy.Module):
             if query is question:
                 drop_from_trace(step)
             fresh = retrieve_passages(self, query, self.k)
-            hops.append(Hop(question=query, answer="", passage_ids=[passage.id for passage in fresh]))
+            hops.append(settled(Hop(question=query, answer="", passage_ids=[passage.id for passage in fresh])))
             found = deduplicate([*found, *fresh])
         final = try_predict(self.reading, question=question, passages=found)
         answer = final.answer if final else ""

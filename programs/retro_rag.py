@@ -15,25 +15,26 @@ For a question q and its key entities k, which the first round names, each round
 6. ranks: scores the other inferences and those of E_i for q alone (equation 4); the best K are the new E_i;
 7. searches further: writes the next q_s from E_s, E_i, r and q (equation 5).
 
-The paper leaves open whether an answer precedes the first retrieval (here: no) and what the matching query of the first
-round is (here: q alone).
+The paper leaves open if an answer precedes the first retrieval (here: no), and the first matching query (here: q).
 """
 
 from functools import partial
+from itertools import count
 from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.candidate_records import inference_candidates, passage_candidates, untested_candidates
+from programs.parts.evidence import candidate_records as records_of
+from programs.parts.evidence.judged_answers import ACCEPTANCE, Answer, answer_hop, drop_unused, final_answer, refusal
+from programs.parts.evidence.weighing import Weighing, check_size
 from programs.parts.fanout import fanout, in_parallel
-from programs.parts.judged_answers import Answer, answer_hop, drop_unused_replies, final_answer, refusal, verdict
+from programs.parts.gates import Gate, decide, within
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import deduplicate, passages_stating, titled_text
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
+from programs.parts.prediction import is_answer, make_prediction, retrieve_passages, settled
 from programs.parts.probability import calls_per_probability
-from programs.parts.ranking import is_no_item, new_items, passing, top
-from programs.parts.weighing import Weighing, check_size
+from programs.parts.ranking import is_no_item, new_items, top
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
 from signatures import retro_rag as prompts
 from signatures.reading import AnswerFromMemory
@@ -53,6 +54,7 @@ class State(NamedTuple):
     source: list[Passage] = []  # E_s, best first
     inferences: list[str] = []  # E_i, best first
     read: list[Passage] = []  # E_s of all rounds
+    last: bool = False  # this is the last round
 
 
 class RetroRAG(dspy.Module):
@@ -86,6 +88,7 @@ class RetroRAG(dspy.Module):
     """
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "hotpotqa": {"threshold": 0.5}}
+    GATES: dict[str, Gate] = {"rounds": within("max_rounds"), "acceptance": ACCEPTANCE, "evidence": records_of.EVIDENCE}
 
     # Departure: the paper names its ablations (Table 2; the bools) in one sentence; Args says what each omits.
     def __init__(
@@ -134,12 +137,11 @@ class RetroRAG(dspy.Module):
         state = State(question, YesNoScores())
         answers: list[Answer] = []
         hops: list[Hop] = []
-        for number in range(1, self._rounds() + 1):
-            search, last = state.query or question, number == self._rounds()
+        for number in count(1):
+            search, last = state.query or question, not (self.ellery and decide(self, "rounds", done=number))
             fixed = passages if number == 1 or self.retrieve is None else None
-            state, added, records = self._collate(state, fixed)  # step 1: equation 2
-            answer = self._answer(state, number, last=last)  # step 2
-            answer = self._judge(state, answer)  # step 3: equation 1
+            state, added, records = self._collate(state._replace(last=last), fixed)  # step 1: equation 2
+            answer = self._judge(state, self._answer(state, number))  # steps 2 and 3: equation 1
             stop = last or answer.accepted
             if not stop:  # Departure: the last round neither infers nor searches, because nothing would use the result.
                 state, inferred = self._discover(state)  # steps 4 to 6: equations 3 and 4
@@ -147,14 +149,15 @@ class RetroRAG(dspy.Module):
                 records += inferred
             answers.append(answer)
             final = stop and final_answer(answers) is answer
-            hops.append(answer_hop(search, added, answer, records, final=final))
+            hops.append(settled(answer_hop(search, added, answer, records, final=final)))
             if stop:
                 break
         return self._prediction(state, answers, hops)
 
     def max_calls(self) -> int:
         """Return the most LM calls of one question with k passages a round; a fixed context beyond k adds a P(yes)."""
-        rounds, score, weigh = self._rounds(), calls_per_probability(), self._weighing().max_calls
+        rounds = self.max_rounds if self.ellery else 1
+        score, weigh = calls_per_probability(), self._weighing().max_calls
         calls = rounds * (1 + self.evaluate_answer * (1 + 2 * score)) + rounds - 1
         if self.ellery and self.update:
             calls += sum(weigh(min(self.source_size, number * self.k) + self.k, score) for number in range(rounds))
@@ -163,9 +166,6 @@ class RetroRAG(dspy.Module):
             gates = 2 * self.evaluate_evidence * tested * score
             calls += 1 + (rounds - 1) * (1 + gates + self.update * weigh(tested, score))
         return calls
-
-    def _rounds(self) -> int:
-        return self.max_rounds if self.ellery else 1
 
     # The evaluators S of equations 1 to 4: yes/no questions whose P(yes) is the score.
     # Departure: none is asked twice; without log-probabilities, P(yes) is estimated (parts/probability.py).
@@ -195,24 +195,24 @@ class RetroRAG(dspy.Module):
         weigh = partial(self._weighing().ask, state.scores, pieces, question=state.question, query=state.query)
         entities, scores = in_parallel(partial(self._key_entities, state), weigh)
         kept = top(scores, self.source_size) if self.update else list(pool)  # equation 2
-        records = passage_candidates(list(pool.values()), scores, kept, self.source_size)
+        records = records_of.passage_candidates(list(pool.values()), scores, kept, self.source_size)
         source, added = [pool[id] for id in kept], [passage.id for passage in deduplicate(new) if passage.id in kept]
         return state._replace(entities=entities, source=source, read=state.read + source), added, records
 
     def _key_entities(self, state: State) -> list[str]:
         """Return k, named in the first round if inferences follow. Departure: by an LM call; the paper is silent."""
-        if state.entities is not None or not self.inferential or self._rounds() == 1:
+        if state.entities is not None or not self.inferential or state.last:
             return state.entities or []
         reply = try_predict(self.naming, question=state.question)
         return reply.entities if reply else []
 
-    def _answer(self, state: State, number: int, *, last: bool) -> Answer:
+    def _answer(self, state: State, number: int) -> Answer:
         """Step 2: answer with reasoning and, to check that answer, directly at temperature 1."""
         reasoned, direct, shown = self.answering, self.monitoring, self._evidence(state)
         demos: dict[str, Any] = {}
         if not self.ellery:  # Departure: the paper does not say how; as in all rounds, a with reasoning, a_sc without.
             reasoned, direct, shown = self.recalling, self.recalling_directly, {"question": state.question}
-        elif last:  # Only a must not be "unknown"; an a_sc that is does not agree with a, which s_sc then records.
+        elif state.last:  # Only a must not be "unknown"; an a_sc that is does not agree with a, as s_sc then records.
             reasoned = self.concluding  # few questions come here, so that it may have no demos; the fields are the same
             demos = {"demos": reasoned.predict.demos or self.answering.predict.demos}
         calls = [partial(try_predict, reasoned, **demos, **shown)]  # Departure: at the LM's temperature (paper: 0.01)
@@ -242,7 +242,8 @@ class RetroRAG(dspy.Module):
         judged = state.scores.ask(questions)
         # Departure: an a_sc that is empty or "unknown" does not agree with an answer; no judge is asked to say so.
         answered, s_sc = judged["answered"], 0.0 if empty else judged.get("agreement")
-        return answer._replace(answered=answered, agreement=s_sc, verdict=verdict(answered, s_sc, self.threshold))
+        judgement = {"answered": answered, "agreement": s_sc}
+        return answer._replace(**judgement, verdict=decide(self, "acceptance", **judgement))
 
     def _discover(self, state: State) -> tuple[State, list[Candidate]]:
         """Steps 4 to 6: return the state with the new E_i, and the records of all inferences."""
@@ -263,12 +264,12 @@ class RetroRAG(dspy.Module):
         # Departure: gates and scores are asked in parallel, so all are scored; unparseable scores fail and rank last.
         gate_scores, scores = in_parallel(partial(state.scores.ask, gates), weigh)
         thresholds = {"relevance": self.relevance_gate, "attribution": self.attribution_gate}
-        passed = passing(claims, gate_scores, thresholds)  # equation 3; the next line is equation 4
-        kept = top({claim: scores[claim] for claim in passed}, self.inferential_size) if self.update else passed
+        judged = records_of.gate_values(claims, gate_scores, scores, self.inferential_size)
+        kept = [claims[place] for place in decide(self, "evidence", **judged)]  # equations 3 and 4
         if not set(kept) & set(tested):
             drop_from_trace(reply)  # Departure: a reply of which nothing is kept must not become a demo.
-        records = inference_candidates(claims, scores, kept, self.inferential_size, gate_scores, thresholds)
-        return state._replace(inferences=kept), records + untested_candidates(untested, most)
+        records = records_of.inference_candidates(claims, scores, kept, self.inferential_size, gate_scores, thresholds)
+        return state._replace(inferences=kept), records + records_of.untested_candidates(untested, most)
 
     def _next_query(self, state: State, answer: Answer, hops: list[Hop]) -> str:
         """Step 7, equation 5: return the next q_s, empty if that is q itself."""
@@ -286,15 +287,14 @@ class RetroRAG(dspy.Module):
 
     def _prediction(self, state: State, answers: list[Answer], hops: list[Hop]) -> dspy.Prediction:
         final = final_answer(answers)
-        drop_unused_replies(answers, final)
-        text = final.text if final else ""
-        kept = [candidate for hop in hops for candidate in hop.candidates if candidate.kept]
+        drop_unused(answers, final)
+        text, kept = final.text if final else "", [each for hop in hops for each in hop.candidates if each.kept]
         details = {
-            "inferential_evidence": any(candidate.passage_id is None for candidate in kept),
+            "inferential_evidence": any(each.passage_id is None for each in kept),
             "rounds": len(hops),
             "answered": [answer.answered for answer in answers],
             "agreement": [answer.agreement for answer in answers],
             "probability_mode": state.scores.mode,
         }
-        citations = passages_stating(text, state.source)
-        return make_prediction(text, hops=hops, passages=state.read, citations=citations, details=details)
+        cited = passages_stating(text, state.source)
+        return make_prediction(text, hops=hops, passages=state.read, citations=cited, details=details)

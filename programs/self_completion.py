@@ -20,11 +20,12 @@ from typing import Annotated, Any
 
 import dspy
 
+from programs.parts.gates import Gate, decide, within
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.longform import cited_passages, gives_answer, renumbered, short_answer
 from programs.parts.passages import deduplicate
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, retrieve_rankings
+from programs.parts.prediction import make_prediction, retrieve_passages, retrieve_rankings, settled
 from programs.parts.ranking import new_items
 from signatures.reading import CiteAnswer, ReadAnswer, RespondFromMemory
 from signatures.self_completion import AnswerOrAbstain, SearchMissing
@@ -64,6 +65,7 @@ class SelfCompletion(dspy.Module):
         "control": {"reflection": False},
         "small": {"k": 3},
     }
+    GATES: dict[str, Gate] = {"turns": within("turns")}
 
     def __init__(
         self,
@@ -102,6 +104,7 @@ class SelfCompletion(dspy.Module):
             if not queries:
                 break
             asked += queries
+            settled(hops[-1])  # another one follows: no draft of it will be kept
             if not fresh:
                 hops.append(Hop(question=_SEPARATOR.join(queries), answer="", verdict=ABSTAINED))
                 break
@@ -110,7 +113,7 @@ class SelfCompletion(dspy.Module):
         forced = False
         if self.reflection and self.completion and self.forced and not hops[-1].answer:
             hops[-1], forced = self._answer_nevertheless(question, references, hops)  # step 4
-        response = hops[-1].answer
+        response = settled(hops[-1]).answer
         # Departure: metrics need a short answer; the reader that all programs share extracts it from the response.
         short = short_answer(self.reading if self.short else None, question, response)
         return make_prediction(
@@ -134,7 +137,8 @@ class SelfCompletion(dspy.Module):
 
     def _may_search(self, hops: Sequence[Hop], references: Sequence[Passage]) -> bool:
         unanswered = self.reflection and self.completion and not hops[-1].answer
-        return unanswered and self.retrieve is not None and len(hops) <= self.turns and len(references) < self.cap
+        room = self.retrieve is not None and len(references) < self.cap
+        return unanswered and room and decide(self, "turns", done=len(hops) - 1)
 
     def _respond(self, question: str, query: str, references: list[Passage], fresh: Sequence[Passage]) -> Hop:
         """Reflect on all references, those that the query added included, and return the hop of the retrieval.

@@ -1,4 +1,4 @@
-"""`verihop ask`: answer one question and print the hops and the cited passages."""
+"""`verihop ask`: answer one question, print each hop when it is settled, then the answer and the cited passages."""
 
 import textwrap
 import time
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, note, note_defaults, say
+from experiments.cli.shared.console import Activity, emit, note, note_defaults, say
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -25,14 +25,19 @@ def ask(
     lm: options.LM,
     limits: options.Limits,
     as_json: options.Json = False,
+    json_lines: Annotated[
+        bool,
+        typer.Option("--json-lines", help="Print a JSON object per hop when it settles, then that of --json."),
+    ] = False,
 ) -> None:
-    """Answer one question and show the evidence."""
+    """Answer one question and show the evidence: each hop as soon as it is settled, then answer and passages."""
     from experiments.analysis.unreadable import unreadable
     from experiments.pipeline import setup
     from experiments.pipeline.defaults import with_defaults
     from experiments.pipeline.warm_up import warm_up
     from programs.lms.calls.control import controlled
     from programs.parts.meter import metered
+    from programs.parts.prediction import hops_heard_by
 
     _check_question(question)
     program_config, lm_config, chosen = with_defaults(program.config(), lm.config())
@@ -41,15 +46,39 @@ def ask(
     connection = setup.open_lm(lm_config, limits.budget())
     opened = setup.open_program(program_config, retrieve, connection)
     warm_up(opened, connection)
-    with connection.use(), metered() as meter, controlled(note):
+    shown = _Shown(as_text=not (as_json or json_lines), as_lines=json_lines)
+    with shown.activity, connection.use(), metered() as meter, controlled(note), hops_heard_by(shown.add):
         started = time.perf_counter()
         prediction = opened(question=question)
         seconds = time.perf_counter() - started
-    if as_json:
+    if as_json or json_lines:
         cost = {**meter.counts(), "seconds": round(seconds, 4)}
         emit({"question": question, **_as_dict(prediction), "cost": cost, "unreadable": meter.unreadable})
     else:
-        show_answer(prediction, unreadable({**meter.counts(), "unreadable": meter.unreadable}))
+        show_answer(prediction, unreadable({**meter.counts(), "unreadable": meter.unreadable}), shown=shown.hops)
+
+
+class _Shown:
+    """Shows the hops of a question as they settle.
+
+    Args:
+        as_text: Show them as text.
+        as_lines: Show them as JSON, one in a line.
+    """
+
+    def __init__(self, *, as_text: bool, as_lines: bool):
+        self.hops = 0
+        self.activity = Activity("Answering", shown=as_text)
+        self._as_text, self._as_lines = as_text, as_lines
+
+    def add(self, hop: "Hop") -> None:
+        """Show the next hop."""
+        self.hops += 1
+        if self._as_lines:
+            emit({"hop": self.hops, **hop.model_dump()})
+        elif self._as_text:
+            with self.activity.paused(f"Answering, after hop {self.hops}"):
+                show_hop(self.hops, hop)
 
 
 def _check_question(question: str) -> None:
@@ -70,27 +99,39 @@ def _as_dict(prediction: "dspy.Prediction") -> dict[str, Any]:
     }
 
 
-def show_answer(prediction: "dspy.Prediction", unread: "Unreadable | None" = None) -> None:
-    """Print the answer, each hop with its evidence, and the cited passages; without an answer, the unread replies."""
+def show_answer(prediction: "dspy.Prediction", unread: "Unreadable | None" = None, *, shown: int = 0) -> None:
+    """Print each hop with its evidence, the answer, and the cited passages.
+
+    Args:
+        prediction: Of any program.
+        unread: Replies that could not be read, named if there is no answer.
+        shown: Hops that are shown already.
+    """
+    for number, hop in enumerate(prediction.hops[shown:], start=shown + 1):
+        show_hop(number, hop)
     say(f"Answer: {prediction.answer or ('(the reply could not be read)' if unread else '(none)')}")
     if unread and not prediction.answer:
         note(str(unread))
     if prediction.response and prediction.response != prediction.answer:
         say(f"Response: {prediction.response}")
-    for number, hop in enumerate(prediction.hops, start=1):
-        say(f"\nHop {number}: {hop.question}")
-        if hop.answer:
-            say(f"    {hop.answer}{_verdict(hop)}")
-        if hop.evidence:
-            say(textwrap.indent(textwrap.fill(f'"{hop.evidence}"', 100), "    "))
-        for candidate in hop.candidates:
-            text = textwrap.shorten(candidate.text, 90, placeholder=" ...")
-            say(f"    {'kept' if candidate.kept else 'dropped'}: {text} ({candidate.reason})")
     cited = [passage for passage in prediction.passages if passage.id in set(prediction.citations)]
     say(f"\nCited passages: {len(cited)} of {len(prediction.passages)} read")
     for passage in cited:
         say(f"  [{passage.id}] {passage.title}")
         say(textwrap.indent(textwrap.fill(passage.text, 100), "      "))
+
+
+def show_hop(number: int, hop: "Hop") -> None:
+    """Print a hop with its evidence, and an empty line."""
+    say(f"Hop {number}: {hop.question}")
+    if hop.answer:
+        say(f"    {hop.answer}{_verdict(hop)}")
+    if hop.evidence:
+        say(textwrap.indent(textwrap.fill(f'"{hop.evidence}"', 100), "    "))
+    for candidate in hop.candidates:
+        text = textwrap.shorten(candidate.text, 90, placeholder=" ...")
+        say(f"    {'kept' if candidate.kept else 'dropped'}: {text} ({candidate.reason})")
+    say()
 
 
 def _verdict(hop: "Hop") -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 import dspy
 
+from programs.cascade import Cascade
 from programs.catalog import PROGRAMS
 from programs.ensemble import Ensemble
 from programs.nearest_demos import NearestDemos, PoolQuestion
@@ -51,6 +52,10 @@ def _members(program: Ensemble) -> Parts:
     return Parts({str(number): member for number, member in enumerate(program.programs, start=1)})
 
 
+def _both(program: Cascade) -> Parts:
+    return Parts({"cheap": program.cheap, "dear": program.dear})
+
+
 def _nearest(program: NearestDemos) -> Parts:
     return Parts({"program": program.program}, program.pool, program.similarity)
 
@@ -64,6 +69,7 @@ def _show_nearest(parts: Parts, knobs: Mapping[str, Any]) -> NearestDemos:
 KINDS: dict[str, Kind] = {
     "ensemble": Kind(Ensemble, None, _members, lambda parts, knobs: Ensemble(list(parts.children.values()), **knobs)),
     "knn": Kind(NearestDemos, ("program",), _nearest, _show_nearest),
+    "cascade": Kind(Cascade, ("cheap", "dear"), _both, lambda parts, knobs: Cascade(**parts.children, **knobs)),
 }
 
 

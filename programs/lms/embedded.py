@@ -13,6 +13,7 @@ from typing import Any
 from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, TokenLogprob, TopLogprob, Usage
 
 from programs.lms.batching import Job, Worker
+from programs.lms.calls.control import GRACE, current_control
 from programs.lms.generation import DEFAULT_REPLY, EXACT, FAST, first_token, generation, rules
 from programs.lms.requests import turns
 from programs.lms.weights.choice import Weights, weights
@@ -146,8 +147,9 @@ class EmbeddedEngine:
                 self._worker = self._new_worker(self._tokenizer)
                 self._worker.submit(jobs)
         try:
-            return [result_of(job.result) for job in jobs]
-        except BaseException:  # Ctrl-C in the waiting thread: the worker drops its jobs
+            abandoned = functools.partial(current_control().check, grace=GRACE)
+            return [result_of(job.result, abandoned) for job in jobs]
+        except BaseException:  # Ctrl-C in the waiting thread, or stopped work: the worker drops its jobs
             for job in jobs:
                 job.result.cancel()
             raise

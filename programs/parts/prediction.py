@@ -1,8 +1,10 @@
-"""The passages a program reads, what counts as a short answer, and the prediction that all programs return."""
+"""The passages a program reads, the hops it settles, what counts as a short answer, and the prediction it returns."""
 
+import contextlib
+import contextvars
 import string
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import dspy
 
@@ -11,6 +13,30 @@ from signatures.types import Hop, Passage
 
 _NON_ANSWERS = {"", "unknown", "未知", "不知道", "不详"}
 _MARKS = string.punctuation + string.whitespace + "。，、；：！？…—·“”‘’「」『』《》【】（）"
+
+Listener: TypeAlias = Callable[[Hop], None]
+_listener: contextvars.ContextVar[Listener | None] = contextvars.ContextVar("verihop_hop_listener", default=None)
+
+
+@contextlib.contextmanager
+def hops_heard_by(listener: Listener | None) -> Iterator[None]:
+    """Call `listener` with each hop that programs settle in the block, in their threads; None leaves them unheard."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+def settled(hop: Hop) -> Hop:
+    """Return a hop that will not change any more, after telling whoever listens to the running context.
+
+    A program settles each hop of its prediction once, in order, as early as it can.
+    """
+    listener = _listener.get()
+    if listener is not None:
+        listener(hop)
+    return hop
 
 
 def make_prediction(

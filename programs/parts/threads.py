@@ -6,6 +6,7 @@
 import concurrent.futures
 import contextvars
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -25,10 +26,15 @@ def wait_for(event: threading.Event) -> None:
         pass
 
 
-def result_of(future: Future[Result]) -> Result:
-    """Return the result of a future, or raise its error; waits as `wait_for` does."""
+def result_of(future: Future[Result], check: Callable[[], None] = lambda: None) -> Result:
+    """Return the result of a future, or raise its error; waits as `wait_for` does.
+
+    Args:
+        future: What to wait for.
+        check: Called now and then; what it raises ends the wait.
+    """
     while not concurrent.futures.wait([future], timeout=_LOOK).done:
-        pass
+        check()
     return future.result()
 
 
@@ -96,3 +102,34 @@ def run_all(tasks: Sequence[Callable[[], Result]], *, width: int, name: str) -> 
     if tasks:
         wait_for(last)
     return [end for end in ended if end is not None]
+
+
+class Threads:
+    """Daemon threads that end when nothing is left to do; tasks beyond `width` wait, in order.
+
+    Args:
+        width: Threads at a time.
+    """
+
+    def __init__(self, width: int):
+        self._width, self._running = width, 0
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._lock = threading.Lock()
+
+    def run(self, task: Callable[[], None]) -> None:
+        """Run a task, which must not raise, in a thread."""
+        with self._lock:
+            self._waiting.append(task)
+            if self._running >= self._width:
+                return
+            self._running += 1
+        threading.Thread(target=self._work, name="answer", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._running -= 1
+                    return
+                task = self._waiting.popleft()
+            task()

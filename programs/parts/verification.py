@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import dspy
 
+TRIGGERS = ("gate", "combine", "reference_below", "correctness_below", "bias_above", "truthfulness_below")  # knobs
 SCORES = ("reference_correctness", "correctness", "citation_accuracy", "truthfulness", "bias", "conciseness")
 
 
@@ -51,8 +52,7 @@ def needs_revision(verification: Verification, knobs: Mapping[str, Any]) -> bool
 
     Args:
         verification: As the program records it.
-        knobs: Values of at least `gate`, `combine`, `reference_below`, `correctness_below`, `bias_above` and
-            `truthfulness_below`.
+        knobs: Values of at least `TRIGGERS`.
     """
     if not verification.revised_question:
         return False

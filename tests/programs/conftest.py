@@ -1,5 +1,7 @@
 """Engines and servers that stand in for LMs."""
 
+import json
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -8,11 +10,15 @@ import dspy
 import pytest
 from dspy.lm15 import Message, Request, Response, TextPart, Usage
 
+from programs.lms.adapter import JsonForm
+from programs.lms.calls.metered import metered_lm
 from programs.lms.calls.reply_cache import ReplyCache
 from programs.lms.calls.reply_store import ReplyStore
+from programs.lms.connect import Connection
 from tests.conftest import load_module
 
 loopback = load_module(Path(__file__).parents[1] / "loopback.py")
+PATIENCE = 60  # seconds, for a machine that is busy; only what is broken waits that long
 
 
 class EchoEngine:
@@ -96,3 +102,39 @@ def own_cache(monkeypatch: pytest.MonkeyPatch, no_waiting: None, tmp_path: Any) 
     monkeypatch.setattr("programs.lms.connect.use_reply_cache", lambda: None)
     yield
     store.close()
+
+
+def question_in(request):
+    return request.messages[-1].text.split("[[ ## question ## ]]\n")[1].split("\n")[0]
+
+
+def reply(request):
+    """Reply to `rag` and `multihop`: the answer names the question."""
+    question = question_in(request)
+    return json.dumps({"reasoning": "so", "query": f"harbour {question}", "answer": f"answer to {question}"})
+
+
+@pytest.fixture
+def connected(echo):
+    """Return a function that connects an engine with such replies; `hold` sees each request before the reply."""
+
+    def connect(name="one", *, hold=lambda request: None, reply=reply, budget=None):
+        engine = echo(lambda request: (hold(request), reply(request))[1])
+        engine.supports_response_schema = True
+        lm = metered_lm(f"scripted/{name}", engine=engine, cache=False, budget=budget)
+        return Connection(name, lm, JsonForm(), None, "samples")
+
+    return connect
+
+
+@pytest.fixture
+def answering_threads():
+    """Return a function that returns the threads that still answer, when those whose question has ended are gone."""
+
+    def at_work() -> list[threading.Thread]:
+        threads = [thread for thread in threading.enumerate() if thread.name.startswith("answer")]
+        for thread in threads:
+            thread.join(PATIENCE)
+        return [thread for thread in threads if thread.is_alive()]
+
+    return at_work

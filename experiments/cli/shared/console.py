@@ -6,7 +6,7 @@ Untrusted text (answers, passages, errors of servers) passes `signatures.common.
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import typer
 
@@ -73,6 +73,41 @@ def counter(what: str, *, shown: bool) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=console) as bar:
         line = bar.add_task(what, total=None)
         yield lambda done: bar.update(line, completed=done)
+
+
+class Activity:
+    """A line on standard error that says what is being done and for how long; on a terminal only.
+
+    Args:
+        what: What is being done first.
+        shown: False shows nothing.
+    """
+
+    def __init__(self, what: str, *, shown: bool):
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        console = open_console(stderr=True)
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+        hidden = not (shown and console.is_terminal)
+        self._progress = Progress(*columns, console=console, transient=True, disable=hidden)
+        self._task = self._progress.add_task(printable(what), total=None)
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    @contextlib.contextmanager
+    def paused(self, then: str) -> Iterator[None]:
+        """Remove the line while the block prints results; `then` is what is done next."""
+        self._progress.stop()
+        try:
+            yield
+        finally:
+            self._progress.update(self._task, description=printable(then))
+            self._progress.start()
 
 
 @contextlib.contextmanager

@@ -36,9 +36,10 @@ class Control:
         self._lock = threading.Lock()
         self._next_notice = 0.0
 
-    def stop(self) -> None:
-        """Send no further LM call, end waits, and abandon calls in flight after a grace period."""
-        self._stopped_at = self._stopped_at or time.monotonic()
+    def stop(self, *, grace: float = GRACE) -> None:
+        """Send no further LM call, end waits, and abandon calls in flight after `grace` seconds, at most `GRACE`."""
+        stopped_at = time.monotonic() - (GRACE - grace)
+        self._stopped_at = stopped_at if self._stopped_at is None else min(self._stopped_at, stopped_at)
 
     def check(self, *, grace: float = 0.0) -> None:
         """Raise Stopped if the work was stopped at least `grace` seconds ago."""
@@ -87,9 +88,18 @@ def current_control() -> Control:
 def controlled(say: Callable[[str], None] | None = None) -> Iterator[Control]:
     """Run the block under a new control; when it ends, its threads send no further LM call."""
     control = Control(say, _current.get())
+    try:
+        with under(control):
+            yield control
+    finally:
+        control.stop()
+
+
+@contextlib.contextmanager
+def under(control: Control) -> Iterator[None]:
+    """Run the block under a control that outlives it."""
     token = _current.set(control)
     try:
-        yield control
+        yield
     finally:
         _current.reset(token)
-        control.stop()

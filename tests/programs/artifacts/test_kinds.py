@@ -9,6 +9,7 @@ import pytest
 from programs.artifact import check_freezable, children_of, digest_of, freeze, load, read_artifact, verify
 from programs.artifacts.kinds import KINDS, SINGLE
 from programs.artifacts.record import Artifact
+from programs.cascade import Cascade
 from programs.catalog import PROGRAMS, build
 from programs.ensemble import Ensemble
 from programs.nearest_demos import NearestDemos, PoolQuestion
@@ -59,13 +60,14 @@ def composites(retriever):
     return {
         "ensemble": Ensemble([rag, build("cot", retriever), build("rag", retriever, k=4)]),
         "knn": nearest(retriever),
+        "cascade": Cascade(rag, build("genground", retriever, k=3), threshold=0.3, weights="bias=1 stated=-0.5"),
         "nested": Ensemble(
             [rag, nearest(retriever), Ensemble([build("cot", retriever), build("standard", retriever)])]
         ),
     }
 
 
-@pytest.fixture(params=["ensemble", "knn", "nested"])
+@pytest.fixture(params=["ensemble", "knn", "cascade", "nested"])
 def combined(request, retriever):
     return composites(retriever)[request.param]
 

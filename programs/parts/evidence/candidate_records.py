@@ -1,12 +1,15 @@
-"""Records of scored evidence: which candidates were kept, which were dropped, and why."""
+"""Records of scored evidence: which candidates were kept, which were dropped, and why; and the gate of inferences."""
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
+from programs.parts.gates import Gate
 from programs.parts.passages import titled_text
-from programs.parts.ranking import Key, passes, top
+from programs.parts.ranking import Key, passes, passing, top
 from signatures.types import Candidate, Passage
 
 _UNSCORED = "kept without a score"
+Score = float | None  # None if unparseable
 
 
 def passage_candidates(
@@ -51,7 +54,7 @@ def inference_candidates(
         gates: P(yes) of each gate that was applied, by inference and name of the gate; None if unparseable.
         thresholds: The bound of each gate, which its score must exceed.
     """
-    gates_of = {text: {name: score for (gated, name), score in gates.items() if gated == text} for text in inferences}
+    gates_of = dict(zip(inferences, scores_of(inferences, gates), strict=True))
     failures = {text: gate_failures(gates_of[text], thresholds) for text in inferences}
     ranked = {text: score for text, score in scores.items() if not failures[text]}
     reasons = rank_reasons(ranked, size)
@@ -65,6 +68,40 @@ def inference_candidates(
         )
         for text in inferences
     ]
+
+
+def scores_of(inferences: Sequence[str], gates: Mapping[tuple[str, str], Score]) -> list[dict[str, Score]]:
+    """Return the scores of each inference by name of the gate, given them by inference and name."""
+    return [{name: score for (gated, name), score in gates.items() if gated == text} for text in inferences]
+
+
+def gate_values(
+    inferences: Sequence[str],
+    gates: Mapping[tuple[str, str], Score],
+    scores: Mapping[str, Score],
+    size: int,
+) -> dict[str, Any]:
+    """Return the values of the gate `EVIDENCE` for inferences, their gates and scores as for `inference_candidates`."""
+    ranked = [scores[text] for text in inferences] if scores else None
+    return {"gates": scores_of(inferences, gates), "scores": ranked, "size": size}
+
+
+def best_inferences(values: Mapping[str, Any], knobs: Mapping[str, Any]) -> list[int]:
+    """Return the positions of the inferences to keep, best first: those that pass their gates, by score.
+
+    Args:
+        values: `gates`, the scores of each inference by name of the gate; `scores`, by which they are ranked, or None
+            to keep all that pass, in order; `size`, the number kept at most if they are ranked.
+        knobs: `relevance_gate` and `attribution_gate`.
+    """
+    gates, scores = values["gates"], values["scores"]
+    thresholds = {"relevance": knobs["relevance_gate"], "attribution": knobs["attribution_gate"]}
+    by_key = {(place, name): score for place, found in enumerate(gates) for name, score in found.items()}
+    passed = passing(range(len(gates)), by_key, thresholds)
+    return passed if scores is None else top({place: scores[place] for place in passed}, values["size"])
+
+
+EVIDENCE = Gate(best_inferences, ("relevance_gate", "attribution_gate"))
 
 
 def untested_candidates(inferences: Sequence[str], size: int) -> list[Candidate]:

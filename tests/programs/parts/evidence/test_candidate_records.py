@@ -1,4 +1,4 @@
-from programs.parts.candidate_records import (
+from programs.parts.evidence.candidate_records import (
     gate_failures,
     inference_candidates,
     passage_candidates,

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import dspy
 
+from programs.parts.gates import Gate
 from programs.parts.longform import gives_answer
 from programs.parts.predict import drop_from_trace
 from programs.parts.ranking import passes
@@ -36,7 +37,7 @@ def refusal(answer: Answer) -> str | None:
     return NO_ANSWER if answer.replies[0] else UNPARSEABLE
 
 
-def verdict(answered: float | None, agreement: float | None, threshold: float) -> str:
+def verdict(answered: float | None, agreement: float | None, *, threshold: float) -> str:
     """Return the verdict for P(yes) that a reply is an answer and that the other agrees; None is unparseable.
 
     A reply is an answer above 0.5, the bound of the paper's gates; for this judgement it names none.
@@ -46,6 +47,9 @@ def verdict(answered: float | None, agreement: float | None, threshold: float) -
     if answered is None or agreement is None:
         return UNPARSEABLE  # Departure: the loop continues.
     return ACCEPTED if passes(agreement, threshold) else DISAGREED
+
+
+ACCEPTANCE = Gate(lambda values, knobs: verdict(**values, threshold=knobs["threshold"]), ("threshold",))
 
 
 def final_answer(answers: list[Answer]) -> Answer | None:
@@ -67,7 +71,7 @@ def final_answer(answers: list[Answer]) -> Answer | None:
     return next(reversed(trusted or given), None)
 
 
-def drop_unused_replies(answers: list[Answer], final: Answer | None) -> None:
+def drop_unused(answers: list[Answer], final: Answer | None) -> None:
     """Remove the replies that did not lead to the final answer from the trace: they must not become demos."""
     for answer in answers:
         used = 0 if answer is not final else 2 if answer.accepted else 1  # of its replies

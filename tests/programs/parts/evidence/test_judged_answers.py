@@ -1,7 +1,14 @@
 import dspy
 import pytest
 
-from programs.parts.judged_answers import Answer, answer_hop, drop_unused_replies, final_answer, refusal, verdict
+from programs.parts.evidence.judged_answers import (
+    Answer,
+    answer_hop,
+    drop_unused,
+    final_answer,
+    refusal,
+    verdict,
+)
 
 
 def answer(text: str = "Quillon", reached: str | None = "disagreed") -> Answer:
@@ -20,7 +27,7 @@ def answer(text: str = "Quillon", reached: str | None = "disagreed") -> Answer:
     ],
 )
 def test_the_verdict_follows_from_both_numbers(answered, agreement, expected):
-    assert verdict(answered, agreement, 0.7) == expected
+    assert verdict(answered, agreement, threshold=0.7) == expected
 
 
 def test_an_earlier_answer_is_returned_if_it_was_not_refused():
@@ -97,5 +104,5 @@ def test_only_replies_that_led_to_the_answer_stay_in_the_trace(reached, left):
     replies = [dspy.Prediction(answer=str(number)) for number in range(4)]
     first, last = (answer("a")._replace(replies=replies[:2]), answer("b", reached)._replace(replies=replies[2:]))
     with dspy.context(trace=[(None, {}, reply) for reply in replies]):
-        drop_unused_replies([first, last], last)
+        drop_unused([first, last], last)
         assert [entry[2] for entry in dspy.settings.trace] == [replies[number] for number in left]

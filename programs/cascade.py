@@ -1,0 +1,266 @@
+"""Cascade: a cheap program answers, and what its run shows decides whether a dear one is asked.
+
+Our own. The idea of asking a dearer model only where a score of the cheap answer is low is from Chen et al.,
+"FrugalGPT", 2023, section 3 (LLM cascade, https://arxiv.org/abs/2305.05176); that features of one retrieval-augmented
+run suffice, without a further LM call, from RASER, 2026 (https://arxiv.org/abs/2606.02488).
+
+1. The cheap program answers.
+2. Its run is described by features: scores of the retriever, how far the passages cover the question and state the
+   answer, the form of the answer, and what the cheap program itself reports: CoV-RAG's scores, RetroRAG's P(yes), the
+   agreement of an ensemble's members.
+3. A weighted sum of the features, as a logistic score from 0 to 1, is compared with a threshold: above it, the dear
+   program is asked, and its answer is returned unless it abstains.
+
+Weights and threshold are fitted on training questions by `optimizers.cascade`.
+"""
+
+import functools
+import math
+import re
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, Any
+
+import dspy
+
+from programs.parts.gates import Gate, decide
+from programs.parts.knobs import Range, set_knobs
+from programs.parts.passages import passages_stating
+from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
+from signatures.common.errors import UserError, unknown
+from signatures.common.words import FUNCTION_WORDS, strip_suffix
+from signatures.text_words import contains_words, text_words
+from signatures.types import Passage, Retriever
+from signatures.yes_no import parse_yes_no
+
+BIAS = "bias"
+# Name -> what it is; all but the retriever's scores are from 0 to 1, and a feature that a run does not have is 0.
+FEATURES = {
+    "best": "the retriever's highest score",
+    "margin": "how far it is above the second",
+    "last": "the lowest score",
+    "entropy": "entropy of the scores as shares, over that of equal ones",
+    "coverage": "share of the question's content words that the passages contain",
+    "stated": "whether a passage states the answer",
+    "support": "share of the passages that state it",
+    "top_states": "whether the first one does",
+    "refused": "whether there is no answer",
+    "yes_no": "whether the answer is yes or no",
+    "echo": "whether the question contains the answer",
+    "answer_length": "logarithm of the number of its words, 1 at 20",
+    "question_length": "the same of the question, 1 at 60",
+    "verified": "lowest of CoV-RAG's correctness of references and response and truthfulness",
+    "judged_true": "whether CoV-RAG judged the response true",
+    "agreement": "share of an ensemble's votes for the answer; RetroRAG's P(yes) that both its answers agree",
+    "p_yes": "RetroRAG's P(yes) that its answer is one",
+}
+DEFAULT_WEIGHTS = "bias=-1 refused=4 stated=-2"  # asks where there is no answer, or where no passage states it
+_PAIR = re.compile(r"([a-z_]+)=([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)", re.ASCII)
+
+
+class Cascade(dspy.Module):
+    """Ask a cheap program, and a dear one where the cheap run looks doubtful.
+
+    The prediction is that of the program whose answer is returned; `hops` are those of the cheap program, followed by
+    those of the dear one if it was asked. `details`: `asked` (whether the dear program was), `score` (the dear one is
+    asked above the threshold), `features`, `cheap_answer`, and `answered_by` ("cheap" or "dear") with `member_details`,
+    the details of that program.
+
+    Args:
+        cheap: Answers every question.
+        dear: Answers where the score is above the threshold.
+        k: Passages searched for the features if the cheap program reads none; a search makes no LM call.
+        threshold: 1 never asks the dear program.
+        weights: Weight of each feature and `bias`, as "bias=-1 stated=-2.5"; features that are not named weigh 0.
+        fallback: Whether the cheap answer is returned if the dear program abstains.
+    """
+
+    PRESETS: dict[str, dict[str, Any]] = {"paper": {}}
+    GATES = {"ask": Gate(lambda values, knobs: asks(values["features"], knobs), ("threshold", "weights"))}
+
+    def __init__(
+        self,
+        cheap: dspy.Module,
+        dear: dspy.Module,
+        *,
+        k: Annotated[int, Range(1, 20)] = 3,
+        threshold: Annotated[float, Range(0, 1)] = 0.5,
+        weights: str = DEFAULT_WEIGHTS,
+        fallback: bool = True,
+    ):
+        super().__init__()
+        set_knobs(self, locals())
+        parse_weights(weights)
+        if cheap is dear:
+            raise UserError("A cascade needs two programs: the dear one is the cheap one.")
+        self.cheap, self.dear = cheap, dear
+
+    @property
+    def retrieve(self) -> Retriever | None:
+        """The retriever of the cheap program, or of the dear one if the cheap one has none."""
+        own: Retriever | None = getattr(self.cheap, "retrieve", None)
+        return own if own is not None else getattr(self.dear, "retrieve", None)
+
+    def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
+        """Return the cheap prediction, or the dear one; fixed `passages` are given to both programs."""
+        cheap = self.cheap(question=question, passages=passages)
+        features = run_features(question, cheap, self._described(question, cheap, passages))
+        asked = decide(self, "ask", features=features)
+        dear = self.dear(question=question, passages=passages) if asked else None
+        return combined(cheap, dear, features, score(features, self.weights), fallback=self.fallback)
+
+    def max_calls(self) -> int:
+        """Return the maximum number of LM calls for one question: those of both programs."""
+        return int(self.cheap.max_calls() + self.dear.max_calls())
+
+    def _described(self, question: str, cheap: dspy.Prediction, fixed: list[Passage] | None) -> Sequence[Passage]:
+        if cheap.passages or (self.retrieve is None and fixed is None):
+            return list(cheap.passages)
+        return retrieve_passages(self, question, self.k, fixed=fixed)
+
+
+def combined(
+    cheap: dspy.Prediction,
+    dear: dspy.Prediction | None,
+    features: Mapping[str, float],
+    total: float,
+    *,
+    fallback: bool = True,
+) -> dspy.Prediction:
+    """Return the prediction of a cascade whose programs gave these; `dear` is None if it was not asked."""
+    by_dear = dear is not None and not (fallback and dear.abstained and not cheap.abstained)
+    chosen = dear if by_dear and dear is not None else cheap
+    return make_prediction(
+        chosen.answer,
+        hops=[*cheap.hops, *(dear.hops if dear is not None else ())],
+        passages=chosen.passages,
+        citations=chosen.citations,
+        response=chosen.response,
+        abstained=chosen.abstained,
+        details={
+            "asked": dear is not None,
+            "score": total,
+            "features": dict(features),
+            "cheap_answer": cheap.answer,
+            "answered_by": "dear" if by_dear else "cheap",
+            "member_details": chosen.details,
+        },
+    )
+
+
+def asks(features: Mapping[str, float], knobs: Mapping[str, Any]) -> bool:
+    """Return whether to ask the dear program: whether the score for these `weights` is above the `threshold`."""
+    return score(features, knobs["weights"]) > knobs["threshold"]
+
+
+def score(features: Mapping[str, float], weights: str) -> float:
+    """Return the logistic function of the weighted sum of features, from 0 to 1."""
+    present = {BIAS: 1.0, **features}
+    total = sum(weight * present.get(name, 0.0) for name, weight in parse_weights(weights).items())
+    return 1 / (1 + math.exp(-min(700.0, max(-700.0, total))))
+
+
+@functools.lru_cache(maxsize=256)  # replay asks for the same weights again and again
+def parse_weights(text: str) -> Mapping[str, float]:
+    """Return the weights by name.
+
+    Raises:
+        UserError: The text is no list of weights, or names a feature that does not exist or one twice.
+    """
+    weights: dict[str, float] = {}
+    for part in text.split():
+        match = _PAIR.fullmatch(part)
+        try:
+            value = float(match[2]) if match else math.nan
+        except ValueError:
+            value = math.nan
+        if match is None or not math.isfinite(value):
+            raise UserError(f"Knob weights must be like 'bias=-1 stated=-2.5', got {part[:40]!r}.")
+        if match[1] not in (BIAS, *FEATURES):
+            raise unknown("feature in weights", match[1], (BIAS, *FEATURES))
+        if match[1] in weights:
+            raise UserError(f"Knob weights names {match[1]} twice.")
+        weights[match[1]] = value
+    return MappingProxyType(weights)
+
+
+def format_weights(weights: Mapping[str, float]) -> str:
+    """Return weights as the knob, with four significant digits; those that are 0 are left out."""
+    return " ".join(f"{name}={weight:.4g}" for name, weight in weights.items() if weight)
+
+
+def run_features(question: str, prediction: dspy.Prediction, passages: Sequence[Passage]) -> dict[str, float]:
+    """Return the features of a run of the cheap program.
+
+    Args:
+        question: The question.
+        prediction: Of the cheap program.
+        passages: Those it read, or those that a search for the question found; with the retriever's scores.
+    """
+    answer = prediction.answer
+    stating = len(passages_stating(answer, passages))
+    return {
+        **_retrieval([passage.score for passage in passages]),
+        "coverage": _coverage(question, passages),
+        "stated": float(stating > 0),
+        "support": stating / len(passages) if passages else 0.0,
+        "top_states": float(bool(passages_stating(answer, passages[:1]))),
+        "refused": float(prediction.abstained or not is_answer(answer)),
+        "yes_no": float(parse_yes_no(answer) is not None),
+        "echo": float(contains_words(question, answer)),
+        "answer_length": _length(answer, 20),
+        "question_length": _length(question, 60),
+        **_verification(prediction.details),
+        **_judgements(prediction.details),
+    }
+
+
+def _retrieval(scores: Sequence[float | None]) -> dict[str, float]:
+    known = [score for score in scores if score is not None and math.isfinite(score)]
+    if not known:
+        return {}
+    ranked = sorted(known, reverse=True)
+    lowest = min(0.0, ranked[-1])
+    total = sum(score - lowest for score in ranked)
+    shares = [(score - lowest) / total for score in ranked] if total > 0 else [1 / len(ranked)] * len(ranked)
+    nats = -sum(share * math.log(share) for share in shares if share > 0)
+    return {
+        "best": ranked[0],
+        "margin": ranked[0] - ranked[1] if len(ranked) > 1 else 0.0,
+        "last": ranked[-1],
+        "entropy": nats / math.log(len(ranked)) if len(ranked) > 1 else 0.0,
+    }
+
+
+def _coverage(question: str, passages: Sequence[Passage]) -> float:
+    asked = _stems(question)
+    read = {stem for passage in passages for stem in _stems(f"{passage.title} {passage.text}")}
+    return len(asked & read) / len(asked) if asked else 0.0
+
+
+def _verification(details: Mapping[str, Any]) -> dict[str, float]:
+    """Return the features of CoV-RAG's first verification; none of other programs, or if it was unparseable."""
+    verifications = details.get("verifications")
+    if not isinstance(verifications, list) or not verifications:
+        return {}
+    names = ("reference_correctness", "correctness", "truthfulness")
+    scores = [value for name in names if (value := verifications[0].get(name)) is not None]
+    return {
+        **({"verified": min(scores)} if scores else {}),
+        "judged_true": float(verifications[0].get("judgement") == "true"),
+    }
+
+
+def _judgements(details: Mapping[str, Any]) -> dict[str, float]:
+    """Return the features that an ensemble or the last round of RetroRAG states; none of other programs."""
+    found = {"agreement": details.get("agreement"), "p_yes": details.get("answered")}
+    last = {name: value[-1] if isinstance(value, list) and value else value for name, value in found.items()}
+    return {name: float(value) for name, value in last.items() if isinstance(value, int | float)}
+
+
+def _stems(text: str) -> set[str]:
+    return {strip_suffix(word) for word in text_words(text) if word not in FUNCTION_WORDS}
+
+
+def _length(text: str, most: int) -> float:
+    return min(1.0, math.log1p(len(text_words(text))) / math.log1p(most))

@@ -1,0 +1,297 @@
+"""Answer questions with a program: one at a time, many at once, from async code, or hop by hop.
+
+    from programs.inference import Answerer
+
+    answerer = Answerer.load("runs/compiled", open_index("runs/index"))
+    print(answerer("Who founded the club that plays at the Theatre of Dreams?").answer)
+
+An answerer binds a program to the LM that it runs on, and has no state of its own: it may be used by many threads and
+tasks, and beside others with other LMs.
+"""
+
+import asyncio
+import concurrent.futures
+import contextlib
+import contextvars
+import queue
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import dspy
+
+from programs.lms.calls.budget import BudgetExceeded
+from programs.lms.calls.control import Control, controlled, current_control, under
+from programs.parts.meter import Meter, metered, record_parallel
+from programs.parts.prediction import Listener, hops_heard_by
+from programs.parts.threads import Threads, caught, run_all
+from signatures.common.errors import UserError, one_line
+from signatures.types import Hop, Passage, Retriever
+
+if TYPE_CHECKING:
+    from programs.lms.connect import Connection
+
+WIDTH = 64  # questions that an answerer asks at a time for async callers and streams
+_LOOK = 0.2  # seconds
+_END = 5.0  # seconds that a stopped question has to end; it does once the call or search in progress does
+
+
+@dataclass(frozen=True)
+class Answered:
+    """How one question of a batch ended.
+
+    Args:
+        question: The question.
+        prediction: None if an error ended it.
+        error: The error in one line; None if there was none. A spent budget is an error, too.
+        cause: The error itself.
+        costs: LM calls, tokens and the other counts of `programs.parts.meter.Meter`.
+    """
+
+    question: str
+    prediction: Any = None
+    error: str | None = None
+    cause: BaseException | None = field(default=None, repr=False)
+    costs: dict[str, float] = field(default_factory=dict)
+
+
+class Answerer:
+    """A program with the LM, adapter and budget it runs on.
+
+    Args:
+        program: Any program of the catalog, or of your own.
+        connection: As `programs.lms.connect.connect` returns it; DSPy's settings do not matter.
+        width: Questions in progress at a time for async callers and streams; further ones wait.
+    """
+
+    def __init__(self, program: dspy.Module, connection: "Connection", *, width: int = WIDTH):
+        if width < 1:
+            raise UserError(f"width must be at least 1, got {width}.")
+        self.program, self.connection = program, connection
+        self._threads = Threads(width)
+
+    @classmethod
+    def load(
+        cls, folder: Path | str, retrieve: Retriever | None = None, connection: "Connection | None" = None
+    ) -> "Answerer":
+        """Return an answerer of a frozen program.
+
+        Args:
+            folder: The artifact.
+            retrieve: Ranks passages, e.g. `corpora.index.open.open_index(...)`.
+            connection: By default that of the LM the program was compiled for, and the embedded one if it names none.
+
+        Raises:
+            UserError: The artifact is damaged, or its LM cannot be connected.
+        """
+        from programs.artifact import load, read_artifact
+        from programs.lms.connect import connect
+
+        lm = read_artifact(Path(folder)).lm
+        connection = connection or connect("embedded" if lm is None else lm.id)
+        return cls(load(Path(folder), retrieve, connection=connection), connection)
+
+    def __call__(self, question: str, passages: Sequence[Passage] | None = None) -> dspy.Prediction:
+        """Return the prediction; fixed `passages` replace the first retrieval.
+
+        Raises:
+            BudgetExceeded: The budget of the connection is used up.
+            UserError: The LM does not answer, or a setting is wrong.
+        """
+        with controlled():  # threads of the program that are left behind by an error send no further call
+            return self._answer(question, passages)
+
+    async def acall(self, question: str, passages: Sequence[Passage] | None = None) -> dspy.Prediction:
+        """Do as a call does, without blocking the event loop.
+
+        A program that is async itself (`aforward`) is awaited; any other runs in a thread. When the task is cancelled,
+        no further LM call is sent, those in flight are abandoned, and the cancellation goes on when that is done.
+        """
+        if callable(getattr(self.program, "aforward", None)):
+            with controlled(), self._settings():
+                return await self.program.acall(question=question, **_fixed(passages))
+        work = self._begin(question, passages, None)
+        try:
+            return await asyncio.wrap_future(work.future)
+        except asyncio.CancelledError:
+            await work.aend()
+            raise
+
+    def batch(
+        self,
+        questions: Sequence[str],
+        *,
+        threads: int = 8,
+        passages: Sequence[Sequence[Passage] | None] | None = None,
+    ) -> list[Answered]:
+        """Return how each question ended, in the order given; an error ends its own question alone.
+
+        When the budget is used up, no further question is started, and those without an answer say so.
+
+        Args:
+            questions: The questions; one may come several times.
+            threads: Questions in progress at a time.
+            passages: Fixed passages of each question, None for those that are retrieved.
+
+        Raises:
+            UserError: `threads` is less than 1, or `passages` has another length.
+            KeyboardInterrupt: Ctrl-C; nothing goes on.
+        """
+        if threads < 1:
+            raise UserError(f"threads must be at least 1, got {threads}.")
+        if passages is not None and len(passages) != len(questions):
+            raise UserError(f"There are {len(questions)} questions and passages of {len(passages)}: give as many.")
+        given = passages or [None] * len(questions)
+        spent: list[BudgetExceeded] = []
+        tasks = [partial(self._one, *each, spent) for each in zip(questions, given, strict=True)]
+        with controlled():
+            answered = [end.result() for end in run_all(tasks, width=threads, name="answer")]
+        if answered:
+            record_parallel([meter for _, meter in answered])
+        return [answer for answer, _ in answered]
+
+    def stream(self, question: str, passages: Sequence[Passage] | None = None) -> "Stream":
+        """Return an iterator, for `for` and for `async for`, over the hops as they settle and then the prediction.
+
+        Hops are `signatures.types.Hop`; the last item is the `dspy.Prediction`, or its error is raised. A program
+        without hops gives the prediction alone. Leaving the loop stops the program.
+        """
+        return Stream(partial(self._begin, question, passages))
+
+    @contextlib.contextmanager
+    def _settings(self) -> Iterator[None]:
+        with self.connection.use(), dspy.context(trace=None):
+            yield
+
+    def _answer(self, question: str, passages: Sequence[Passage] | None) -> dspy.Prediction:
+        with self._settings():
+            return self.program(question=question, **_fixed(passages))
+
+    def _one(
+        self, question: str, passages: Sequence[Passage] | None, spent: list[BudgetExceeded]
+    ) -> tuple[Answered, Meter]:
+        """Answer a question of a batch, unless the budget is spent or the batch has ended."""
+        current_control().check()
+        if spent:
+            return Answered(question, error=one_line(spent[0]), cause=spent[0]), Meter()
+        with metered() as meter:
+            end = caught(partial(self._answer, question, passages))
+        if end.error is None:
+            return Answered(question, end.value, costs=meter.counts()), meter
+        if isinstance(end.error, BudgetExceeded):
+            spent.append(end.error)
+        elif not isinstance(end.error, Exception):
+            raise end.error
+        return Answered(question, error=one_line(end.error), cause=end.error, costs=meter.counts()), meter
+
+    def _begin(self, question: str, passages: Sequence[Passage] | None, listener: Listener | None) -> "_Work":
+        return _Work(partial(self._answer, question, passages), listener, self._threads)
+
+
+class _Work:
+    """A question that is answered in another thread, in a copy of the caller's context.
+
+    Args:
+        answer: Returns the prediction.
+        listener: Receives its hops, in the other thread; None leaves them to the caller's.
+        threads: Where it runs.
+    """
+
+    def __init__(self, answer: Callable[[], Any], listener: Listener | None, threads: Threads):
+        self.future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        self._control = Control(outer=current_control())
+        self._ended = threading.Event()
+        self.future.add_done_callback(lambda _: self._ended.set())
+        heard = partial(hops_heard_by, listener) if listener else contextlib.nullcontext
+
+        def work() -> Any:
+            with under(self._control), heard():
+                return answer()
+
+        def run() -> None:
+            if not self.future.set_running_or_notify_cancel():
+                return
+            end = caught(work)
+            self._control.stop()
+            if end.error is None:
+                self.future.set_result(end.value)
+            else:
+                self.future.set_exception(end.error)
+
+        threads.run(partial(contextvars.copy_context().run, run))
+
+    def end(self) -> None:
+        """Stop the work, if it has not ended, and wait until it has."""
+        self._stop()
+        self._ended.wait(_END)
+
+    async def aend(self) -> None:
+        """Do the same without blocking the event loop."""
+        self._stop()
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        self.future.add_done_callback(lambda _: _in_loop(loop, ended.set))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(ended.wait(), _END)
+
+    def _stop(self) -> None:
+        self.future.cancel()  # if it waits for a thread
+        self._control.stop(grace=0)
+
+
+class Stream:
+    """The hops of one question as they settle, then its prediction; each iteration asks anew.
+
+    Args:
+        begin: Starts the work with a listener.
+    """
+
+    def __init__(self, begin: Callable[[Listener], _Work]):
+        self._begin = begin
+
+    def __iter__(self) -> Iterator[Hop | dspy.Prediction]:
+        """Yield the hops, then the prediction."""
+        told: queue.SimpleQueue[Hop | None] = queue.SimpleQueue()
+        work = self._begin(told.put)
+        work.future.add_done_callback(lambda _: told.put(None))
+        try:
+            while (hop := _next(told)) is not None:
+                yield hop
+            yield work.future.result()
+        finally:
+            work.end()
+
+    async def __aiter__(self) -> AsyncIterator[Hop | dspy.Prediction]:
+        """Yield the hops, then the prediction, without blocking the event loop."""
+        told: asyncio.Queue[Hop | None] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+
+        def tell(hop: Hop | None) -> None:
+            _in_loop(loop, partial(told.put_nowait, hop))
+
+        work = self._begin(tell)
+        work.future.add_done_callback(lambda _: tell(None))
+        try:
+            while (hop := await told.get()) is not None:
+                yield hop
+            yield work.future.result()
+        finally:
+            await work.aend()
+
+
+def _next(told: "queue.SimpleQueue[Hop | None]") -> Hop | None:
+    """Return the next item; Ctrl-C ends the wait (`programs.parts.threads.wait_for` says why it looks up)."""
+    while True:
+        with contextlib.suppress(queue.Empty):
+            return told.get(timeout=_LOOK)
+
+
+def _in_loop(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        loop.call_soon_threadsafe(call)
+
+
+def _fixed(passages: Sequence[Passage] | None) -> dict[str, list[Passage]]:
+    return {} if passages is None else {"passages": list(passages)}

@@ -1,0 +1,99 @@
+"""Every program settles each hop of its prediction once, in order, unchanged, before it ends."""
+
+import itertools
+
+import pytest
+
+from programs.catalog import PROGRAMS, build
+from programs.parts.prediction import hops_heard_by
+from programs.parts.verification import SCORES
+from signatures.types import Passage
+
+CASES = [(name, preset) for name, cls in PROGRAMS.items() for preset in cls.PRESETS if preset != "few_shot"]
+
+
+def replies(kind):
+    """Return replies that lead through the branches of the programs."""
+    number = itertools.count()
+
+    def reply(system, user):
+        turn = next(number)
+        if "one word, yes or no" in user:
+            return "no" if kind == "reluctant" else "yes"
+        if kind == "unreadable" or (kind == "half" and turn % 2):
+            return "?"
+        gives = kind != "reluctant"
+        return {
+            "reasoning": "because",
+            "finished": gives and "1. " in user,
+            "sub_question": f"Who of them is number {turn}",
+            "query": f"harbour {turn}",
+            "queries": [f"harbour {turn}"],
+            "missing": "",
+            "sufficient": gives,
+            "response": f"Ansa Merrow {turn} [1]." if gives or turn % 3 == 0 else "unknown",
+            "evidence": "The harbour master of Quillon is Ansa Merrow.",
+            "answer": f"Ansa Merrow {turn}" if gives else "unknown",
+            **dict.fromkeys(SCORES, 0.5),
+            "entities": ["Ansa Merrow"],
+            "inferences": [f"Ansa Merrow is harbour master {turn}."],
+            "judgement": "false",
+            "revised_question": f"Where lies harbour number {turn}?",
+        }
+
+    return reply
+
+
+class Endless:
+    """Returns new passages for every query."""
+
+    fingerprint = "endless"
+
+    def __call__(self, query, k):
+        return [Passage(id=f"{query} {n}", title="", text=f"{query} {n}. Ansa Merrow.") for n in range(k)]
+
+    def many(self, queries, k):
+        return [self(query, k) for query in queries]
+
+
+@pytest.mark.parametrize("kind", ["obliging", "reluctant", "unreadable", "half"])
+@pytest.mark.parametrize(("name", "preset"), CASES)
+def test_settled_hops_are_those_of_the_prediction(name, preset, kind, scripted):
+    scripted(replies(kind))
+    program = build(name, Endless(), preset=preset)
+    heard = []
+    with hops_heard_by(lambda hop: heard.append(hop.model_copy(deep=True))):
+        prediction = program(question="Who is the harbour master of Quillon?")
+    assert heard == prediction.hops
+
+
+@pytest.mark.parametrize("name", ["genground", "multihop", "self_completion", "cov_rag", "retro_rag"])
+def test_given_passages_are_a_hop_like_any_other(name, scripted, passages):
+    scripted(replies("obliging"))
+    heard = []
+    with hops_heard_by(heard.append):
+        prediction = build(name)(question="Who is the harbour master of Quillon?", passages=passages[3:5])
+    assert heard == prediction.hops
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("genground", "reluctant"), ("multihop", "obliging"), ("cov_rag", "obliging"), ("self_completion", "reluctant"),
+     ("retro_rag", "reluctant")],
+)  # fmt: skip
+def test_a_hop_is_settled_before_the_next_one_is_asked_for(name, kind, scripted):
+    engine = scripted(replies(kind))
+    asked = []
+    with hops_heard_by(lambda hop: asked.append(len(engine.requests))):
+        build(name, Endless())(question="Who is the harbour master of Quillon?")
+    assert len(asked) > 1
+    assert asked[0] < asked[-1] <= len(engine.requests)
+    assert asked[0] < len(engine.requests)
+
+
+def test_inner_programs_can_be_left_unheard(scripted):
+    scripted(replies("obliging"))
+    heard = []
+    with hops_heard_by(heard.append), hops_heard_by(None):
+        build("multihop", Endless())(question="Who?")
+    assert heard == []
