@@ -31,7 +31,7 @@ try:
     from experiments.cli.keyfacts import keyfacts
     from experiments.cli.merge import merge
     from experiments.cli.metrics import metrics
-    from experiments.cli.programs import programs
+    from experiments.cli.programs import optimizers, programs
     from experiments.cli.review import review
     from experiments.cli.score import score
     from experiments.cli.shared.app import App
@@ -70,6 +70,7 @@ app.command("compare")(compare)
 app.command("judge")(judge)
 app.add_typer(keyfacts, name="keyfacts")
 app.command("programs")(programs)
+app.command("optimizers")(optimizers)
 app.command("metrics")(metrics)
 app.add_typer(review, name="review")
 app.command("doctor")(doctor)

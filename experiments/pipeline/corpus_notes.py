@@ -145,17 +145,6 @@ def _seen_note(program: "dspy.Module", questions: "Sequence[Question]") -> str |
     )
 
 
-def overlap_note(training: "Sequence[Question]", validation: "Sequence[Question]") -> str | None:
-    """Return a note if validation questions are training questions, too."""
-    seen = _count_among([question.question for question in training], validation)
-    if not seen:
-        return None
-    return (
-        f"{seen} of {len(validation)} validation questions are training questions, too: their scores may be too good. "
-        "Name other questions, or a split of each."
-    )
-
-
 def _count_among(texts: "Sequence[str]", questions: "Sequence[Question]") -> int:
     """Return how many questions are among the texts, whatever their case and spaces."""
     known = set(map(_words, texts))
