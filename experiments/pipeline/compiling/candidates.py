@@ -35,7 +35,7 @@ class CandidateLog:
         Raises:
             UserError: The disk is full or the folder cannot be written.
         """
-        from programs.state import dump_state
+        from programs.artifacts.state import dump_state
 
         plain = type(candidate.program) is type(self._student)
         line = {
@@ -64,7 +64,7 @@ class CandidateLog:
 
     def _parsed(self, line: Any) -> "Candidate | None":
         from optimizers.teleprompters.recording import Candidate
-        from programs.state import apply_state
+        from programs.artifacts.state import apply_state
 
         if line["state"] is None:
             return None
