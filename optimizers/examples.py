@@ -1,7 +1,8 @@
 """Converts questions to DSPy examples, and metrics to the form that DSPy's optimizers expect."""
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dspy
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 
 Score = Callable[[Any, Any], float | None]  # a Metric is one
 OptimizerMetric = Callable[..., float | bool]
+Asked = TypeVar("Asked")  # an example or a question: it has the attribute `question`
+HELD_OUT = 0.5  # share of the training questions that candidates are compared on if no validation questions are given
 
 
 def to_examples(questions: "Iterable[Question]") -> list[dspy.Example]:
@@ -27,6 +30,32 @@ def to_examples(questions: "Iterable[Question]") -> list[dspy.Example]:
             fields["answer"] = fields["answers"][0]
         examples.append(dspy.Example(**fields).with_inputs("question"))
     return examples
+
+
+def same_words(text: str) -> str:
+    """Return a text so that two with the same words are equal, whatever their case, spaces and punctuation."""
+    return " ".join("".join(each if each.isalnum() else " " for each in text.casefold()).split())
+
+
+def hold_out(asked: Sequence[Asked], *, seed: int = 0) -> tuple[list[Asked], list[Asked]]:
+    """Divide questions into training and validation questions, each in the given order.
+
+    A share of `HELD_OUT` is held out for validation, the same for the same seed and questions in any order. Questions
+    of the same words stay together.
+
+    Raises:
+        UserError: There are fewer than two different questions.
+    """
+    texts = [same_words(each.question) for each in asked]  # type: ignore[attr-defined]
+    order = sorted(set(texts), key=lambda text: hashlib.sha256(f"{seed}:{text}".encode()).digest())
+    if len(order) < 2:
+        raise UserError(
+            "An optimizer that compares candidates needs at least two different questions: one to learn from and one "
+            "to compare on."
+        )
+    held = set(order[: max(1, round(HELD_OUT * len(order)))])
+    pairs = list(zip(asked, texts, strict=True))
+    return [each for each, text in pairs if text not in held], [each for each, text in pairs if text in held]
 
 
 def _ascending(metric: Score) -> None:

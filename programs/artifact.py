@@ -12,9 +12,10 @@ them.
 This module is the door to the room `programs.artifacts`: import from here.
 """
 
+from programs.artifacts.combining import combine
 from programs.artifacts.freezing import check_freezable, freeze
-from programs.artifacts.kinds import children_of, program_name
-from programs.artifacts.loading import load, verify
+from programs.artifacts.kinds import children_of, program_name, strategies_of
+from programs.artifacts.loading import load, needs_similarity, verify
 from programs.artifacts.record import Artifact, LMRecord, digest_of, lm_record, read_artifact
 
 __all__ = [
@@ -22,11 +23,14 @@ __all__ = [
     "LMRecord",
     "check_freezable",
     "children_of",
+    "combine",
     "digest_of",
     "freeze",
     "lm_record",
     "load",
+    "needs_similarity",
     "program_name",
     "read_artifact",
+    "strategies_of",
     "verify",
 ]

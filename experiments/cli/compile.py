@@ -2,66 +2,25 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say
+from experiments.cli.shared.compile_options import Optimization, OtherLMs, Validation
+from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say, show
 from experiments.cli.shared.next_commands import QUESTION, command, new_path, other_split, used
 from experiments.cli.shared.option_groups import with_option_groups
-from signatures.common.errors import UserError
+from experiments.cli.shared.race_table import race_table
 
 if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
+    from experiments.pipeline.compiling.config import CompileConfig
     from programs.artifact import Artifact
 
-
-@dataclass(frozen=True)
-class Optimization:
-    """How the program is optimized."""
-
-    PANEL: ClassVar[str] = "Optimizer"
-    optimizer: Annotated[
-        str, typer.Option(help="bootstrap (traces of questions answered well) or labeled (gold decompositions).")
-    ] = "bootstrap"
-    metric: Annotated[str, typer.Option(help="The metric to optimize.")] = "em"
-    accept: Annotated[
-        float, typer.Option(min=0.001, max=1, help="Minimum score of a training question to become a demonstration.")
-    ] = 1.0
-    max_demos: Annotated[int, typer.Option(min=0, max=64, help="Maximum number of demonstrations per predictor.")] = 4
-
-
-@dataclass(frozen=True)
-class Validation:
-    """Questions the compiled program is scored on."""
-
-    PANEL: ClassVar[str] = "Validation"
-    val: Annotated[
-        Path | None, typer.Option(help="Questions to score the compiled program on.", show_default=False)
-    ] = None
-    val_split: Annotated[str | None, typer.Option(help="Use only this split of --val.", show_default=False)] = None
-    val_limit: Annotated[
-        int | None, typer.Option(min=1, help="Use only the first N questions of --val.", show_default=False)
-    ] = None
-
-    def questions(self) -> "list[Question]":
-        """Return the validation questions; empty without --val."""
-        from experiments.pipeline.setup import open_questions
-
-        if self.val is None:
-            if self.val_split is not None or self.val_limit is not None:
-                raise UserError("--val-split and --val-limit select questions of --val: name that file, too.")
-            return []
-        return open_questions(self.val, split=self.val_split, limit=self.val_limit)
-
-    def words(self) -> list[str]:
-        """Return the words that select these questions in `eval`; empty without --val."""
-        selected = {"--split": self.val_split, "--limit": self.val_limit}
-        chosen = [word for flag, value in selected.items() if value is not None for word in (flag, str(value))]
-        return [str(self.val), *chosen] if self.val else []
+MOST_SHOWN = 12  # candidates
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,45 +28,61 @@ class Result(options.Replacing):
     """Where the artifact is written, and what is printed."""
 
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the artifact.")]
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only print LM calls, tokens and price at most; call no LM.")
+    ] = False
 
 
 @with_option_groups
 def compile_(
-    questions: Annotated[Path, typer.Argument(help="questions.jsonl to optimize on.")],
+    questions: Annotated[Path, typer.Argument(help="questions.jsonl to optimize on; none of the split test.")],
     program: options.UncompiledProgram,
     lm: options.LM,
     optimization: Optimization,
+    others: OtherLMs,
     selection: options.Selection,
     validation: Validation,
     execution: options.SeededExecution,
     limits: options.Limits,
     result: Result,
 ) -> None:
-    """Optimize a program on training questions and freeze it into an artifact."""
+    """Optimize a program on training questions and freeze it into an artifact.
+
+    A budget that is spent freezes the best candidate so far, else the uncompiled program (exit code 3); the same
+    command with --resume and a larger budget goes on.
+    """
     from experiments.pipeline import setup
-    from experiments.pipeline.compile import CompileConfig, compile_program
+    from experiments.pipeline.compile import compile_program, estimated
+    from experiments.pipeline.compiling.config import CompileConfig
     from experiments.pipeline.defaults import with_defaults
     from optimizers.metrics.typed.opened import typed_metric
 
     program_config, lm_config, chosen = with_defaults(program.config(), lm.config(execution.threads))
     note_defaults(chosen)
     reranked = {} if program_config.rerank is None else {"rerank": program_config.rerank}
-    config = CompileConfig(
-        metric=typed_metric(optimization.metric),
-        optimizer=optimization.optimizer,
-        accept=optimization.accept,
-        max_demos=optimization.max_demos,
-        seed=execution.seed,
-        threads=execution.threads,
-        index=program.index,
-        provenance={"train_path": str(questions), "val_path": str(validation.val or ""), **reranked},
-    )
+    metric = typed_metric(optimization.metric)
     trainset = setup.open_questions(questions, split=selection.split, limit=selection.limit)
     valset = validation.questions()
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm_config, limits.budget())
+    config = CompileConfig(
+        metric=metric,
+        optimizer=optimization.optimizer,
+        options=optimization.options(),
+        accept=optimization.accept,
+        max_demos=optimization.max_demos,
+        seed=execution.seed,
+        threads=execution.threads,
+        **others.opened(lm_config, connection),
+        index=program.index,
+        provenance={"train_path": str(questions), "val_path": str(validation.val or ""), **reranked},
+    )
     student = setup.open_program(program_config, retrieve, connection)
-    notes = _notes_on_questions(student, trainset, valset, connection.id)
+    if result.estimate:
+        found = estimated(student, trainset, valset, config, connection=connection)
+        emit(found.as_dict()) if result.as_json else say(str(found))
+        return
+    notes = _notes_on_questions(student, trainset, valset, config, connection.id)
     with resumable():
         artifact = compile_program(
             student,
@@ -123,8 +98,13 @@ def compile_(
     notes += _note_without_demonstrations(artifact, trainset)
     if result.as_json:
         emit({"artifact": str(result.out), **artifact.model_dump(mode="json"), "notes": notes})
+    else:
+        _print(artifact, program.program, result.out)
+    if artifact.optimizer["stopped"]:
+        note(_stopped_text(artifact.optimizer))
+        raise typer.Exit(3)
+    if result.as_json:
         return
-    _print(artifact, program.program, result.out)
     words = [*used(lm), *used(program, "retriever", "rerank"), *used(limits)]
     following = [command("verihop", "ask", "--artifact", result.out, *words, QUESTION)]
     if held_out := validation.words() or other_split(questions, selection.split):
@@ -133,16 +113,37 @@ def compile_(
     next_step(*following)
 
 
+def _stopped_text(optimizer: dict[str, Any]) -> str:
+    """Return what a compilation hands back whose budget was spent."""
+    complete = sum(each["complete"] for each in optimizer["candidates"])
+    frozen = (
+        f"The best of {complete} candidates scored so far is frozen: {optimizer['chosen']}"
+        if optimizer["chosen"]
+        else "No candidate was scored completely: the uncompiled program is frozen"
+        if not any(optimizer["accepted"].values())
+        else "The compiled program is frozen without its scores"
+    )
+    return f"{optimizer['stopped']} {frozen}. Resume with the same command, --resume and a larger budget."
+
+
 def _notes_on_questions(
-    student: "dspy.Module", trainset: "list[Question]", valset: "list[Question]", lm_id: str
+    student: "dspy.Module",
+    trainset: "list[Question]",
+    valset: "list[Question]",
+    config: "CompileConfig",
+    lm_id: str,
 ) -> list[str]:
-    """Print and return notes on gold passages that the index lacks, on questions in both sets or unknown to the LM."""
-    from experiments.pipeline.corpus_notes import gold_note, overlap_note, retrieves, simulated_note
+    """Print and return notes on gold passages that the index lacks, on questions that are held out, left out, or
+    unknown to the LM.
+    """
+    from experiments.pipeline.compiling.questions import divided
+    from experiments.pipeline.corpus_notes import gold_note, retrieves, simulated_note
 
     retrieve = getattr(student, "retrieve", None) if retrieves(student) else None
     found = {"Training": gold_note(trainset, retrieve), "Validation": gold_note(valset, retrieve)}
     notes = [f"{what} questions: {text}" for what, text in found.items() if text]
-    notes += [text for text in (overlap_note(trainset, valset), simulated_note(lm_id, trainset)) if text]
+    notes += divided(trainset, valset, optimizer=config.optimizer, seed=config.seed).notes
+    notes += [text for text in (simulated_note(lm_id, trainset),) if text]
     for text in notes:
         note(f"Note: {text}")
     return notes
@@ -151,7 +152,7 @@ def _notes_on_questions(
 def _note_without_demonstrations(artifact: "Artifact", trainset: "list[Question]") -> list[str]:
     """Print and return a note if the compiled program has no demonstrations."""
     optimizer = artifact.optimizer
-    if any(optimizer["accepted"].values()):
+    if any(optimizer["accepted"].values()) or optimizer["stopped"] or optimizer["candidates"]:
         return []
     accept, failed = optimizer["arguments"]["accept"], optimizer["failed"]
     errors = f" ({failed} ended in an error)" if failed else ""
@@ -178,11 +179,36 @@ def _print(artifact: "Artifact", program: str, out: Path) -> None:
     optimizer, metric = artifact.optimizer, artifact.metric
     demos = ", ".join(f"{count} for {name.removesuffix('.predict')}" for name, count in optimizer["accepted"].items())
     say(f"Compiled {program} with {optimizer['name']}: {optimizer['tried']} questions tried, demonstrations: {demos}.")
+    if race := optimizer["details"].get("race"):
+        show(race_table(race, metric["name"]))
+        say(race["why"])
+    elif optimizer["candidates"]:
+        show(_candidates_table(optimizer, metric["name"]))
     say(f"Cost: {optimizer['cost']['calls']:.0f} LM calls, {optimizer['cost']['seconds']} s.")
     if text := no_gain_note(artifact.lm.id if artifact.lm else ""):
         say(text)
     if metric.get("mean") is not None:
-        mean, low, high = (100 * metric[name] for name in ("mean", "low", "high"))
-        interval = f"(95 % interval {low:.1f} to {high:.1f})"
-        say(f"{metric['name']} on {metric['n']} validation questions: {mean:.1f} % {interval}")
+        mean, low, high = (None if metric[name] is None else 100 * metric[name] for name in ("mean", "low", "high"))
+        interval = "" if low is None else f" (95 % interval {low:.1f} to {high:.1f})"
+        say(f"{metric['name']} on {metric['n']} validation questions: {mean:.1f} %{interval}")
     say(f"Frozen: {out}")
+
+
+def _candidates_table(optimizer: dict[str, Any], metric: str) -> Any:
+    """Return the best candidates as a table, the best first."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    from experiments.analysis.summary import percent
+
+    rows = sorted(optimizer["candidates"], key=lambda row: (-row["complete"], -(row["mean"] or 0)))
+    left_out = f"{len(rows) - MOST_SHOWN} more are in artifact.json." if len(rows) > MOST_SHOWN else None
+    table = Table(title="Candidates", caption=left_out)
+    for name in ("candidate", escape(metric), "95 % interval", "questions", "LM calls until then"):
+        table.add_column(name, justify="left" if name == "candidate" else "right")
+    for row in rows[:MOST_SHOWN]:
+        spread = "" if row["low"] is None else f"{percent(row['low'])} to {percent(row['high'])}"
+        label = escape(row["label"]) + (" (chosen)" if row["label"] == optimizer["chosen"] else "")
+        questions = f"{row['n']}" + ("" if row["complete"] else " (not all)")
+        table.add_row(label, percent(row["mean"]), spread, questions, f"{row['calls']:,}")
+    return table

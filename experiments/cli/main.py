@@ -17,6 +17,7 @@ INTERRUPTED = 130  # as shells report a process that Ctrl-C ended
 try:
     import typer
 
+    from experiments.cli.artifact.app import artifact
     from experiments.cli.ask import ask
     from experiments.cli.compare import compare
     from experiments.cli.compile import compile_
@@ -30,10 +31,11 @@ try:
     from experiments.cli.keyfacts import keyfacts
     from experiments.cli.merge import merge
     from experiments.cli.metrics import metrics
-    from experiments.cli.programs import programs
+    from experiments.cli.programs import optimizers, programs
     from experiments.cli.review import review
     from experiments.cli.score import score
     from experiments.cli.shared.app import App
+    from experiments.cli.tuning.tune import tune
     from signatures.common.errors import UserNotice, one_line, user_error_within
     from signatures.common.terminal import printable, printable_diagnostics
 except KeyboardInterrupt:
@@ -60,6 +62,8 @@ app.command("ask")(ask)
 app.command("index")(index)
 app.add_typer(data, name="data")
 app.command("compile")(compile_)
+app.command("tune")(tune)
+app.add_typer(artifact, name="artifact")
 app.command("eval")(eval_)
 app.command("merge")(merge)
 app.command("score")(score)
@@ -68,6 +72,7 @@ app.command("compare")(compare)
 app.command("judge")(judge)
 app.add_typer(keyfacts, name="keyfacts")
 app.command("programs")(programs)
+app.command("optimizers")(optimizers)
 app.command("metrics")(metrics)
 app.add_typer(review, name="review")
 app.command("doctor")(doctor)

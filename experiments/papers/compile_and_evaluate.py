@@ -155,7 +155,7 @@ def _compile_and_evaluate(
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """Return a program's part of the result file, and the library versions of its artifact; print its scores."""
     from experiments.pipeline.before_after import before_after
-    from experiments.pipeline.compile import CompileConfig
+    from experiments.pipeline.compiling.config import CompileConfig
     from experiments.runs.config import RunConfig
     from optimizers.metrics.catalog import get_metric
 

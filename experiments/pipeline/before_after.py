@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from corpora.questions import Question
     from experiments.analysis.compare import Comparison
     from experiments.analysis.summary import RunSummary
-    from experiments.pipeline.compile import CompileConfig
+    from experiments.pipeline.compiling.config import CompileConfig
     from experiments.runs.config import RunConfig
     from programs.artifact import Artifact
     from programs.lms.connect import Connection

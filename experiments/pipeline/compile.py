@@ -2,68 +2,41 @@
 
 A compilation can be resumed after a kill because LM replies are cached on disk: the optimizers here are deterministic,
 so the same call sends the same prompts in the same order, and those answered before cost nothing. A checkpoint next to
-the artifact records the request, so that only the same request can resume it.
+the artifact records the request, so that only the same request can resume it, and every candidate as soon as it is
+scored.
+
+If the budget is spent, the best candidate that was scored completely is frozen, else the uncompiled program; the
+artifact says so, the checkpoint stays, and the compilation can be resumed with a larger budget.
 """
 
-import json
-import os
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.compile_checkpoint import compile_checkpoint, request_hash
-from experiments.pipeline.cost_estimate import estimate
+from experiments.pipeline.compiling.candidates import CandidateLog, scores_of
+from experiments.pipeline.compiling.checkpoint import Checkpoint, compile_checkpoint, request_hash
+from experiments.pipeline.compiling.config import CompileConfig
+from experiments.pipeline.compiling.estimate import CompileEstimate, compile_estimate
+from experiments.pipeline.compiling.frozen import freeze_compiled, relative_path
+from experiments.pipeline.compiling.progress import CompileProgress
+from experiments.pipeline.compiling.questions import divided
+from experiments.pipeline.compiling.request import describe, request_of, task_of
 from experiments.pipeline.warm_up import warm_up
-from experiments.runs.config import RunConfig, describe_lm, describe_program
-from experiments.runs.files import git_revision, read_rows
+from experiments.runs.config import RunConfig
+from experiments.runs.files import read_rows
 from programs.lms.calls.control import controlled
 from signatures.common.errors import UserError
-from signatures.common.terminal import open_console
 
 if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
-    from optimizers.metrics.catalog import Metric
-    from optimizers.teleprompters import Compiled, Task
+    from optimizers.teleprompters.compile import Compiled
+    from optimizers.teleprompters.task import Task
     from programs.artifact import Artifact
     from programs.lms.connect import Connection
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompileConfig:
-    """How a program is compiled, and further data for its artifact.
-
-    Args:
-        metric: What the optimizer maximizes; also scored on the validation questions.
-        optimizer: A name of `optimizers.teleprompters.OPTIMIZERS`.
-        accept: Lowest score of a training question that makes it a demonstration, in [0, 1].
-        max_demos: Maximum number of demonstrations per predictor.
-        seed: Seed of the order of the training questions and of every random choice.
-        threads: Questions in progress at a time.
-        index: Folder of the index; the artifact stores its path relative to itself.
-        provenance: Further data for the artifact, such as paths of question files.
-
-    Raises:
-        UserError: A judge LM decides the metric; a compilation has none.
-    """
-
-    metric: "Metric"
-    optimizer: str = "bootstrap"
-    accept: float = 1.0
-    max_demos: int = 4
-    seed: int = 0
-    threads: int = 8
-    index: Path | None = None
-    provenance: dict[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if self.metric.judged:
-            raise UserError(
-                f"{self.metric.name} is decided by a judge LM, which a compilation lacks: optimize another."
-            )
 
 
 def compile_program(
@@ -78,187 +51,164 @@ def compile_program(
     overwrite: bool = False,
     progress: bool = True,
 ) -> "Artifact":
-    """Compile `student`, score it on `valset` unless that is empty, and freeze it to `out`.
+    """Compile `student`, score it on validation questions, and freeze it to `out`.
 
     Args:
         student: The program; it is not changed.
         trainset: Questions to optimize on.
-        valset: Questions the compiled program is scored on; the scores are stored in the artifact.
+        valset: Questions that candidates are compared on, and that the compiled program is scored on. Those that are
+            training questions, too, are left out. Without any, a part of the training questions is held out if the
+            optimizer compares candidates; else nothing is scored.
         config: Optimizer, metric and their settings.
         connection: The LM of teacher and student.
         out: Folder of the artifact.
         resume: Continue a stopped compilation into `out`; a finished one is returned as it is.
-        overwrite: Replace an existing artifact.
-        progress: Show estimate and progress on stderr.
+        overwrite: Replace an existing artifact. If the budget is spent before any candidate was scored completely, it
+            stays.
+        progress: Show estimate, progress and candidates on stderr.
+
+    Returns:
+        The artifact; `optimizer["stopped"]` is why the work ended early, None if it did not.
 
     Raises:
-        UserError: `out` exists, another compilation into it was stopped or is running, or there are no examples to
-            learn from.
-        BudgetExceeded: The budget is spent; the replies so far are cached.
+        UserError: `out` exists, another compilation into it was stopped or is running, there are no examples to learn
+            from, one of the questions is of the split test, or the optimizer does not fit.
+        BudgetExceeded: The budget is spent, and an artifact that was to be replaced stays.
     """
-    from optimizers.teleprompters import check_optimizer
     from programs.artifact import check_freezable, read_artifact
 
-    check_optimizer(config.optimizer)
     check_freezable(student)
-    data = {"train": _describe(trainset), "val": _describe(valset)}
-    request = _request(student, config, data, connection)
+    questions = divided(trainset, valset, optimizer=config.optimizer, seed=config.seed)
+    task = task_of(student, questions, config, connection)
+    estimate = _estimated(student, task, config, connection)
+    data = {"train": describe(questions.train), "val": describe(questions.val)}
+    request = request_of(student, config, task, data, connection)
     with compile_checkpoint(out, request, resume=resume, overwrite=overwrite) as checkpoint:
         if checkpoint is None:
             return read_artifact(out)
         warm_up(student, connection)
         started = time.monotonic()
-        compiled = _optimize(student, _task(trainset, valset, config), config.optimizer, connection, progress=progress)
+        compiled = _optimize(
+            student, task, config, connection, checkpoint, CompileProgress(estimate, config.metric.name, shown=progress)
+        )
+        if compiled.stopped and compiled.chosen is None and checkpoint.replaces:
+            from programs.lms.calls.budget import BudgetExceeded
+
+            raise BudgetExceeded(f"{compiled.stopped} {out} is not replaced: no candidate was scored completely.")
+        scores, stopped = _scores(compiled, questions.val, config, connection, checkpoint, progress=progress)
         cost = checkpoint.cost(round(time.monotonic() - started, 1))
-        folder = checkpoint.folder / "val"
-        scores = _score(compiled.program, valset, config, connection, folder, resume=resume, progress=progress)
-        return _freeze(
+        checkpoint.kept = stopped is not None
+        return freeze_compiled(
             compiled,
             out,
-            overwrite=overwrite,
+            overwrite=overwrite or checkpoint.continues,
             connection=connection,
-            data={**data, "index": _relative_path(config.index, out), **config.provenance},
-            optimizer={"cost": cost, "request_sha256": request_hash(request)},
+            data={**data, "index": relative_path(config.index, out), **config.provenance},
+            optimizer={
+                "estimate": estimate.as_dict(),
+                "stopped": stopped,
+                "cost": cost,
+                "request_sha256": request_hash(request),
+            },
             metric={"name": config.metric.name, "definition": config.metric.definition, **scores},
         )
 
 
-def _request(
-    student: "dspy.Module", config: CompileConfig, data: dict[str, Any], connection: "Connection"
-) -> dict[str, Any]:
-    """Return everything that decides the result of a compilation."""
-    settings = {"accept": config.accept, "max_demos": config.max_demos, "seed": config.seed}
-    request = {
-        "program": describe_program(student),
-        "lm": describe_lm(connection),
-        "corpus": getattr(getattr(student, "retrieve", None), "fingerprint", None),
-        "optimizer": {"name": config.optimizer, **settings},
-        "metric": {"name": config.metric.name, "definition": config.metric.definition},
-        "data": data,
-    }
-    return json.loads(json.dumps(request, default=str))  # as read back from the file, so that they can be compared
+def estimated(
+    student: "dspy.Module",
+    trainset: "Sequence[Question]",
+    valset: "Sequence[Question]",
+    config: CompileConfig,
+    *,
+    connection: "Connection",
+) -> CompileEstimate:
+    """Return what `compile_program` takes at most, without an LM call.
+
+    Raises:
+        UserError: See `compile_program`.
+    """
+    questions = divided(trainset, valset, optimizer=config.optimizer, seed=config.seed)
+    return _estimated(student, task_of(student, questions, config, connection), config, connection)
 
 
-def _describe(questions: "Sequence[Question]") -> dict[str, Any]:
-    from corpora.questions import split_hash
-
-    return {"n": len(questions), "sha256": split_hash(questions)}
-
-
-def _task(trainset: "Sequence[Question]", valset: "Sequence[Question]", config: CompileConfig) -> "Task":
-    from optimizers.examples import to_examples
-    from optimizers.teleprompters import Task
-
-    return Task(
-        trainset=to_examples(trainset),
-        valset=to_examples(valset),
-        score=config.metric,
-        accept=config.accept,
-        max_demos=config.max_demos,
-        seed=config.seed,
-        threads=config.threads,
-    )
-
-
-def _relative_path(index: Path | None, out: Path) -> str | None:
-    """Return the path of the index relative to the artifact, so that both can be moved together."""
-    if index is None:
-        return None
-    try:
-        return os.path.relpath(index.resolve(), out.resolve())
-    except ValueError:  # on another drive
-        return str(index.resolve())
+def _estimated(
+    student: "dspy.Module", task: "Task", config: CompileConfig, connection: "Connection"
+) -> CompileEstimate:
+    """Return the estimate; raise UserError if a teacher or prompt LM is named that would not be called."""
+    estimate = compile_estimate(student, task, config, connection)
+    if config.teacher is not None and not estimate.runs.teacher:
+        raise UserError(f"Optimizer {config.optimizer} has no teacher: name no teacher LM, or another optimizer.")
+    if config.prompt is not None and not estimate.runs.prompt_calls:
+        raise UserError(
+            f"Optimizer {config.optimizer} writes no instructions: name no prompt LM, or another optimizer."
+        )
+    return estimate
 
 
 def _optimize(
-    student: "dspy.Module", task: "Task", optimizer: str, connection: "Connection", *, progress: bool
+    student: "dspy.Module",
+    task: "Task",
+    config: CompileConfig,
+    connection: "Connection",
+    checkpoint: Checkpoint,
+    progress: CompileProgress,
 ) -> "Compiled":
-    from dataclasses import replace
+    from optimizers.teleprompters.compile import compile
 
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
+    log = CandidateLog(checkpoint.folder, student)
+
+    def scored(candidate: Any) -> None:
+        log.add(candidate)
+        progress.scored(candidate)
+
+    task = replace(
+        task,
+        progress=progress.tried,
+        on_candidate=scored,
+        on_run=progress.ran,
+        known=log.read(),
+        folder=checkpoint.folder / "optimizer",
     )
-
-    from optimizers.teleprompters import compile
-
-    console = open_console(stderr=True, quiet=not progress)
-    if optimizer != "labeled":
-        console.print(str(estimate(len(task.trainset), student.max_calls(), threads=task.threads)), highlight=False)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as bar:
-        line = bar.add_task(f"Compile ({optimizer})", total=len(task.trainset))
-
-        def report(tried: int, accepted: int) -> None:
-            bar.update(line, completed=tried, description=f"Compile ({optimizer}), {accepted} accepted")
-
-        with connection.use(), controlled(lambda text: console.print(text, markup=False, highlight=False)):
-            return compile(student, replace(task, progress=report), optimizer=optimizer)
+    with progress.running(), connection.use(), controlled(progress.say):
+        return compile(student, task, optimizer=config.optimizer)
 
 
-def _score(
-    program: "dspy.Module",
+def _scores(
+    compiled: "Compiled",
     valset: "Sequence[Question]",
     config: CompileConfig,
     connection: "Connection",
-    folder: Path,
+    checkpoint: Checkpoint,
     *,
-    resume: bool,
     progress: bool,
-) -> dict[str, Any]:
-    """Return the metric's mean, interval and per-question scores on the validation questions; {} if there are none."""
-    if not valset:
-        return {}
+) -> tuple[dict[str, Any], str | None]:
+    """Return the metric's mean, interval and scores on the validation questions, {} if there are none; and what ended
+    the work early, None if nothing did.
+    """
+    chosen = next((each for each in reversed(compiled.candidates) if each.label == compiled.chosen), None)
+    if compiled.stopped or chosen is not None or not valset:
+        return scores_of(chosen, _undefined(valset, config)), compiled.stopped
     from experiments.pipeline.evaluate import evaluate
 
+    folder = checkpoint.folder / "val"
     summary = evaluate(
-        program,
+        compiled.program,
         valset,
         RunConfig(metrics=[config.metric], threads=config.threads),
         connection=connection,
         folder=folder,
-        resume=resume and folder.exists(),
+        resume=folder.exists(),
         progress=progress,
     )
     if summary.stopped:
-        raise UserError(f"Scoring the compiled program stopped ({summary.stopped}); resume the compilation.")
+        return {}, summary.stopped
     scores = {row["id"]: row["scores"][config.metric.name] for row in read_rows(folder)}
-    return {**summary.metrics[config.metric.name].as_dict(), "errors": summary.errors, "scores": scores}
+    return {**summary.metrics[config.metric.name].as_dict(), "errors": summary.errors, "scores": scores}, None
 
 
-def _freeze(
-    compiled: "Compiled",
-    out: Path,
-    *,
-    overwrite: bool,
-    connection: "Connection",
-    data: dict[str, Any],
-    optimizer: dict[str, Any],
-    metric: dict[str, Any],
-) -> "Artifact":
-    from programs.artifact import freeze, lm_record
+def _undefined(valset: "Sequence[Question]", config: CompileConfig) -> set[str]:
+    """Return the ids of questions that lack the gold of the metric, which score 0 for every candidate alike."""
+    from optimizers.evaluating import unanswered
+    from optimizers.examples import to_examples
 
-    budget = getattr(connection.lm, "budget", None)
-    return freeze(
-        compiled.program,
-        out,
-        overwrite=overwrite,
-        lm=lm_record(connection),
-        corpus=getattr(getattr(compiled.program, "retrieve", None), "fingerprint", None),
-        data=data,
-        optimizer={
-            "name": compiled.optimizer,
-            "arguments": compiled.arguments,
-            "accepted": compiled.accepted,
-            "tried": compiled.tried,
-            "failed": compiled.failed,
-            "budget": budget.limits if budget and budget.limited else None,
-            **optimizer,
-        },
-        metric=metric,
-        revision=git_revision(),
-    )
+    return {each.id for each in to_examples(valset) if config.metric(each, unanswered()) is None}

@@ -19,9 +19,10 @@ JUDGE_NOTE = (
 
 def retrieves(program: "dspy.Module") -> bool:
     """Return whether a program retrieves passages."""
+    from programs.artifact import strategies_of
     from programs.parts.knobs import knobs_of
 
-    return "k" in knobs_of(program)
+    return any("k" in knobs_of(strategy) for strategy in strategies_of(program).values())
 
 
 def gold_note(questions: "Sequence[Question]", retrieve: "Retriever | None") -> str | None:
@@ -141,17 +142,6 @@ def _seen_note(program: "dspy.Module", questions: "Sequence[Question]") -> str |
     return (
         f"{seen} of {len(questions)} questions are in the demonstrations of the compiled program: their scores are too "
         "good. Evaluate on questions that it was not compiled on."
-    )
-
-
-def overlap_note(training: "Sequence[Question]", validation: "Sequence[Question]") -> str | None:
-    """Return a note if validation questions are training questions, too."""
-    seen = _count_among([question.question for question in training], validation)
-    if not seen:
-        return None
-    return (
-        f"{seen} of {len(validation)} validation questions are training questions, too: their scores may be too good. "
-        "Name other questions, or a split of each."
     )
 
 

@@ -60,7 +60,7 @@ def run_demo(
     from corpora.retrievers.rerank import open_reranker
     from experiments.analysis.report.html import write_report
     from experiments.pipeline.before_after import before_after
-    from experiments.pipeline.compile import CompileConfig
+    from experiments.pipeline.compiling.config import CompileConfig
     from experiments.pipeline.setup import open_lm
     from optimizers.metrics.catalog import get_metric
     from programs.catalog import build

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from optimizers.metrics.metric import Metric
     from programs.lms.calls.budget import Budget
     from programs.lms.connect import Connection
-    from signatures.types import Retriever
+    from signatures.types import Retriever, Similarity
 
 HALLUCINATION = "hallucination[halluqa]"
 PAPER = "paper"  # preset
@@ -36,6 +36,8 @@ class ProgramConfig:
         rerank: "own", "own-light", "none", or a cross-encoder by folder or name; None means the one of our own that the
             artifact was compiled with, or "none".
         precision: How the embedder of the index computes: "f32", "bf16" or "int8"; None means "f32".
+        accept_probability_mode: Use a compiled program although its thresholds were set for another way of computing
+            P(yes) than that of the LM.
     """
 
     program: str | None = None
@@ -46,6 +48,7 @@ class ProgramConfig:
     retriever: str | None = None
     rerank: str | None = None
     precision: str | None = None
+    accept_probability_mode: bool = False
 
 
 def open_lm(config: LMConfig, budget: "Budget | None" = None) -> "Connection":
@@ -184,9 +187,9 @@ def open_program(
 
     Raises:
         UserError: Neither or both of program and artifact are named, a name or value is not allowed, a compiled program
-            is given a preset, or a program that retrieves has no index.
+            is given a preset, its thresholds do not hold for the LM, or a program that retrieves has no index.
     """
-    from programs.artifact import load
+    from programs.artifact import load, needs_similarity
     from programs.catalog import PROGRAMS, build
     from programs.parts.knobs import with_knobs
 
@@ -200,18 +203,32 @@ def open_program(
                 f"A compiled program has the knobs it was compiled with: omit the preset {config.preset!r}, or set "
                 "single knobs."
             )
-        program = load(config.artifact, retrieve, connection=connection)  # type: ignore[arg-type]
+        assert config.artifact is not None
+        program = load(
+            config.artifact,
+            retrieve,
+            connection=connection,
+            similarity=open_similarity() if needs_similarity(config.artifact) else None,
+            accept_probability_mode=config.accept_probability_mode,
+        )
         program = with_knobs(program, **config.knobs) if config.knobs else program
     if not contexts:
         require_retriever(program, retrieve)
     return program
 
 
+def open_similarity() -> "Similarity":
+    """Return the similarity of questions by the embedder that comes with verihop; its model is loaded when asked."""
+    from corpora.retrievers.embedder import Embedder, EmbedderSimilarity
+
+    return EmbedderSimilarity(Embedder())
+
+
 def require_retriever(program: "dspy.Module", retrieve: "Retriever | None") -> None:
     """Raise UserError if a program that retrieves has no retriever."""
-    from programs.parts.knobs import knobs_of
+    from experiments.pipeline.corpus_notes import retrieves
 
-    if retrieve is None and "k" in knobs_of(program):
+    if retrieve is None and retrieves(program):
         raise UserError(
             "This program retrieves passages: name the folder of an index (index), built by `verihop index`."
         )

@@ -138,6 +138,7 @@ class RunConfig:
         questions_path: File the questions were read from.
         notes: What a reader of the results has to know; shown with every summary and comparison.
         shard: Which of the questions are asked; None means all.
+        branches: The most branches recorded of each question (`experiments.pipeline.branches`); 0 records nothing.
 
     Raises:
         UserError: A metric is unknown or lacks its judge, a judge has no metric, or a number is below 1.
@@ -154,11 +155,16 @@ class RunConfig:
     questions_path: Path | None = None
     notes: Sequence[str] = ()
     shard: Shard | None = None
+    branches: int = 0
 
     def __post_init__(self) -> None:
         for name, value in (("threads", self.threads), ("processes", self.processes), ("repeats", self.repeats)):
             if value < 1:
                 raise UserError(f"{name} must be at least 1, got {value}.")
+        if self.branches < 0:
+            raise UserError(f"branches must be at least 0, got {self.branches}.")
+        if self.branches and (self.processes > 1 or self.repeats > 1):
+            raise UserError("Branches are recorded in one process, and each question is asked once.")
         if not self.metrics:
             raise UserError("No metric is named. Name at least one, e.g. em.")
         judged = [metric.name for metric in self.scored if metric.judged]
@@ -190,14 +196,22 @@ class RunConfig:
 
 
 def describe_program(program: "dspy.Module", artifact: Path | None = None) -> Json:
-    """Return name, knobs, a hash of instructions and demonstrations, and the hash of the artifact if there is one."""
-    from programs.artifact import program_name
+    """Return name, knobs, a hash of instructions and demonstrations, and the hash of the artifact if there is one.
+
+    A program that consists of others also has their descriptions, and its hash includes the demonstrations that it
+    chooses from.
+    """
+    from programs.artifact import children_of, program_name
     from programs.parts.knobs import knob_values
 
-    state = json.dumps(program.dump_state(), sort_keys=True, ensure_ascii=False, default=str)
+    pool = [(entry.question, dict(entry.demos)) for entry in getattr(program, "pool", ())]
+    described = {**program.dump_state(), **({"pool": pool} if pool else {})}
+    state = json.dumps(described, sort_keys=True, ensure_ascii=False, default=str)
+    children = {name: describe_program(child) for name, child in children_of(program).items()}
     return {
         "name": program_name(program),
         "knobs": knob_values(program),
+        **({"children": children} if children else {}),
         "state_sha256": sha256_text(state),  # instructions and demonstrations
         "artifact_sha256": sha256_file(artifact / "artifact.json") if artifact else None,
     }

@@ -86,6 +86,20 @@ def children_of(program: dspy.Module) -> dict[str, dspy.Module]:
     return dict(kind.take_apart(program).children) if kind is not None else {}
 
 
+def strategies_of(program: dspy.Module) -> dict[str, dspy.Module]:
+    """Return the programs of the catalog within a program, by their path; a program of the catalog is its own, at "".
+
+    The path of the second member of an ensemble is "2/", that of a program within it "2/program/".
+    """
+    if type(program) in PROGRAMS.values():
+        return {"": program}
+    return {
+        f"{name}/{path}": strategy
+        for name, child in children_of(program).items()
+        for path, strategy in strategies_of(child).items()
+    }
+
+
 def program_name(program: dspy.Module) -> str:
     """Return the program's name in the catalog, its kind if it consists of others, or the name of its class."""
     if type(program) in PROGRAMS.values():

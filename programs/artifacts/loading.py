@@ -10,7 +10,7 @@ from programs.artifacts.folder import complete_artifact
 from programs.artifacts.freezing import CHILDREN, DEEPEST
 from programs.artifacts.kinds import KINDS, SINGLE, Parts, child_names
 from programs.artifacts.pool import check_pool
-from programs.artifacts.record import Artifact, read_with_digest
+from programs.artifacts.record import Artifact, read_artifact, read_with_digest
 from programs.artifacts.state import apply_state, check_signatures
 from programs.catalog import PROGRAMS, build
 from programs.nearest_demos import PoolQuestion
@@ -60,9 +60,33 @@ def verify(folder: Path | str) -> Artifact:
     Raises:
         UserError: `load` would refuse the artifact.
     """
-    folder = complete_artifact(Path(folder))
-    _load(folder, Bindings(similarity=_NoSimilarity()), [])
-    return read_with_digest(folder)[0]
+    load_unbound(folder)
+    return read_artifact(folder)
+
+
+def load_unbound(folder: Path | str) -> dspy.Module:
+    """Return a frozen program to look at: without LM, retriever and similarity it cannot answer.
+
+    Raises:
+        UserError: `load` would refuse the artifact.
+    """
+    return _load(complete_artifact(Path(folder)), Bindings(similarity=_NoSimilarity()), [])[0]
+
+
+def needs_similarity(folder: Path | str) -> bool:
+    """Return whether an artifact chooses demonstrations by a similarity, which `load` must then be given.
+
+    Raises:
+        UserError: An `artifact.json` is missing or damaged.
+    """
+    return _needs_similarity(complete_artifact(Path(folder)), 1)
+
+
+def _needs_similarity(folder: Path, depth: int) -> bool:
+    artifact, _ = read_with_digest(folder)
+    if artifact.pool_sha256 is not None or depth >= DEEPEST:
+        return artifact.pool_sha256 is not None
+    return any(_needs_similarity(folder / CHILDREN / name, depth + 1) for name in artifact.children)
 
 
 class _NoSimilarity:

@@ -103,12 +103,16 @@ def _from_samples(predict: dspy.Predict, inputs: dict[str, Any], samples: int) -
     return sum(parsed) / len(parsed) if parsed else None
 
 
-def _verbalised(predict: dspy.Predict, inputs: dict[str, Any]) -> float | None:
-    (name,) = predict.signature.output_fields
+def verbalised_form(signature: type[dspy.Signature]) -> type[dspy.Signature]:
+    """Return the signature of a yes/no question that asks for a probability instead; it is shown without demos."""
+    (name,) = signature.output_fields
     number = dspy.OutputField(desc=f"how likely `{name}` is: from 0, surely no, to 1, surely yes")
-    signature = predict.signature.delete(name).append("probability", number, float)
+    return signature.delete(name).append("probability", number, float)
+
+
+def _verbalised(predict: dspy.Predict, inputs: dict[str, Any]) -> float | None:
     try:
-        value = predict(signature=signature, demos=[], **inputs).probability
+        value = predict(signature=verbalised_form(predict.signature), demos=[], **inputs).probability
     except AdapterParseError:
         return None
     if 1 < value <= 100:

@@ -3,7 +3,8 @@
 import dspy
 import pytest
 
-from optimizers.teleprompters import Task, compile
+from optimizers.teleprompters.compile import compile
+from optimizers.teleprompters.task import Task
 from programs.artifact import freeze, load
 from programs.catalog import build
 from programs.genground import GenGround

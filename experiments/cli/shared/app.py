@@ -1,5 +1,6 @@
 """The Typer application of the command line, whose help is plain text: Typer's own boxes load rich and its Markdown."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -9,8 +10,21 @@ from typer.core import TyperCommand, TyperGroup
 _WIDEST = {"max_content_width": 110}  # as wide as the terminal up to here; 80 if there is none
 
 
+_LIMIT = re.compile(r"(calls|tokens|usd|seconds)=\S*")
+
+
 class Command(TyperCommand):
     """A command whose help has one section for each panel of its options."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words of a command, with several limits behind one --budget as one value."""
+        joined: list[str] = []
+        for word in args:
+            if len(joined) > 1 and joined[-2] == "--budget" and _LIMIT.fullmatch(word):
+                joined[-1] += f",{word}"
+            else:
+                joined.append(word)
+        return super().parse_args(ctx, joined)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options with their help."""

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from experiments.cli.shared.limits import Limits as Limits
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from experiments.pipeline.setup import ProgramConfig
     from experiments.runs.config import LMConfig
-    from programs.lms.calls.budget import Budget
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
@@ -185,34 +185,6 @@ class LM:
         return LMConfig(self.lm, **same, connections=connections_for(threads), cache=not self.no_cache)
 
 
-@dataclass(frozen=True)
-class Limits:
-    """The budget of LM calls."""
-
-    PANEL: ClassVar[str] = "Budget"
-    budget_calls: Annotated[
-        int | None, typer.Option(min=1, help="Stop after this many LM calls.", show_default=False)
-    ] = None
-    budget_tokens: Annotated[
-        int | None,
-        typer.Option(min=1, help="Stop after this many tokens, estimated if the LM reports none.", show_default=False),
-    ] = None
-    budget_usd: Annotated[
-        float | None, typer.Option(min=0, help="Stop after this many US dollars.", show_default=False)
-    ] = None
-    budget_seconds: Annotated[
-        float | None,
-        typer.Option(min=0, help="Stop after this many seconds, also in the middle of a call.", show_default=False),
-    ] = None
-
-    def budget(self) -> "Budget | None":
-        """Return the budget; None without a limit."""
-        from programs.lms.calls.budget import Budget
-
-        limits = {name.removeprefix("budget_"): value for name, value in vars(self).items()}
-        return Budget(**limits) if any(value is not None for value in limits.values()) else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Program:
     """Options of every program; subclasses add its name."""
@@ -278,10 +250,17 @@ class AnyProgram(_Program):
     artifact: Annotated[
         Path | None, typer.Option(help="A program compiled by `verihop compile`.", show_default=False)
     ] = None
+    accept_probability_mode: Annotated[
+        bool,
+        typer.Option(
+            "--accept-probability-mode",
+            help="Use the artifact although its thresholds were set for another way of computing P(yes).",
+        ),
+    ] = False
 
 
-def parse_knobs(settings: Sequence[str] | None) -> dict[str, Any]:
-    """Return `name=value` settings as knobs; a value that is JSON (3, 0.5, true) is parsed, any other is text.
+def parse_knobs(settings: Sequence[str] | None, *, flag: str = "--set", example: str = "--set k=4") -> dict[str, Any]:
+    """Return `name=value` settings by name; a value that is JSON (3, 0.5, true) is parsed, any other is text.
 
     Raises:
         UserError: A setting has no name or no equals sign.
@@ -290,7 +269,7 @@ def parse_knobs(settings: Sequence[str] | None) -> dict[str, Any]:
     for setting in settings or ():
         name, equals, text = setting.partition("=")
         if not equals or not name:
-            raise UserError(f"--set takes name=value, got {setting!r}. Example: --set k=4.")
+            raise UserError(f"{flag} takes name=value, got {setting!r}. Example: {example}.")
         try:
             knobs[name.strip()] = json.loads(text)
         except json.JSONDecodeError:

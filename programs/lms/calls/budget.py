@@ -15,7 +15,16 @@ SLICE = 0.2  # seconds between checks of the stop signal
 
 
 class BudgetExceeded(BaseException):  # not an Exception: optimizers catch those and continue
-    """The next LM call would exceed the budget and was not sent; completed calls are not affected."""
+    """The next LM call would exceed the budget and was not sent; completed calls are not affected.
+
+    Args:
+        message: Which limit, and what was spent.
+        share: The share of `Budget.within` that is used up; None if it is the budget itself.
+    """
+
+    def __init__(self, message: str = "", share: "Share | None" = None):
+        super().__init__(message)
+        self.share = share
 
 
 @dataclass
@@ -29,6 +38,24 @@ class Reservation:
 
     tokens: int
     usd: float | None = None
+
+
+class Share:
+    """A part of a budget, which `Budget.within` opens.
+
+    Args:
+        limits: On what is spent from now on.
+        sums: Returns what the whole budget has spent, with the time of its clock as `seconds`.
+    """
+
+    def __init__(self, limits: dict[str, float | None], sums: Callable[[], dict[str, float]]):
+        self.limits = limits
+        self._sums, self._before = sums, sums()
+
+    @property
+    def spent(self) -> dict[str, float]:
+        """Calls, tokens, usd and seconds since the share was opened."""
+        return {name: value - self._before[name] for name, value in self._sums().items()}
 
 
 class Budget:
@@ -60,11 +87,10 @@ class Budget:
         clock: Callable[[], float] = time.monotonic,
     ):
         self.limits = {"calls": calls, "tokens": tokens, "usd": usd, "seconds": seconds}
-        for name, limit in self.limits.items():
-            if limit is not None and not (limit >= 0 and math.isfinite(limit)):
-                raise UserError(f"Budget {name} must be a number >= 0, got {limit!r}.")
+        _check_limits(self.limits)
         self._clock = clock
         self._sums = Ledger()
+        self._shares: list[Share] = []
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Budget":
         return self  # optimizers copy programs and their LMs, and all copies share one budget
@@ -90,11 +116,41 @@ class Budget:
         """Whether there is any limit."""
         return any(limit is not None for limit in self.limits.values())
 
+    @contextlib.contextmanager
+    def within(
+        self,
+        *,
+        calls: int | None = None,
+        tokens: int | None = None,
+        usd: float | None = None,
+        seconds: float | None = None,
+    ) -> Iterator[Share]:
+        """Limit what is spent inside the block, in addition to the budget itself: the share of one arm of a race.
+
+        A call that the share has no room for raises BudgetExceeded with `share` set to the one that is yielded; a call
+        that the whole budget has no room for raises it with `share=None`. Blocks may be nested, but not side by side
+        in threads, because all calls inside the block count. `seconds` begin with the block.
+
+        Raises:
+            UserError: A limit is negative or not a number.
+        """
+        limits = {"calls": calls, "tokens": tokens, "usd": usd, "seconds": seconds}
+        _check_limits(limits)
+        share = Share(limits, lambda: {**self._spent(), "seconds": self._clock()})
+        with self._sums:
+            self._shares.append(share)
+        try:
+            yield share
+        finally:
+            with self._sums:
+                self._shares.remove(share)
+
     def check_seconds(self) -> None:
         """Raise BudgetExceeded if the seconds are over."""
-        limit = self.limits["seconds"]
-        if limit is not None and self._seconds() > limit:
-            raise self._used_up("seconds")
+        for share in (None, *self._shares):
+            limit = (share or self).limits["seconds"]
+            if limit is not None and (share.spent["seconds"] if share else self._seconds()) > limit:
+                raise self._used_up("seconds", share)
 
     @contextlib.contextmanager
     def reserve(self, tokens: int, calls: int = 1) -> Iterator[Reservation]:
@@ -131,7 +187,7 @@ class Budget:
                 if booking.usd is not None:
                     sums["highest_price"] = max(self._price(), booking.usd)
                 sums.notify()
-        if self.limits["usd"] is not None and booking.usd is None:
+        if self._limits_usd() and booking.usd is None:
             raise UserError(
                 "This LM states no price, so a budget in usd cannot be enforced: limit calls or tokens instead."
             )
@@ -147,7 +203,10 @@ class Budget:
         return 0.0 if math.isnan(highest) else highest
 
     def _price_is_known(self) -> bool:
-        return self.limits["usd"] is None or not math.isnan(self._sums["highest_price"])
+        return not self._limits_usd() or not math.isnan(self._sums["highest_price"])
+
+    def _limits_usd(self) -> bool:
+        return any(each.limits["usd"] is not None for each in (self, *self._shares))
 
     def _seconds(self) -> float:
         start = self._sums["start"]
@@ -159,25 +218,34 @@ class Budget:
             self._exceeded(calls, tokens, self._price()) is None
         )
 
-    def _exceeded_now(self, calls: int, tokens: int, usd: float) -> str | None:
+    def _exceeded_now(self, calls: int, tokens: int, usd: float) -> "tuple[str, Share | None] | None":
         """Return the first limit that these costs and those reserved would exceed."""
         return self._exceeded(calls, tokens + self._sums["reserved_tokens"], usd + self._sums["reserved_usd"])
 
-    def _exceeded(self, calls: int, tokens: float, usd: float) -> str | None:
-        """Return the first limit that the sums spent would exceed with these costs; None if none."""
-        spent, added = self._spent(), {"calls": calls, "tokens": tokens, "usd": usd, "seconds": 0.0}
-        for name, limit in self.limits.items():
-            # The price of the next call may be 0, so a sum that has reached the limit must itself be refused.
-            full = name == "usd" and limit is not None and 0 < limit <= spent["usd"]
-            if limit is not None and (spent[name] + added[name] > limit or full):
-                return name
+    def _exceeded(self, calls: int, tokens: float, usd: float) -> "tuple[str, Share | None] | None":
+        """Return the first limit that the sums spent would exceed with these costs, and whose it is; None if none."""
+        added = {"calls": calls, "tokens": tokens, "usd": usd, "seconds": 0.0}
+        for share in (None, *self._shares):
+            spent = share.spent if share else self._spent()
+            for name, limit in (share or self).limits.items():
+                # The price of the next call may be 0, so a sum that has reached the limit must itself be refused.
+                full = name == "usd" and limit is not None and 0 < limit <= spent["usd"]
+                if limit is not None and (spent[name] + added[name] > limit or full):
+                    return name, share
         return None
 
     def _check(self, calls: int, tokens: int, usd: float) -> None:
-        name = self._exceeded_now(calls, tokens, usd)
-        if name is not None:
-            raise self._used_up(name)
+        exceeded = self._exceeded_now(calls, tokens, usd)
+        if exceeded is not None:
+            raise self._used_up(*exceeded)
 
-    def _used_up(self, name: str) -> BudgetExceeded:
-        line = ", ".join(f"{value:.4g} {what}" for what, value in self._spent().items())
-        return BudgetExceeded(f"The budget of {self.limits[name]:g} {name} is used up ({line}).")
+    def _used_up(self, name: str, share: Share | None = None) -> BudgetExceeded:
+        spent, limit = (share.spent, share.limits[name]) if share else (self._spent(), self.limits[name])
+        line = ", ".join(f"{value:.4g} {what}" for what, value in spent.items())
+        return BudgetExceeded(f"The {'share' if share else 'budget'} of {limit:g} {name} is used up ({line}).", share)
+
+
+def _check_limits(limits: dict[str, float | None]) -> None:
+    for name, limit in limits.items():
+        if limit is not None and not (limit >= 0 and math.isfinite(limit)):
+            raise UserError(f"Budget {name} must be a number >= 0, got {limit!r}.")

@@ -77,7 +77,7 @@ def test_answers_are_not_judged_beside_a_corpus_that_nobody_read(verihop, runs, 
 
 def test_a_judging_stopped_by_its_budget_says_how_to_go_on(verihop, runs, scripted_lm, tmp_path):
     scripted_lm(lambda system, user: "Certainly!")
-    code, _, err = verihop("judge", *runs, "--out", tmp_path / "out", "--budget-calls", 1)
+    code, _, err = verihop("judge", *runs, "--out", tmp_path / "out", "--budget", "calls=1")
     assert (code, "--resume" in err) == (3, True), err
 
 

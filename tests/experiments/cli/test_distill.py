@@ -56,7 +56,7 @@ def test_a_compiled_program_is_distilled_with_its_own_prompts_if_wanted(synthesi
 
 
 def test_a_spent_budget_is_code_3_and_is_resumed(synthesize, tmp_path):
-    code, _, err = synthesize(tmp_path / "ex", *SIMULATED, "--budget-calls", 20, "--threads", 1)
+    code, _, err = synthesize(tmp_path / "ex", *SIMULATED, "--budget", "calls=20", "--threads", 1)
     assert (code, "Resume with the same command, --resume" in err) == (3, True)
     assert synthesize(tmp_path / "ex", *SIMULATED)[0] == 2
     code, out, _ = synthesize(tmp_path / "ex", *SIMULATED, "--resume", "--json")

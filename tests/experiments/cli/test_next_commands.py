@@ -73,13 +73,13 @@ def test_from_a_world_to_an_index_to_a_question(following, data, scripted_lm):
 
 
 def test_from_a_compilation_to_a_question_and_an_evaluation_on_other_questions(following, spaced):
-    asked = ("compile", spaced / "questions.jsonl", "--program", "rag", "--limit", 4, "-q", "--index")
-    lm = ("--lm", "simulated:0", "--max-tokens", "99", "--budget-calls", "1000", "--retriever", "bm25")
+    asked = ("compile", spaced / "questions.jsonl", "--program", "rag", "--limit", 2, "-q", "--index")
+    lm = ("--lm", "simulated:0", "--max-tokens", "99", "--budget", "calls=1000", "seconds=900", "--retriever", "bm25")
     val = ("--val", spaced / "questions.jsonl", "--val-split", "dev", "--val-limit", "3")
     ask, evaluation = following(*asked, spaced / "index", *lm, *val, "--out", spaced / "one")
     for words in (ask, evaluation):
         text = " ".join(words)
-        for option in ("--lm simulated:0", "--max-tokens 99", "--budget-calls 1000", "--retriever bm25"):
+        for option in ("--lm simulated:0", "--max-tokens 99", "--budget calls=1000,seconds=900", "--retriever bm25"):
             assert option in text
     assert "--split dev --limit 3" in " ".join(evaluation)
     _, evaluation = following(

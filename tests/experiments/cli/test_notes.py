@@ -103,22 +103,23 @@ def test_a_program_that_reads_nothing_has_no_recall(verihop, world, tmp_path):
 
 def test_a_compilation_without_demonstrations_says_so_and_why(verihop, world, foreign, tmp_path):
     made = tmp_path / "made"
-    asked = ("compile", foreign, "--program", "rag", "--index", world / "index", *SIMULATED, "--val", foreign)
+    asked = ("compile", foreign, "--program", "rag", "--index", world / "index", *SIMULATED, "--limit", 3)
+    asked = (*asked, "--val", foreign)
     code, _, err = verihop(*asked, "--out", made)
     assert code == 0
     training, validation, overlap, empty = notes(err)
-    assert training.startswith("Note: Training questions: 4 of 4 questions have gold passages that the index lacks")
+    assert training.startswith("Note: Training questions: 3 of 3 questions have gold passages that the index lacks")
     assert validation.startswith("Note: Validation questions: 4 of 4")
-    assert overlap.startswith("Note: 4 of 4 validation questions are training questions, too")
+    assert overlap == "Note: 3 of 4 validation questions are training questions, too, and are left out."
     assert "has no demonstrations: it is the uncompiled program with its knobs stored, and answers the same" in empty
-    assert "no answer to the 4 training questions reached em >= 1" in empty
+    assert "no answer to the 3 training questions reached em >= 1" in empty
     assert "--accept 0.5" in empty
     assert load(made).dump_state() == build("rag").dump_state()  # what the note says
     code, out, _ = verihop(*asked, "--out", tmp_path / "json", "--json")
     assert [note.split(":")[0] for note in json.loads(out)["notes"]] == [
         "Training questions",
         "Validation questions",
-        "4 of 4 validation questions are training questions, too",
+        "3 of 4 validation questions are training questions, too, and are left out.",
         "The compiled program has no demonstrations",
     ]
 

@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from programs.artifact import load
+from programs.catalog import build
+
 SIMULATED = ("--lm", "simulated", "--quiet", "--index")
 
 
@@ -27,7 +30,7 @@ def test_ctrl_c_is_code_130_and_says_how_to_resume(command, work, verihop, world
 def test_a_spent_budget_is_code_3_and_keeps_what_is_done(verihop, world, tmp_path):
     command = ("eval", world / "questions.jsonl", "--limit", 10, "--program", "rag", "--out", tmp_path / "run",
                "--threads", 1, *SIMULATED, world / "index", "--json")  # fmt: skip
-    code, out, err = verihop(*command, "--budget-calls", 4)
+    code, out, err = verihop(*command, "--budget", "calls=4")
     assert (code, json.loads(out)["answered"]) == (3, 4)
     assert "Resume with the same command, --resume" in err
     assert "Next: verihop compare" not in err
@@ -38,7 +41,7 @@ def test_a_spent_budget_is_code_3_and_keeps_what_is_done(verihop, world, tmp_pat
 def test_how_calls_are_repeated_does_not_make_another_run(verihop, world, tmp_path):
     command = ("eval", world / "questions.jsonl", "--limit", 10, "--program", "rag", "--out", tmp_path / "run",
                "--threads", 1, *SIMULATED, world / "index", "--json")  # fmt: skip
-    assert verihop(*command, "--budget-calls", 4)[0] == 3
+    assert verihop(*command, "--budget", "calls=4")[0] == 3
     calls = ("--retries", 9, "--retry-timeout", 5, "--timeout", 7, "--no-cache")
     code, out, err = verihop(*command, "--resume", *calls)
     assert (code, json.loads(out)["answered"]) == (0, 10), err
@@ -47,9 +50,11 @@ def test_how_calls_are_repeated_does_not_make_another_run(verihop, world, tmp_pa
 def test_a_compilation_stopped_by_its_budget_goes_on(verihop, world, tmp_path):
     command = ("compile", world / "questions.jsonl", "--program", "genground", "--out", tmp_path / "artifact",
                "--threads", 1, "--limit", 12, *SIMULATED, world / "index", "--json")  # fmt: skip
-    code, _, err = verihop(*command, "--budget-calls", 6)
+    code, _, err = verihop(*command, "--budget", "calls=6")
     assert code == 3, err
-    assert not (tmp_path / "artifact").exists()
+    assert "The budget of 6 calls is used up" in err
+    assert "No candidate was scored completely: the uncompiled program is frozen. Resume with the same command" in err
+    assert load(tmp_path / "artifact").dump_state() == build("genground").dump_state()
     code, _, err = verihop(*command)
     assert (code, "was stopped: resume it" in err) == (2, True)
     code, _, err = verihop(*command, "--resume", "--max-demos", 1)

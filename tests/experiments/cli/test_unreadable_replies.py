@@ -97,7 +97,7 @@ def test_no_cache_reaches_compilation(verihop, world, tmp_path, junk):
     for name in ("a", "b"):
         code, _, err = verihop(
             "compile", world / "questions.jsonl", "--program", "rag", "--limit", 4, "--threads", 1, "--val",
-            world / "questions.jsonl", "--val-limit", 2, "--out", tmp_path / name, *SIMULATED, world / "index",
+            world / "questions.jsonl", "--val-limit", 8, "--out", tmp_path / name, *SIMULATED, world / "index",
             "--no-cache",
         )  # fmt: skip
         assert code == 0, err

@@ -13,14 +13,15 @@ from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.questions import Question
 from corpora.retrievers.rerank import open_reranker
-from experiments.pipeline.compile import CompileConfig, compile_program
+from experiments.pipeline.compile import compile_program
+from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.defaults import with_artifact_defaults
 from experiments.pipeline.setup import ProgramConfig, open_retriever
 from experiments.runs.config import LMConfig
 from optimizers.metrics.catalog import get_metric
 from programs.artifact import digest_of, read_artifact
 from programs.lms.adapter import ChatForm
-from programs.lms.calls.budget import Budget
+from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection, ModelTraits, connect
 from programs.rag import RAG
@@ -67,7 +68,7 @@ def stop_after(calls: int) -> Connection:
 def test_a_finished_artifact_is_returned_by_resume_and_what_is_left_is_removed(make, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(
-            "experiments.pipeline.compile_checkpoint.shutil.rmtree", lambda path, **kwargs: None
+            "experiments.pipeline.compiling.checkpoint.shutil.rmtree", lambda path, **kwargs: None
         )  # killed before cleaning up
         made = make()
     assert (tmp_path / ".a.compiling").exists()
@@ -105,13 +106,32 @@ def test_what_fails_before_any_reply_leaves_nothing_that_is_in_the_way(make, tmp
     assert make().optimizer["accepted"] == {"reading": 4}
 
 
-def test_what_stops_after_a_reply_is_kept_for_resume(make, tmp_path):
-    with pytest.raises(BaseException, match="budget"):
-        make(stop_after(2))
+def test_a_spent_budget_freezes_the_uncompiled_program_and_is_resumed(make, tmp_path):
+    first = make(stop_after(2))
+    assert first.optimizer["stopped"].startswith("The budget of 2 calls is used up")
+    assert (first.optimizer["accepted"], first.optimizer["chosen"], first.optimizer["candidates"]) == (
+        {"reading": 0},
+        None,
+        [],
+    )
     assert (tmp_path / ".a.compiling" / "request.json").exists()
     with pytest.raises(UserError, match="was stopped: resume it"):
         make()
-    assert make(resume=True)
+    with pytest.raises(UserError, match="had another optimizer"):
+        make(resume=True, max_demos=1)
+    whole = make(resume=True)
+    assert (whole.optimizer["stopped"], whole.optimizer["accepted"]) == (None, {"reading": 4})
+    assert whole.optimizer["cost"]["calls"] == 2 + 4  # of both sessions: this LM has no cache
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+    assert make(link(ScriptedEngine(right)), resume=True) == whole
+
+
+def test_an_artifact_is_not_replaced_by_an_uncompiled_program(make, tmp_path):
+    before = make()
+    with pytest.raises(BudgetExceeded, match="a is not replaced: no candidate was scored completely"):
+        make(stop_after(2), overwrite=True)
+    assert read_artifact(tmp_path / "a") == before
+    assert make(resume=True, overwrite=True).optimizer["cost"]["calls"] == 2 + 4
 
 
 @pytest.mark.parametrize(
@@ -124,8 +144,7 @@ def test_what_stops_after_a_reply_is_kept_for_resume(make, tmp_path):
     ],
 )
 def test_another_lm_or_corpus_does_not_go_on_with_stopped_work(make, passages, model, settings, corpus, said):
-    with pytest.raises(BaseException, match="budget"):
-        make(stop_after(2))
+    assert make(stop_after(2)).optimizer["stopped"]
     retrieve = ListRetriever(passages)
     retrieve.fingerprint = corpus
     with pytest.raises(UserError, match=said):

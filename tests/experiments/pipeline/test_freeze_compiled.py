@@ -9,7 +9,8 @@ from experiments.world.connect import connect_any
 from experiments.world.generate import generate
 from optimizers.examples import to_examples
 from optimizers.metrics.catalog import get_metric
-from optimizers.teleprompters import Task, compile
+from optimizers.teleprompters.compile import compile
+from optimizers.teleprompters.task import Task
 from programs.artifact import freeze, load
 from programs.catalog import PROGRAMS, build
 

@@ -5,8 +5,8 @@ from corpora.questions import Question, read_questions
 from experiments.world.generate import generate
 from optimizers.examples import to_examples
 from optimizers.metrics.catalog import get_metric
-from optimizers.teleprompters import Task
-from optimizers.teleprompters import compile as optimize
+from optimizers.teleprompters.compile import compile as optimize
+from optimizers.teleprompters.task import Task
 from programs.rag import RAG
 from signatures.types import Passage
 

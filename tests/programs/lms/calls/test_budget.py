@@ -145,3 +145,50 @@ def test_a_bad_limit_is_refused_by_name(limit: float) -> None:
 
 def test_the_exception_passes_by_what_catches_exceptions() -> None:
     assert not issubclass(BudgetExceeded, Exception)
+
+
+def test_a_share_ends_its_block_and_not_the_budget() -> None:
+    budget = Budget(calls=9)
+    assert spend(budget, at_most=5, actual=5)
+    with budget.within(calls=3, tokens=100) as share:
+        assert [spend(budget, at_most=5, actual=4) for _ in range(4)] == [True, True, True, False]
+        with pytest.raises(BudgetExceeded, match=r"The share of 3 calls is used up \(3 calls, 12 tokens") as error:
+            budget.reserve(tokens=1).__enter__()
+        assert error.value.share is share
+        assert (share.spent["calls"], share.spent["tokens"]) == (3, 12)
+    assert [spend(budget, at_most=5, actual=5) for _ in range(6)] == [True] * 5 + [False]
+    with pytest.raises(BudgetExceeded, match="The budget of 9 calls") as error, budget.within(calls=1):
+        budget.reserve(tokens=1).__enter__()
+    assert error.value.share is None
+
+
+@settings(deadline=None, max_examples=20)
+@given(outer=st.integers(0, 10), inner=st.integers(0, 10), tried=st.integers(0, 20))
+def test_nothing_runs_past_a_share_under_threads(outer: int, inner: int, tried: int) -> None:
+    budget = Budget(calls=outer)
+    with budget.within(calls=inner) as share, ThreadPoolExecutor(8) as pool:
+        sent = sum(pool.map(lambda _: spend(budget, at_most=1, actual=1), range(tried)))
+    assert sent == share.spent["calls"] == min(outer, inner, tried)
+
+
+def test_the_seconds_of_a_share_begin_with_its_block() -> None:
+    now = [0.0]
+    budget = Budget(seconds=100, clock=lambda: now[0])
+    assert spend(budget, at_most=1, actual=1)
+    now[0] = 50.0
+    with budget.within(seconds=10) as share:
+        now[0] = 59.0
+        budget.check_seconds()
+        now[0] = 61.0
+        with pytest.raises(BudgetExceeded, match="The share of 10 seconds") as error:
+            budget.check_seconds()
+        assert error.value.share is share
+    budget.check_seconds()
+
+
+def test_a_share_in_usd_refuses_an_lm_without_a_price_and_a_bad_limit_is_refused() -> None:
+    budget = Budget()
+    with budget.within(usd=1.0), pytest.raises(UserError, match="states no price"), budget.reserve(tokens=1):
+        pass
+    with pytest.raises(UserError, match="Budget calls must be"), budget.within(calls=-1):
+        pass

@@ -5,8 +5,9 @@ import json
 import shutil
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal
 
 from experiments.runs.experiment import differing_field
 from experiments.runs.files import read_json, read_rows, write_json
@@ -18,12 +19,25 @@ from signatures.common.files import exclusive_lock, sha256_file, sha256_text
 _STOPPED_COSTS = "costs.json"
 
 
-class Checkpoint(NamedTuple):
-    """The folder of intermediate results, the meter of the session's LM calls, and the cost of earlier sessions."""
+@dataclass
+class Checkpoint:
+    """What is kept of a compilation while it is not finished.
+
+    Args:
+        folder: Of intermediate results.
+        meter: Counts the LM calls of this session.
+        earlier: The cost of earlier sessions.
+        replaces: Whether the artifact is to replace one of another request.
+        continues: Whether the artifact is to replace one of this request whose budget was spent.
+        kept: Set it if the compilation has to go on in another session, so that the folder stays.
+    """
 
     folder: Path
     meter: Meter
     earlier: dict[str, float]
+    replaces: bool = False
+    continues: bool = False
+    kept: bool = False
 
     def cost(self, seconds: float) -> dict[str, float]:
         """Return the cost of all sessions, this one having taken `seconds`."""
@@ -49,13 +63,15 @@ def compile_checkpoint(
     busy = f"Another process is compiling into {out}: wait for it or choose another folder."
     with exclusive_lock(out.parent / f".{out.name}.compiling.lock", busy), metered() as meter, controlled() as control:
         clean_up(out)
-        if resume and _finished(out, folder, request):
+        done = _done(out, folder, request) if resume else None
+        if done == "finished":
             shutil.rmtree(folder, ignore_errors=True)
             yield None
             return
-        _open_checkpoint(out, folder, request, resume=resume, overwrite=overwrite)
+        _open_checkpoint(out, folder, request, resume=resume, overwrite=overwrite or done == "stopped")
         costs = folder / _STOPPED_COSTS
-        checkpoint = Checkpoint(folder, meter, read_json(costs) if costs.exists() else {})
+        earlier = read_json(costs) if costs.exists() else {}
+        checkpoint = Checkpoint(folder, meter, earlier, out.exists() and done is None, done == "stopped")
         started = time.monotonic()
         try:
             yield checkpoint
@@ -66,36 +82,42 @@ def compile_checkpoint(
             else:
                 write_json(costs, checkpoint.cost(round(time.monotonic() - started, 1)))
             raise
-        shutil.rmtree(folder)
+        if checkpoint.kept:
+            write_json(costs, checkpoint.cost(round(time.monotonic() - started, 1)))
+        else:
+            shutil.rmtree(folder)
 
 
-def _finished(out: Path, folder: Path, request: dict[str, Any]) -> bool:
-    """Return whether `out` is the result of the request, and not an artifact that the request was to replace."""
+def _done(out: Path, folder: Path, request: dict[str, Any]) -> Literal["finished", "stopped"] | None:
+    """Return how far the request got: None if `out` is not its result, but one that it was to replace, or nothing."""
     from programs.artifact import read_artifact
 
     if not (out / "artifact.json").exists():
-        return False
-    if read_artifact(out).optimizer.get("request_sha256") != request_hash(request):
-        return False
+        return None
+    record = read_artifact(out).optimizer
+    if record.get("request_sha256") != request_hash(request):
+        return None
     stored = folder / "request.json"
-    return not stored.exists() or read_json(stored).get("replaces") != sha256_file(out / "artifact.json")
+    if stored.exists() and read_json(stored).get("replaces") == sha256_file(out / "artifact.json"):
+        return None
+    return "stopped" if record.get("stopped") else "finished"
 
 
 def _open_checkpoint(out: Path, folder: Path, request: dict[str, Any], *, resume: bool, overwrite: bool) -> None:
     """Write the request of a new compilation, or check that the stored one is the same."""
     stored = folder / "request.json"
+    if stored.exists() and not resume and not overwrite:
+        raise UserError(f"A compilation into {out} was stopped: resume it, or overwrite it to start again.")
+    stopped = stored.exists() and resume
+    if stopped and (changed := differing_field(read_json(stored).get("request", {}), request)):
+        raise UserError(
+            f"The stopped compilation into {out} had another {changed}: resume it with the same settings, or overwrite "
+            "it to start again."
+        )
     if out.exists() and not overwrite:
         reason = "The finished artifact there is of another request: choose" if resume else "Choose"
         raise UserError(f"{out} exists already. {reason} another folder, or overwrite the artifact.")
-    if stored.exists() and not resume and not overwrite:
-        raise UserError(f"A compilation into {out} was stopped: resume it, or overwrite it to start again.")
-    if stored.exists() and resume:
-        before = read_json(stored)
-        if changed := differing_field(before.get("request", {}), request):
-            raise UserError(
-                f"The stopped compilation into {out} had another {changed}: resume it with the same settings, "
-                "or overwrite it to start again."
-            )
+    if stopped:
         return
     if folder.exists():
         shutil.rmtree(folder)

@@ -1,7 +1,9 @@
 import dspy
 import pytest
 
-from optimizers.teleprompters import OPTIMIZERS, Task, compile
+from optimizers.teleprompters.catalog import OPTIMIZERS
+from optimizers.teleprompters.compile import compile
+from optimizers.teleprompters.task import Task
 from programs.genground import GenGround
 from programs.lms.adapter import JsonForm
 from programs.rag import RAG
@@ -125,11 +127,12 @@ def test_a_compiled_program_shows_its_demonstrations(scripted, retriever):
     assert len(engine.requests[0].messages) == 5
 
 
-@pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
+@pytest.mark.parametrize("optimizer", ["labeled", "bootstrap", "random_search"])
 def test_a_compiled_program_can_be_compiled_again(optimizer, scripted, retriever):
     scripted(even_are_right)
-    once = compile(RAG(retriever), Task(examples(4), score), optimizer=optimizer).program
-    assert compile(once, Task(examples(4), score), optimizer=optimizer).accepted["reading"] >= 2
+    once = compile(RAG(retriever), Task(examples(4), score), optimizer="labeled").program
+    again = compile(once, Task(examples(8)[4:], score), optimizer=optimizer)
+    assert again.accepted["reading"] >= 1
 
 
 def test_an_lm_that_is_not_there_ends_the_work_at_once(scripted, retriever):
@@ -143,7 +146,7 @@ def test_an_lm_that_is_not_there_ends_the_work_at_once(scripted, retriever):
 
 
 def test_an_unknown_optimizer_is_refused_with_the_known_ones(retriever):
-    with pytest.raises(UserError, match=r"Unknown optimizer 'magic'.*bootstrap, labeled"):
+    with pytest.raises(UserError, match=r"Unknown optimizer 'magic'. Choose from: .*labeled"):
         compile(RAG(retriever), Task(examples(1), score), optimizer="magic")
 
 
@@ -232,8 +235,9 @@ def test_what_could_change_the_result_is_among_the_arguments(scripted, retriever
 
 @pytest.mark.parametrize("optimizer", sorted(OPTIMIZERS))
 def test_an_option_the_optimizer_does_not_know_is_refused(optimizer, retriever):
-    with pytest.raises(UserError, match=f"Optimizer {optimizer} has no option 'auto'. It has: none"):
-        compile(RAG(retriever), Task(examples(2), score, options={"auto": "light"}), optimizer=optimizer)
+    known = ", ".join(OPTIMIZERS[optimizer].options) or "none"
+    with pytest.raises(UserError, match=f"Optimizer {optimizer} has no option 'magic'. It has: {known}"):
+        compile(RAG(retriever), Task(examples(2), score, options={"magic": "light"}), optimizer=optimizer)
 
 
 def test_a_compilation_in_which_nothing_worked_is_no_success(scripted, retriever):

@@ -1,17 +1,21 @@
-"""Labelled demonstrations for the predictors of multi-hop programs, from gold decompositions.
+"""Labelled demonstrations for the predictors of multi-hop programs, from gold decompositions; they cost no LM call.
 
 A benchmark's example contains a question, its sub-questions with answers, and the final answer. An inner predictor is
 called in a state: some hops answered, the next one open. Each state of the gold decomposition that contains all outputs
 of a predictor becomes a demonstration for it.
 """
 
+import random
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import dspy
 
+from optimizers.teleprompters.task import Optimizer, Runs, Task
 from signatures.types import Hop
 from signatures.yes_no import parse_yes_no
+
+_LABELS = {"answer", "finished", "sub_question"}  # outputs that a gold decomposition has
 
 
 def gold_states(example: dspy.Example) -> Iterator[dict[str, Any]]:
@@ -74,3 +78,44 @@ def _states(signature: type[dspy.Signature], example: dspy.Example) -> list[dict
     if "finished" not in signature.output_fields:
         states = states[-1:]
     return [state for state in states if "hops" in state]
+
+
+def labeled(student: dspy.Module, task: Task) -> dspy.Module:
+    """Give each predictor demonstrations from the gold decompositions of training examples."""
+    task.recording.tried = len(task.trainset)
+    return labeled_program(student, task)
+
+
+def labeled_program(student: dspy.Module, task: Task) -> dspy.Module:
+    """Return a copy of the student with labelled demonstrations for those of its predictors that have labels."""
+    program = student.reset_copy()
+    for predictor in program.predictors():
+        by_example = labeled_demos(predictor.signature, list(task.trainset))
+        random.Random(task.seed).shuffle(by_example)  # the demonstrations of one example stay together
+        predictor.demos = [demo for demos in by_example for demo in demos][: task.max_demos]
+    return program
+
+
+def _fits(student: dspy.Module, task: Task | None) -> str | None:
+    """Return why no predictor of the student can have a labelled demonstration; without a task, whatever is asked."""
+    outputs = [{*predictor.signature.output_fields} for predictor in student.predictors()]
+    needed = ", ".join(sorted(set().union(*outputs)))
+    if task is None:
+        possible = any(names <= _LABELS for names in outputs)
+        return None if possible else f"questions have no labels for the outputs of its predictors ({needed})"
+    if not task.max_demos or any(labeled_demos(each.signature, list(task.trainset)) for each in student.predictors()):
+        return None
+    return (
+        f"the training examples contain no predictor's outputs ({needed}), so there are no demonstrations; use the "
+        "optimizer bootstrap"
+    )
+
+
+LABELED = Optimizer(
+    run=labeled,
+    summary="Demonstrations from the gold decompositions of training questions; no LM call.",
+    source="https://dspy.ai/api/optimizers/LabeledFewShot",
+    fits=_fits,
+    estimate=lambda student, task: Runs(),
+    needs=("labels",),
+)

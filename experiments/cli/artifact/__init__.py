@@ -1,0 +1,1 @@
+"""`verihop artifact`: one module per command; `app.py` registers them."""

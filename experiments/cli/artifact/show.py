@@ -1,0 +1,192 @@
+"""`verihop artifact show`: what a compiled program is, and how it was made and tested."""
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from experiments.cli.shared import options
+from experiments.cli.shared.console import emit, next_step, say
+from experiments.cli.shared.next_commands import command
+
+if TYPE_CHECKING:
+    import dspy
+
+    from programs.artifact import Artifact
+
+_WIDTH = 110
+_LONGEST = 200  # characters of one value
+_MOST_ROWS = 50
+
+
+def show(
+    folder: Annotated[Path, typer.Argument(metavar="ARTIFACT", help="Folder of the artifact.")],
+    instructions: Annotated[
+        bool, typer.Option("--instructions/--no-instructions", help="Print the instructions of each predictor.")
+    ] = True,
+    as_json: options.Json = False,
+) -> None:
+    """Print program, knobs, LM, corpus, optimizer, scores, and the instructions and demonstrations of each predictor.
+
+    The artifact is checked first, as `verihop artifact verify` does.
+    """
+    from programs.artifacts.loading import load_unbound
+
+    program = load_unbound(folder)
+    if as_json:
+        emit(described(folder, program))
+        return
+    for line in _lines(folder, program, instructions=instructions):
+        say(line)
+    next_step(
+        command("verihop", "artifact", "export", folder, "--out", "prompts"),
+        command("verihop", "artifact", "diff", folder, "ANOTHER"),
+    )
+
+
+def described(folder: Path, program: "dspy.Module") -> dict[str, Any]:
+    """Return the record of an artifact with its predictors and knobs that differ from the defaults, parts included."""
+    from programs.artifact import children_of, read_artifact
+    from programs.artifacts.folder import complete_artifact
+    from programs.artifacts.freezing import CHILDREN
+
+    inside = complete_artifact(folder) / CHILDREN
+    return {
+        "artifact": str(folder),
+        **read_artifact(folder).model_dump(mode="json"),
+        "changed_knobs": changed_knobs(program),
+        "max_calls": program.max_calls(),
+        "pool_questions": len(getattr(program, "pool", ())),
+        "predictors": {} if children_of(program) else _predictors(program),
+        "parts": {name: described(inside / name, child) for name, child in children_of(program).items()},
+    }
+
+
+def changed_knobs(program: "dspy.Module") -> dict[str, dict[str, Any]]:
+    """Return the knobs of a program that differ from their defaults, with both values."""
+    from programs.parts.knobs import knob_values, knobs_of
+
+    values = knob_values(program)
+    return {
+        name: {"value": values[name], "default": knob.default}
+        for name, knob in knobs_of(program).items()
+        if values[name] != knob.default
+    }
+
+
+def _predictors(program: "dspy.Module") -> dict[str, Any]:
+    return {
+        name: {
+            "instructions": predictor.signature.instructions,
+            "demos": len(predictor.demos),
+            "bootstrapped": sum(bool(demo.get("augmented")) for demo in predictor.demos),
+            "inputs": list(predictor.signature.input_fields),
+            "outputs": list(predictor.signature.output_fields),
+        }
+        for name, predictor in program.named_predictors()
+    }
+
+
+def _lines(folder: Path, program: "dspy.Module", *, instructions: bool, path: str = "") -> Iterator[str]:
+    from programs.artifact import children_of, read_artifact
+    from programs.artifacts.folder import complete_artifact
+    from programs.artifacts.freezing import CHILDREN
+
+    record = read_artifact(folder)
+    name = record.program if record.kind == "program" else f"{record.kind} of {len(record.children)}"
+    yield f"{f'Part {path}' if path else str(folder)}: {name} (at most {program.max_calls()} LM calls a question)"
+    yield from _indented(_about(record, program))
+    if not record.children:
+        yield "  Predictors:"
+        for predictor, one in _predictors(program).items():
+            made = f", {one['bootstrapped']} of them bootstrapped" if one["bootstrapped"] else ""
+            fields = f"{', '.join(one['inputs'])} -> {', '.join(one['outputs'])}"
+            yield f"    {predictor}: {fields}; {one['demos']} demos{made}"
+            if instructions:
+                yield from _wrapped(one["instructions"], "        ")
+    for child, part in children_of(program).items():
+        yield ""
+        inside = complete_artifact(folder) / CHILDREN / child
+        yield from _lines(inside, part, instructions=instructions, path=f"{path}{child}/")
+
+
+def _about(record: "Artifact", program: "dspy.Module") -> Iterator[tuple[str, str]]:
+    knobs = changed_knobs(program)
+    yield (
+        "Knobs",
+        ", ".join(f"{name}={one['value']} (default {one['default']})" for name, one in knobs.items())
+        or ("all as by default" if record.knobs else "none"),
+    )
+    if record.pool_sha256 is not None:
+        yield "Pool", f"{len(program.pool)} training questions, chosen by {record.similarity}"
+    if record.lm is not None:
+        lm = record.lm
+        weights = f", weights {lm.weights_hash[:12]}" if lm.weights_hash else ""
+        yield "LM", f"{lm.id}{weights}; adapter {lm.adapter}, P(yes) from {lm.probability_mode}"
+    if record.corpus is not None:
+        yield "Corpus", record.corpus
+    for name, value in record.data.items():
+        yield f"Data, {name}", _short(value)
+    yield from _optimizer(record.optimizer)
+    if record.metric:
+        yield "Metric", _metric(record.metric)
+    yield "Made with", ", ".join(f"{name} {version}" for name, version in record.versions.items()) or "unknown"
+    if record.revision is not None:
+        yield "Revision", record.revision
+
+
+def _optimizer(optimizer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield name, settings, costs and tables of the optimizer; what it writes differs from one to the next."""
+    if not optimizer:
+        return
+    yield "Optimizer", str(optimizer.get("name", "unknown"))
+    for name, value in optimizer.items():
+        if name == "name" or value in (None, {}, []):
+            continue
+        if isinstance(value, list) and all(isinstance(row, dict) for row in value):
+            yield f"Optimizer, {name}", "\n".join(_table(value))
+        else:
+            yield f"Optimizer, {name}", _short(value)
+
+
+def _metric(metric: Mapping[str, Any]) -> str:
+    mean, low, high = (metric.get(name) for name in ("mean", "low", "high"))
+    if not isinstance(mean, int | float):
+        return f"{metric.get('name')}, not scored on validation questions"
+    spread = f" [{low:.3f}, {high:.3f}]" if isinstance(low, int | float) and isinstance(high, int | float) else ""
+    errors = f", {metric['errors']} errors" if metric.get("errors") else ""
+    return f"{metric.get('name')} {mean:.3f}{spread} on {metric.get('n')} validation questions{errors}"
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return rows under the names of their plain values, in columns."""
+    names = [name for name in dict.fromkeys(name for row in rows for name in row) if name not in ("scores", "state")]
+    cells = [names, *([_cell(row.get(name)) for name in names] for row in rows[:_MOST_ROWS])]
+    widths = [max(len(line[place]) for line in cells) for place in range(len(names))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+    return lines if len(rows) <= _MOST_ROWS else [*lines, f"... and {len(rows) - _MOST_ROWS} more"]
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else textwrap.shorten(str(value), 40, placeholder="...")
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        named = [f"{name}={one}" for name, one in value.items() if one is not None and one != 0]
+        return textwrap.shorten(", ".join(named), _LONGEST, placeholder=" ...") or "none"
+    return textwrap.shorten(str(value), _LONGEST, placeholder=" ...")
+
+
+def _indented(about: Iterator[tuple[str, str]]) -> Iterator[str]:
+    for name, text in about:
+        first, *rest = text.splitlines() or [""]
+        yield f"  {name}: {first}" if not rest else f"  {name}:"
+        yield from (f"    {line}" for line in ([first, *rest] if rest else ()))
+
+
+def _wrapped(text: str, indent: str) -> Iterator[str]:
+    for line in text.splitlines():
+        yield textwrap.indent(textwrap.fill(line, _WIDTH - len(indent)), indent) if line.strip() else ""

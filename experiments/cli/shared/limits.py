@@ -1,0 +1,65 @@
+"""The option `--budget`: limits on the LM calls of a command."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import typer
+
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from programs.lms.calls.budget import Budget
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The budget of LM calls."""
+
+    PANEL: ClassVar[str] = "Budget"
+    limits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--budget",
+            help="Stop after this much, e.g. --budget calls=500 usd=0.2: calls (LM calls), tokens "
+            "(estimated if the LM reports none), usd, seconds (also in the middle of a call). Cached replies are free.",
+            show_default=False,
+        ),
+    ] = None
+    # The older form of the same limits, one option each.
+    budget_calls: Annotated[int | None, typer.Option(min=1, hidden=True)] = None
+    budget_tokens: Annotated[int | None, typer.Option(min=1, hidden=True)] = None
+    budget_usd: Annotated[float | None, typer.Option(min=0, hidden=True)] = None
+    budget_seconds: Annotated[float | None, typer.Option(min=0, hidden=True)] = None
+
+    def budget(self) -> "Budget | None":
+        """Return the budget; None without a limit.
+
+        Raises:
+            UserError: A limit is unknown, is no number, or is named twice.
+        """
+        from programs.lms.calls.budget import Budget
+
+        older = {name.removeprefix("budget_"): value for name, value in vars(self).items() if name != "limits"}
+        found: dict[str, Any] = {name: value for name, value in older.items() if value is not None}
+        for part in " ".join(self.limits or ()).replace(",", " ").split():
+            name, value = _limit(part)
+            if name in found:
+                raise UserError(f"--budget names {name} twice: name it once.")
+            found[name] = value
+        return Budget(**found) if found else None
+
+
+def _limit(part: str) -> tuple[str, float]:
+    """Return name and value of a limit such as calls=500."""
+    name, _, text = part.partition("=")
+    kinds: dict[str, type] = {"calls": int, "tokens": int, "usd": float, "seconds": float}
+    try:
+        value: float = kinds[name](text.replace("_", ""))
+    except (KeyError, ValueError):
+        raise UserError(
+            f"--budget takes {', '.join(f'{each}=NUMBER' for each in kinds)}, got {part!r}. Example: --budget "
+            "calls=500 usd=0.2."
+        ) from None
+    if not value > 0:
+        raise UserError(f"--budget {name} must be above 0, got {text}.")
+    return name, value

@@ -1,0 +1,112 @@
+"""What a compilation takes at most: runs of the program, LM calls, tokens and price, before it starts."""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from experiments.pipeline.cost_estimate import TYPICAL_TOKENS
+
+if TYPE_CHECKING:
+    import dspy
+
+    from experiments.pipeline.compiling.config import CompileConfig
+    from optimizers.teleprompters.task import Runs, Task
+    from programs.lms.connect import Connection
+
+_REPLY_TOKENS = 60  # of `TYPICAL_TOKENS`
+_PROMPT_TOKENS = 3000  # of a call that writes instructions: examples and a description of the program
+_WRITTEN_TOKENS = 400  # of them
+
+
+@dataclass(frozen=True)
+class CompileEstimate:
+    """Upper bounds on the cost of a compilation.
+
+    Args:
+        optimizer: Its name.
+        runs: Runs of the program and of the teacher, and calls of the LM that writes instructions.
+        calls: LM calls of all of these.
+        tokens: Prompt and completion tokens, from typical values.
+        usd: Price; 0 if the LMs are free, None if one states no price.
+    """
+
+    optimizer: str
+    runs: "Runs"
+    calls: int
+    tokens: int
+    usd: float | None
+
+    def __str__(self) -> str:
+        if not self.calls:
+            return f"{self.optimizer}: no LM call."
+        runs = [
+            f"{self.runs.teacher:,} runs on training questions" if self.runs.teacher else "",
+            f"{self.runs.student:,} runs to compare candidates" if self.runs.student else "",
+            f"{self.runs.prompt_calls:,} calls to write instructions" if self.runs.prompt_calls else "",
+        ]
+        price = "price unknown" if self.usd is None else f"{self.usd:.2f} USD" if self.usd else "free"
+        return (
+            f"{self.optimizer}: at most {', '.join(part for part in runs if part)}; at most {self.calls:,} LM calls, "
+            f"about {self.tokens:,} tokens, {price} (typical values, nothing measured yet)."
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        runs = {"student": self.runs.student, "teacher": self.runs.teacher, "prompt_calls": self.runs.prompt_calls}
+        return {
+            "optimizer": self.optimizer,
+            "runs": runs,
+            "calls": self.calls,
+            "tokens": self.tokens,
+            "usd": self.usd,
+        }
+
+
+def compile_estimate(
+    student: "dspy.Module", task: "Task", config: "CompileConfig", connection: "Connection"
+) -> CompileEstimate:
+    """Return what a compilation takes at most.
+
+    Args:
+        student: The program.
+        task: Examples and options, as `checked_task` returns them.
+        config: Optimizer, teacher and prompt LM.
+        connection: The LM of the program.
+    """
+    from optimizers.teleprompters.catalog import get_optimizer
+
+    record = get_optimizer(config.optimizer)
+    runs = record.estimate(student, task)
+    if not record.compares:
+        runs = replace(runs, student=runs.student + len(task.valset))  # the result is scored on them
+    each = student.max_calls()
+    teaching = (task.teacher or student).max_calls() * runs.teacher
+    shares = [
+        (each * runs.student, TYPICAL_TOKENS, _REPLY_TOKENS, connection),
+        (teaching, TYPICAL_TOKENS, _REPLY_TOKENS, config.teacher or connection),
+        (runs.prompt_calls, _PROMPT_TOKENS, _WRITTEN_TOKENS, config.prompt or connection),
+    ]
+    prices = [
+        price_of(link, calls * (tokens - written), calls * written) for calls, tokens, written, link in shares if calls
+    ]
+    return CompileEstimate(
+        config.optimizer,
+        runs,
+        sum(calls for calls, *_ in shares),
+        sum(calls * tokens for calls, tokens, *_ in shares),
+        None if None in prices else sum(price for price in prices if price is not None),
+    )
+
+
+def price_of(connection: "Connection", prompt_tokens: int, completion_tokens: int) -> float | None:
+    """Return the price in US dollars by DSPy's price list; 0 for an LM without cost, None if it is unknown."""
+    lm: Any = connection.lm
+    if getattr(lm.engine, "free", False):
+        return 0.0
+    if getattr(lm, "address", None):
+        return None
+    from dspy.clients.model_metadata import model_info, rate
+
+    provider, _, model = str(lm.model).partition("/")
+    info = model_info(provider, model)
+    read, write = rate(info, "input_cost_per_token"), rate(info, "output_cost_per_token")
+    return None if read is None or write is None else prompt_tokens * read + completion_tokens * write

@@ -1,0 +1,1 @@
+"""Optimizers of prompts and demonstrations behind one function."""

@@ -1,0 +1,191 @@
+"""Bootstrapped demonstrations: traces of training questions that the program, or a teacher, answers well enough.
+
+DSPy's bootstrapping (Khattab et al., "DSPy", ICLR 2024, section 4, https://arxiv.org/abs/2310.03714). `DemoPool` makes
+the same demonstrations as `dspy.BootstrapFewShot`, whose loop runs one example at a time and runs it again for each
+candidate of a search. Here examples run in parallel, and each runs once, however many candidates draw on it.
+"""
+
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import dspy
+from dspy.utils.hasher import Hasher
+
+from optimizers.examples import bootstrap_metric, same_words
+from optimizers.teleprompters.task import Optimizer, Runs, Task, always_fits
+from programs.parts.threads import Ended, run_all
+from signatures.common.errors import UserError, user_error_within
+
+_MAX_FAILURES = 8  # consecutive
+Demos = Mapping[str, dspy.Example]  # name of a predictor -> its demonstration
+
+
+@dataclass(frozen=True)
+class _Try:
+    """What became of a training example: the demonstrations it makes, or the error it ended in."""
+
+    accepted: bool = False
+    demos: Demos = field(default_factory=dict)
+    error: Exception | None = None
+
+
+class DemoPool:
+    """Demonstrations of training examples, made when they are asked for; each example runs at most once.
+
+    Args:
+        student: The program that will show them.
+        task: Examples, metric, teacher and its LM.
+    """
+
+    def __init__(self, student: dspy.Module, task: Task):
+        self._task = task
+        self._teacher = task.teacher or student
+        self._metric = bootstrap_metric(task.score, threshold=task.accept)
+        self._tries: dict[int, _Try] = {}
+        self._seen: set[int] = set()
+        _check_teacher(student, self._teacher)
+
+    def first(self, order: Sequence[int], number: int) -> list[Demos]:
+        """Return the demonstrations of the first `number` examples, in an order of their indices, that are accepted.
+
+        Raises:
+            UserError: The LM cannot be reached.
+            Exception: The last error of eight examples in a row that failed.
+            BudgetExceeded: The budget is spent.
+        """
+        found: list[Demos] = []
+        failures = 0
+        for place, index in enumerate(order):
+            if len(found) >= number:
+                break
+            if index not in self._tries:
+                ahead = [each for each in order[place:] if each not in self._tries]
+                self._run(ahead[: self._task.threads])
+            attempt = self._tries[index]
+            if attempt.accepted:
+                found.append(attempt.demos)
+            failures = failures + 1 if attempt.error else 0
+            self._note(index, len(found))
+            if attempt.error is not None and failures >= _MAX_FAILURES:
+                raise attempt.error
+        return found
+
+    def everything(self) -> list[tuple[int, Demos]]:
+        """Return index and demonstrations of every example that is accepted, all of them being tried."""
+        order = range(len(self._task.trainset))
+        self.first(order, len(order))
+        return [(index, self._tries[index].demos) for index in order if self._tries[index].accepted]
+
+    def _note(self, index: int, accepted: int) -> None:
+        """Count an example that was looked at for the first time."""
+        if index not in self._seen:
+            self._seen.add(index)
+            self._task.recording.tried += 1
+            self._task.recording.failed += self._tries[index].error is not None
+        if self._task.progress is not None:
+            self._task.progress(len(self._seen), accepted)
+
+    def _run(self, indices: Sequence[int]) -> None:
+        tasks = [partial(self._try, self._task.trainset[index]) for index in indices]
+        for index, ended in zip(indices, run_all(tasks, width=self._task.threads, name="bootstrap"), strict=True):
+            self._tries[index] = _attempt(ended)
+
+    def _try(self, example: dspy.Example) -> _Try:
+        """Let the teacher answer an example, without seeing it as a demonstration."""
+        teacher = self._teacher_for(example)
+        names = {id(predictor): name for name, predictor in teacher.named_predictors()}
+        try:
+            with dspy.context(trace=[], **self._task.teacher_settings()):
+                prediction = teacher(**example.inputs())
+                trace = list(dspy.settings.trace)
+            if not self._metric(example, prediction, trace):
+                return _Try()
+        finally:
+            self._task.recording.ran()
+        found: dict[str, list[dspy.Example]] = {}
+        for predictor, inputs, outputs in trace:
+            name = names.get(id(predictor))  # None: of the program's own making, and no demonstration for anybody
+            if name is not None:
+                fields = predictor.signature.fields
+                values = {key: value for key, value in {**inputs, **outputs}.items() if key in fields}
+                found.setdefault(name, []).append(dspy.Example(augmented=True, **values))
+        return _Try(True, {name: _one_of(demos) for name, demos in found.items()})
+
+    def _teacher_for(self, example: dspy.Example) -> dspy.Module:
+        asked = same_words(example.question)
+
+        def others(demos: Sequence[Any]) -> list[Any]:
+            return [demo for demo in demos if same_words(str(demo.get("question") or "")) != asked]
+
+        if all(len(others(each.demos)) == len(each.demos) for each in self._teacher.predictors()):
+            return self._teacher
+        teacher = self._teacher.deepcopy()
+        for predictor in teacher.predictors():
+            predictor.demos = others(predictor.demos)
+        return teacher
+
+
+def _attempt(ended: Ended[_Try]) -> _Try:
+    error = ended.error
+    if error is None:
+        return ended.result()
+    if not isinstance(error, Exception):
+        raise error  # a spent budget, or a stop
+    if user_error := user_error_within(error):
+        raise user_error  # the LM cannot be reached: every further example would fail, too
+    logging.getLogger(__name__).info("a training example failed: %s", error)
+    return _Try(error=error)
+
+
+def _one_of(demos: Sequence[dspy.Example]) -> dspy.Example:
+    """Return one of a predictor's calls on an example as DSPy draws it: the last in half of the cases."""
+    if len(demos) == 1:
+        return demos[0]
+    rng = random.Random(Hasher.hash(tuple(demos)))
+    return rng.choice(demos[:-1]) if rng.random() < 0.5 else demos[-1]
+
+
+def _check_teacher(student: dspy.Module, teacher: dspy.Module) -> None:
+    fields = [
+        {name: list(predictor.signature.fields) for name, predictor in program.named_predictors()}
+        for program in (student, teacher)
+    ]
+    if fields[0] != fields[1]:
+        raise UserError(
+            f"The teacher {type(teacher).__name__} has other predictors than the student {type(student).__name__}, so "
+            "its traces are no demonstrations for it: name a teacher of the same program, or another teacher LM."
+        )
+
+
+def with_demos(student: dspy.Module, demos: Sequence[Demos]) -> dspy.Module:
+    """Return a copy of the student whose predictors show these demonstrations, and no others."""
+    program = student.reset_copy()
+    for name, predictor in program.named_predictors():
+        predictor.demos = [each[name].copy() for each in demos if name in each]
+    return program
+
+
+def shuffled(number: int, seed: object) -> list[int]:
+    """Return the integers below `number` in a random order, the same for the same seed."""
+    order = list(range(number))
+    random.Random(seed).shuffle(order)  # type: ignore[arg-type]
+    return order
+
+
+def bootstrap(student: dspy.Module, task: Task) -> dspy.Module:
+    """Show every predictor the traces of examples that the teacher answered well enough."""
+    pool = DemoPool(student, task)
+    return with_demos(student, pool.first(shuffled(len(task.trainset), task.seed), task.max_demos))
+
+
+BOOTSTRAP = Optimizer(
+    run=bootstrap,
+    summary="Demonstrations from the traces of training questions that the program (or a teacher) answers well.",
+    source="https://arxiv.org/abs/2310.03714",
+    fits=always_fits,
+    estimate=lambda student, task: Runs(teacher=len(task.trainset)),
+)

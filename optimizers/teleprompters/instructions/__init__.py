@@ -1,0 +1,1 @@
+"""Optimizers that write instructions: a prompt LM proposes them, validation examples decide."""
