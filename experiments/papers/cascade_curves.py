@@ -17,6 +17,7 @@ from experiments.papers.cascade_runs import Recorded, as_samples
 from optimizers.cascade.fitting import SHARES, Sample, fit, replayed, threshold_for, threshold_of_share
 
 PARTS = 5
+REPEATS = 3
 SEED = 0
 
 
@@ -184,11 +185,25 @@ class Chosen(NamedTuple):
 def chosen_within(programs: Programs, cost: float) -> Chosen:
     """Return the cascade, or single program, that the training questions prefer at no more than a mean cost.
 
-    Candidates are compared on the training questions by `crossed`, so that none gains by having fitted them.
+    Candidates are compared on the training questions by `crossed`, so that none gains by having fitted them. Scores and
+    costs are means over `REPEATS` ways to split the questions.
     """
+    done = [_chosen_once(programs, cost, seed) for seed in range(REPEATS)]
+    outcomes = [each.outcomes for each in done]
+    return Chosen(
+        Outcomes(
+            np.mean([each.scores for each in outcomes], axis=0).tolist(),
+            np.mean([each.costs for each in outcomes], axis=0).tolist(),
+            float(np.mean([each.asked for each in outcomes])),
+        ),
+        [name for each in done for name in each.pairs],
+    )
+
+
+def _chosen_once(programs: Programs, cost: float, seed: int) -> Chosen:
     n = len(programs.ids)
     scores, costs, asked, names = [0.0] * n, [0.0] * n, 0.0, []
-    for train, test in parts(n):
+    for train, test in parts(n, seed):
         pair = _preferred(programs, train, cost)
         names.append(str(pair))
         if isinstance(pair, str):
@@ -219,7 +234,7 @@ def _preferred(programs: Programs, train: Sequence[int], cost: float) -> Pair | 
     cheapest = min(programs.single, key=lambda label: programs.single[label].cost)
     single = max(affordable or [cheapest], key=lambda label: float(np.mean(of(programs.single[label].scores))))
     crossed_scores = {
-        pair: crossed([programs.samples[pair][place] for place in train], within(cost), seed=SEED + 1).scores
+        pair: crossed([programs.samples[pair][place] for place in train], within(cost), seed=SEED + REPEATS).scores
         for pair in programs.pairs
         if np.mean(of(programs.single[pair.cheap].costs)) < cost
     }
