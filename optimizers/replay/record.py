@@ -8,7 +8,7 @@ import dspy
 
 from optimizers.evaluating import Outcome
 from optimizers.replay.trees import Inconsistent, Leaf, Step, Tree, grown, leaves_of
-from programs.artifact import program_name
+from programs.artifacts.kinds import KINDS, program_name
 from programs.catalog import PROGRAMS
 from programs.parts.gates import gates_of, replayable_knobs
 from programs.parts.meter import Meter
@@ -27,17 +27,17 @@ class Record:
     Args:
         run: What was recorded: `program` (name, knobs, `state_sha256`), `lm`, `corpus`, `metrics` and what else
             describes the run.
-        program: Has the gates; by default the program of the catalog that the run names.
+        program: Has the gates; by default what the run names: a program of the catalog, or a kind of combination.
 
     Raises:
-        UserError: The program is another one, not in the catalog, or has no gates.
+        UserError: The program is another one, unknown, or has no gates.
     """
 
     def __init__(self, run: Json, program: dspy.Module | type[dspy.Module] | None = None):
         self.run = run
         self.name: str = run["program"]["name"]
         self.knobs: dict[str, Any] = dict(run["program"]["knobs"])
-        found = PROGRAMS.get(self.name) if program is None else program
+        found = _known().get(self.name) if program is None else program
         if isinstance(program, dspy.Module) and (other := program_name(program)) != self.name:
             raise UserError(_differs("program.name", repr(self.name), repr(other)))
         check_gates(self.name, found)
@@ -141,6 +141,10 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     return {key: item for name, each in value.items() for key, item in _flat(each, f"{prefix}{name}.").items()}
 
 
+def _known() -> dict[str, type[dspy.Module]]:
+    return {**PROGRAMS, **{name: kind.cls for name, kind in KINDS.items()}}
+
+
 def _differs(name: str, recorded: str, now: str) -> str:
     return (
         f"The record is of another run: {name} was {recorded} and is now {now}. "
@@ -155,5 +159,5 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
 def check_gates(name: str, program: dspy.Module | type[dspy.Module] | None) -> None:
     """Raise UserError if a program has no gates."""
     if program is None or not gates_of(program):
-        gated = ", ".join(sorted(each for each, cls in PROGRAMS.items() if gates_of(cls)))
+        gated = ", ".join(sorted(each for each, cls in _known().items() if gates_of(cls)))
         raise UserError(f"Program {name!r} has no gates, so nothing can be replayed. Programs with gates: {gated}.")

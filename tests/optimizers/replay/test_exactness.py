@@ -11,7 +11,8 @@ from optimizers.replay.trees import walk
 from programs.parts.gates import replayable_knobs
 from programs.parts.knobs import Choice, knobs_of
 
-GATED = ["cov_rag", "retro_rag", "self_completion"]
+GATED = ["cascade", "cov_rag", "retro_rag", "self_completion"]
+WEIGHTS = ["bias=-1 refused=2", "bias=1 stated=-2.5", "answer_length=4 coverage=-3 bias=0.5", "margin=1"]
 
 
 def explored(oracle, name, *, questions, most, memories=None):
@@ -27,6 +28,8 @@ def explored(oracle, name, *, questions, most, memories=None):
 def in_range(name, program):
     """Return a strategy for a knob's values, the ends of its range among them."""
     knob = knobs_of(program)[name]
+    if name == "weights":
+        return st.sampled_from(WEIGHTS)
     if isinstance(knob.space, Choice):
         return st.sampled_from(knob.space.options)
     low, high = knob.type(knob.space.low), knob.type(knob.space.high)
