@@ -16,6 +16,7 @@ from signatures.common.errors import UserError, one_line
 
 _COMPARED = ("program.name", "program.state_sha256", "lm", "judge", "corpus", "given")
 _NONE = Meter().counts()
+id_of = id  # of an object; `id` names questions here
 
 Json = dict[str, Any]
 Root = tuple[tuple[str, Any], ...]  # knobs that no gate reads and that differ from the recorded program's
@@ -23,6 +24,10 @@ Root = tuple[tuple[str, Any], ...]  # knobs that no gate reads and that differ f
 
 class Record:
     """The leaves of every recorded question, as trees; safe under threads.
+
+    Attributes:
+        knobs: Of the recorded program.
+        base: Knobs that settings have in place of these where they do not name them.
 
     Args:
         run: What was recorded: `program` (name, knobs, `state_sha256`), `lm`, `corpus`, `metrics` and what else
@@ -37,6 +42,7 @@ class Record:
         self.run = run
         self.name: str = run["program"]["name"]
         self.knobs: dict[str, Any] = dict(run["program"]["knobs"])
+        self.base: dict[str, Any] = {}
         found = _known().get(self.name) if program is None else program
         if isinstance(program, dspy.Module) and (other := program_name(program)) != self.name:
             raise UserError(_differs("program.name", repr(self.name), repr(other)))
@@ -46,6 +52,7 @@ class Record:
         self.replayable = frozenset(replayable_knobs(self.program))
         self.questions: dict[str, str] = {}  # id -> question
         self._trees: dict[tuple[str, Root], Tree] = {}
+        self._outcomes: dict[int, tuple[Leaf, dict[str, Outcome]]] = {}  # with the leaf, so that no other has its place
         self._lock = threading.Lock()
 
     @property
@@ -54,15 +61,15 @@ class Record:
         return list(self.run["metrics"])
 
     def setting(self, knobs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all knobs of the program: those given, and the recorded ones."""
-        return {**self.knobs, **knobs}
+        """Return all knobs of the program: those given, and those of the base."""
+        return {**self.knobs, **self.base, **knobs}
 
     def root(self, knobs: Mapping[str, Any]) -> Root:
-        """Return the knobs that no gate reads and that differ from the recorded ones."""
+        """Return the knobs of a setting that no gate reads and that differ from the recorded ones."""
         return tuple(
             sorted(
                 (name, value)
-                for name, value in knobs.items()
+                for name, value in {**self.base, **knobs}.items()
                 if name not in self.replayable and value != self.knobs.get(name)
             )
         )
@@ -104,9 +111,10 @@ class Record:
 
     def outcome(self, id: str, leaf: Leaf, metric: str) -> Outcome:
         """Return what a leaf says of a question; the same object each time."""
-        outcome: Outcome | None = leaf._outcomes.get(metric)
+        _, outcomes = self._outcomes.setdefault(id_of(leaf), (leaf, {}))
+        outcome = outcomes.get(metric)
         if outcome is None:
-            outcome = leaf._outcomes[metric] = Outcome(id, leaf.scores[metric], {**_NONE, **leaf.costs}, 0.0)
+            outcome = outcomes[metric] = Outcome(id, leaf.scores[metric], {**_NONE, **leaf.costs}, 0.0)
         return outcome
 
     def check(self, run: Mapping[str, Any], questions: Mapping[str, str] | None = None) -> None:

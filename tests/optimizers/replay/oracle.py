@@ -86,11 +86,11 @@ def scores(example: dspy.Example, prediction: dspy.Prediction) -> dict[str, floa
     return {"luck": None if chance.random() < 0.1 else chance.random(), "fog": float(prediction.answer == "fog")}
 
 
-def connection(engine: ScriptedEngine | None = None, **settings):
+def connection(engine: ScriptedEngine | None = None, *, adapter: dspy.Adapter | None = None, **settings):
     """Return a context with a metered LM on the oracle; nothing is cached unless asked for."""
     engine = engine or ScriptedEngine(reply)
     lm = metered_lm("scripted/oracle", engine=engine, temperature=0.0, **{"cache": False, **settings})
-    return dspy.context(lm=lm, adapter=JsonForm(probability_mode="verbalised"), disable_history=True)
+    return dspy.context(lm=lm, adapter=adapter or JsonForm(probability_mode="verbalised"), disable_history=True)
 
 
 def built(name: str, **knobs) -> dspy.Module:
