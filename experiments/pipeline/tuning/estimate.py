@@ -33,7 +33,8 @@ def estimate_study(
 
     train, asked = split_questions(trainset, questions, config)
     knobs = knob_space(student, searched=searched_knobs(student, config), narrowed=config.narrowed)
-    runs = trials_of(knobs, config) * len(asked)
+    made = config.candidates.trained or config.candidates.artifacts  # how many, is not known yet
+    runs = (config.trials if made else trials_of(knobs, config)) * len(asked)
     replayed = config.replay is not None and not config.buy
     calls = 0 if replayed else runs * dearest(student, knobs) + _candidate_calls(student, asked, train, config)
     return Estimate(runs, calls, calls * TYPICAL_TOKENS, None, None, 0)
