@@ -1,4 +1,4 @@
-"""A paired test and an interval for scores of the same questions; both are exact or seeded, so that they can be repeated.
+"""A paired test and an interval for scores of the same questions; both are exact or seeded.
 
 The permutation test is that of `scipy.stats.permutation_test` with `permutation_type="samples"`: under the null
 hypothesis the two scores of a question could as well be exchanged, so that the sign of their difference is a coin.

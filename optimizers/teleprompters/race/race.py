@@ -1,9 +1,10 @@
 """The race: every optimizer that fits, under one budget, by successive halving on growing sets of questions.
 
-Successive halving is that of Karnin et al., "Almost Optimal Exploration in Multi-Armed Bandits", ICML 2013, and Jamieson
-and Talwalkar, AISTATS 2016, https://arxiv.org/abs/1502.07943: what is left of the budget is divided equally among the
-rungs that are left, and a rung's part equally among its arms. An arm starts each rung from the program that it had made
-on the one before, and the cache answers what was asked before, so that a rung continues what the last one paid for.
+Successive halving is that of Karnin et al., "Almost Optimal Exploration in Multi-Armed Bandits", ICML 2013, and of
+Jamieson and Talwalkar, AISTATS 2016, https://arxiv.org/abs/1502.07943: what is left of the budget is divided equally
+among the rungs that are left, and a rung's part equally among its arms. An arm starts each rung from the program that
+it had made on the one before, and the cache answers what was asked before, so that a rung continues what the last one
+paid for.
 
 - The uncompiled program and random search are on every rung. Of the others each rung keeps the best ones; of these it
   also drops who is worse than the best of all by a paired permutation test (option `drop_below`).
@@ -19,7 +20,6 @@ not.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import dspy
 
@@ -64,16 +64,17 @@ def race(student: dspy.Module, task: Task) -> dspy.Module:
     """Return the program that won, or a copy of the student; the table is in `task.recording.details["race"]`."""
     fits, reasons = fitting_arms(student, task)
     arms = [Arm(name, student.deepcopy()) for name in (UNCOMPILED, *fits)]
-    stopped = None
+    stopped, last = None, 0
     with purses(task) as budgets:
         try:
             for rung in plan(task, len(_contenders(arms))):
                 _run_rung(student, task, rung, arms, budgets)
+                last = rung.number
                 if rung.left > 1:
                     _drop(arms, rung, task)
         except BudgetExceeded as spent:
             stopped = task.recording.stopped = str(spent)
-    winner, why = decide(arms, task)
+    winner, why = decide(arms, last or 1, task)
     task.recording.details["race"] = report(arms, reasons, winner.name, why, stopped, task.seed)
     return winner.program.deepcopy()
 
@@ -107,9 +108,7 @@ def _run_rung(student: dspy.Module, task: Task, rung: Rung, arms: list[Arm], bud
             _run_arm(arm, start, inner, rung, budgets, shares)
 
 
-def _run_arm(
-    arm: Arm, start: dspy.Module, task: Task, rung: Rung, budgets: list[Purse], shares: list[Share]
-) -> None:
+def _run_arm(arm: Arm, start: dspy.Module, task: Task, rung: Rung, budgets: list[Purse], shares: list[Share]) -> None:
     """Run an arm and note its best program that was scored on all questions of the rung."""
     outer, meter = task.recording, Meter()
     recording = Recording(task.valset, meter, on_run=outer.ran)
@@ -121,9 +120,10 @@ def _run_arm(
             _optimize(arm, start, task)
     except BudgetExceeded as spent:
         arm.note = "its share of the budget was used up"
-        if not any(spent.share is share for share in shares):
+        # The last arm's share is all that is left: the budget itself is then used up with it.
+        if recording.best() is None and not any(spent.share is share for share in shares):
             raise
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - an optimizer that fails must not end the others
         if user_error := user_error_within(error):
             raise user_error from None
         arm.note = f"it failed: {type(error).__name__}: {one_line(str(error), 80)}"
@@ -170,22 +170,25 @@ def _drop(arms: list[Arm], rung: Rung, task: Task) -> None:
             arm.dropped = f"rung {rung.number}: worse than {best.name} (p = {p:.3f})"
 
 
-def decide(arms: list[Arm], task: Task) -> tuple[Arm, str]:
-    """Return the winner and why, by the scores of the last rung that some optimizer has finished."""
-    uncompiled = arms[0]
-    rungs = {number for arm in arms[1:] for number in arm.scores} & uncompiled.scores.keys()
-    if not rungs:
+def decide(arms: list[Arm], rung: int, task: Task) -> tuple[Arm, str]:
+    """Return the winner and why.
+
+    Args:
+        arms: The uncompiled program first.
+        rung: The last rung on which all arms that were in the race had their turn.
+        task: With the rule that replaces.
+    """
+    uncompiled, *others = arms
+    scored = [arm for arm in others if rung in arm.scores]
+    if rung not in uncompiled.scores or not scored:
         return uncompiled, "No optimizer was scored, so the program stays as it was."
-    last = max(rungs)
-    best = max((arm for arm in arms if last in arm.scores), key=lambda arm: arm.mean(last))
+    best = max((uncompiled, *scored), key=lambda arm: arm.mean(rung))  # of equals the earlier
     if best is uncompiled:
         return uncompiled, "No optimizer's program scored higher, so the program stays as it was."
-    p, limit = better_by_chance(best.scores[last], uncompiled.scores[last], seed=task.seed), task.options["replace_below"]
-    n = len(best.scores[last])
-    found = f"{best.name} scored {best.mean(last):.3f} and the uncompiled program {uncompiled.mean(last):.3f} on {n}"
-    found += f" validation questions (paired p = {p:.3f}"
+    scores, limit = best.scores[rung], task.options["replace_below"]
+    p = better_by_chance(scores, uncompiled.scores[rung], seed=task.seed)
+    found = f"{best.name} scored {best.mean(rung):.3f} and the uncompiled program {uncompiled.mean(rung):.3f} on "
+    found += f"{len(scores)} validation questions (paired p = {p:.3f}"
     if p < limit:
         return best, f"{found}, below {limit:g})."
     return uncompiled, f"{found}, not below {limit:g}), so the program stays as it was."
-
-

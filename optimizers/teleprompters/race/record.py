@@ -7,7 +7,7 @@ import dspy
 from optimizers.teleprompters.race.arms import ARMS, BASELINE, fitting_arms, named_arms
 from optimizers.teleprompters.race.plan import plan
 from optimizers.teleprompters.race.race import race
-from optimizers.teleprompters.task import Option, Optimizer, Runs, Task, always_fits, resolved_options
+from optimizers.teleprompters.task import Optimizer, Option, Runs, Task, always_fits, resolved_options
 
 
 def _fits(student: dspy.Module, task: Task | None) -> str | None:
@@ -42,9 +42,7 @@ def _sum(runs: Runs) -> int:
 
 
 def _plus(one: Runs, other: Runs) -> Runs:
-    return Runs(
-        one.student + other.student, one.teacher + other.teacher, one.prompt_calls + other.prompt_calls
-    )
+    return Runs(one.student + other.student, one.teacher + other.teacher, one.prompt_calls + other.prompt_calls)
 
 
 RACE = Optimizer(

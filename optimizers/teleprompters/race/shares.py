@@ -52,7 +52,7 @@ def purses(task: Task) -> Iterator[list[Purse]]:
 
 
 def part_of(purse: Purse, parts: int) -> dict[str, float]:
-    """Return the limits of one of so many equal parts of what is left in a purse; calls and tokens are whole numbers."""
+    """Return the limits of one of so many equal parts of what is left in a purse, calls and tokens whole."""
     return {name: left // parts if name in _WHOLE else left / parts for name, left in purse.left().items()}
 
 

@@ -45,7 +45,7 @@ def _row(arm: "Arm", uncompiled: "Arm", seed: int) -> dict[str, Any]:
         "cached_calls": int(counts["cached_calls"]),
         "usd": round(counts["usd"], 6),
         "tokens": int(counts["prompt_tokens"] + counts["completion_tokens"]),
-        "outcome": "; ".join(filter(None, [arm.dropped, "" if arm.dropped else arm.note])),
+        "outcome": "; ".join(filter(None, [arm.dropped, _note(arm)])),
     }
     if arm.scores:
         last = max(arm.scores)
@@ -55,6 +55,10 @@ def _row(arm: "Arm", uncompiled: "Arm", seed: int) -> dict[str, Any]:
         if arm is not uncompiled and last in uncompiled.scores:
             row["p"] = better_by_chance(scores, uncompiled.scores[last], seed=seed)
     return row
+
+
+def _note(arm: "Arm") -> str:
+    return "" if arm.dropped and arm.note in arm.dropped else arm.note
 
 
 def table_lines(race: Mapping[str, Any]) -> list[str]:
