@@ -31,7 +31,7 @@ def recorded(world, run, verihop):
 
 
 def test_a_run_is_recorded_and_leads_to_a_study(recorded, verihop):
-    run, (code, out, err) = recorded
+    _, (code, out, err) = recorded
     assert code == 0
     assert "em" in out
     assert "Settings drawn at random can be replayed on" in err
@@ -68,7 +68,7 @@ def test_what_is_unseen_is_counted_and_has_a_cure(recorded, verihop):
     [
         (["--set", "threshold=0.5"], "Unknown knob of CoVRAG 'threshold'"),
         (["--set", "bias_above=7"], "Knob bias_above must be a number from 0 to 1, got 7"),
-        (["--set", "bias_above"], "must be name=value, e.g. --set threshold=0.5"),
+        (["--set", "bias_above"], "--set takes name=value, got 'bias_above'. Example: --set threshold=0.5"),
     ],
 )
 def test_mistakes_are_one_line(recorded, verihop, arguments, reason):
