@@ -89,6 +89,17 @@ class Search:
             "not with --against or a grid.",
         ),
     ] = True
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            help="Evaluate trials from the record of this run (`eval --record-branches`), without LM calls.",
+            show_default=False,
+        ),
+    ] = None
+    buy: Annotated[
+        bool,
+        typer.Option("--buy", help="Ask, within the budget, what the record lacks; once for all trials."),
+    ] = False
     folds: Annotated[
         int,
         typer.Option(

@@ -53,7 +53,8 @@ def tune(
     trainset = prompts.trainset()
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm_config, limits.budget())
-    student = setup.open_program(program_config, retrieve, connection)
+    alone = search.replay is not None and not search.buy  # a record needs no index
+    student = setup.open_program(program_config, retrieve, connection, contexts=alone)
     reranked = {} if program_config.rerank is None else {"rerank": program_config.rerank}
     config = TuneConfig(
         metric=typed_metric(objective.metric),
@@ -70,6 +71,8 @@ def tune(
         threads=execution.threads,
         storage=execution.storage,
         study=execution.study,
+        replay=search.replay,
+        buy=search.buy,
         chosen=result.pick,
         index=program_config.index,
         provenance={"tuned_path": str(questions), "train_path": str(prompts.train or ""), **reranked},
@@ -158,6 +161,11 @@ def _print(found: "Found", config: "TuneConfig", result: Result) -> None:
         interval = "" if held.low is None or held.high is None else f" [{100 * held.low:.1f}, {100 * held.high:.1f}]"
         say(f"Held-out estimate of the chosen setting: {100 * held.mean:.1f} %{interval}, {config.folds} folds.")
     say(found.findings.verdict)
+    if unseen := [trial for trial in found.findings.trials if trial.unseen]:
+        say(
+            f"{len(unseen)} trials met branches that were never recorded and have no score: record more branches "
+            "(eval --record-branches), or add --buy."
+        )
     for path in found.plots:
         say(f"Plot: {path}")
     if found.artifact is not None:

@@ -22,7 +22,7 @@ from optimizers.replay.record_files import RecordLog, has_record, load_memories,
 from optimizers.replay.running import Runner
 from optimizers.replay.trees import Leaf
 from programs.lms.calls.budget import BudgetExceeded
-from signatures.common.errors import one_line
+from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
     import dspy
@@ -48,10 +48,13 @@ class Recorder:
         connection: The LM and its adapter.
 
     Raises:
-        UserError: The program has no gates, or the folder has the record of another run.
+        UserError: The program has no gates, the folder has the record of another run, or the run has processes or
+            repeats.
     """
 
     def __init__(self, folder: Path, run: Json, program: "dspy.Module", config: RunConfig, connection: Connected):
+        if config.processes > 1 or config.repeats > 1:
+            raise UserError("Branches are recorded in one process, and each question is asked once.")
         self.program = with_memory(program)
         self._folder, self._config, self._connection = folder, config, connection
         self._run = described(run)
