@@ -22,13 +22,14 @@ SEED = 0
 
 
 class Pair(NamedTuple):
-    """The programs of a cascade, by label."""
+    """The programs of a cascade, by label, and whether it decides before one of them is asked."""
 
     cheap: str
     dear: str
+    before: bool = False
 
     def __str__(self) -> str:
-        return f"{self.cheap} -> {self.dear}"
+        return f"{self.cheap} | {self.dear}" if self.before else f"{self.cheap} -> {self.dear}"
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,15 @@ class Programs:
         }
         cost = {label: outcome.cost for label, outcome in self.single.items()}
         self.pairs = [
-            Pair(*both)
-            for both in permutations(recorded, 2)
-            if cost[both[0]] < cost[both[1]] and recorded[both[0]].shown is not None
+            Pair(cheap, dear, before)
+            for cheap, dear in permutations(recorded, 2)
+            for before in (False, True)
+            if cost[cheap] < cost[dear] and (before or recorded[cheap].shown is not None)
         ]
-        self.samples = {pair: as_samples(recorded[pair.cheap], recorded[pair.dear], self.ids) for pair in self.pairs}
+        self.samples = {
+            pair: as_samples(recorded[pair.cheap], recorded[pair.dear], self.ids, before=pair.before)
+            for pair in self.pairs
+        }
 
     @property
     def best(self) -> str:
