@@ -55,6 +55,8 @@ class Findings:
         numbers = f"{100 * gain.difference:+.1f} points, 95 % interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
         if gain.low > 0:
             return f"The best setting is better than the program as it was, {how}: {numbers}."
+        if gain.high < 0:
+            return f"Settings chosen so are worse than the program as it was, {how}: {numbers}. Keep it as it was."
         return f"The best setting is not better than the program as it was beyond chance, {how}: {numbers}."
 
     @property
