@@ -21,11 +21,16 @@ def race_table(race: Mapping[str, Any], metric: str) -> Any:
 
     from experiments.analysis.summary import percent
 
+    priced = any(row.get("usd") for row in race["rows"])
+    names = ["optimizer", escape(metric), "95 % interval", "n", "p", "LM calls", *["usd"][: int(priced)], "outcome"]
     table = Table(title="Race of the optimizers", caption=_CAPTION)
-    for name in ("optimizer", escape(metric), "95 % interval", "n", "p", "LM calls", "usd", "outcome"):
-        table.add_column(name, justify="left" if name in ("optimizer", "outcome") else "right")
+    for name in names:
+        table.add_column(
+            name, justify="left" if name in ("optimizer", "outcome") else "right", no_wrap=name != "outcome"
+        )
     for row in race["rows"]:
         scored = "score" in row
+        price = [f"{row['usd']:.4f}" if "usd" in row else "-"] if priced else []
         table.add_row(
             escape(row["optimizer"]),
             percent(row["score"]) if scored else "-",
@@ -33,7 +38,7 @@ def race_table(race: Mapping[str, Any], metric: str) -> Any:
             str(row.get("n", "-")),
             f"{row['p']:.3f}" if "p" in row else "-",
             f"{row['calls']:,}" if "calls" in row else "-",
-            f"{row['usd']:.4f}" if "usd" in row else "-",
+            *price,
             escape(row["outcome"]),
         )
     return table

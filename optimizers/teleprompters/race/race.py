@@ -6,8 +6,9 @@ among the rungs that are left, and a rung's part equally among its arms. An arm 
 it had made on the one before, and the cache answers what was asked before, so that a rung continues what the last one
 paid for.
 
-- The uncompiled program and random search are on every rung. Of the others each rung keeps the best ones; of these it
-  also drops who is worse than the best of all by a paired permutation test (option `drop_below`).
+- The uncompiled program and random search are on every rung. Of the others each rung keeps the best ones, of equals
+  those that are earlier in `ARMS`, where the cheaper ones are first; of these it also drops who is worse than the best
+  of all by a paired permutation test (option `drop_below`).
 - An arm is run in the largest size that its part of the budget allows (`arms.py`), by the calls that a run of the
   uncompiled program takes. If its part is used up, its best program that was scored on the rung's questions counts.
 - The program with the highest mean on the last rung replaces the uncompiled one only if a one-sided paired permutation
@@ -16,7 +17,7 @@ paid for.
 
 The seed decides everything. Only where a part of the budget ends an arm in the middle of an evaluation, replies that
 other threads have got by then can differ, and with them what the next rung gets for nothing: with one thread, they do
-not.
+not. More threads try some training questions more, which costs calls and changes no program.
 """
 
 from dataclasses import dataclass, field, replace
