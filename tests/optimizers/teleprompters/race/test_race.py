@@ -202,3 +202,27 @@ def test_no_race_asks_for_more_than_it_says(world, retriever, make_examples):
     run(here, retriever, **sets)
     assert here.runs <= estimate.student + estimate.teacher
     assert len(here.prompt_engine.requests) <= estimate.prompt_calls
+
+
+def test_an_arm_that_has_scored_nothing_gets_what_the_others_left(world, retriever, make_examples):
+    """Ten calls each: random search pays for the labelled program, and bootstrapping needs fourteen for itself."""
+    sets = {"trainset": make_examples(8), "valset": make_examples(8, 100)}
+    options = {"arms": "labeled,bootstrap", "rungs": 1}
+    compiled = run(world(budget=Budget(calls=8 + 3 * 10)), retriever, options=options, **sets)
+    table = rows(compiled)
+    assert [table[name]["calls"] for name in ("uncompiled", "random_search", "labeled", "bootstrap")] == [8, 10, 0, 14]
+    assert table["bootstrap"]["n"] == 8
+    assert compiled.stopped is None
+
+
+def test_what_is_left_is_divided_equally_and_rounded_down():
+    from optimizers.teleprompters.race.shares import Purse, parts
+
+    budget = Budget(calls=100, usd=1.0)
+    with budget.reserve(tokens=1, calls=10) as booking:
+        booking.usd = 0.25
+    assert parts([Purse(budget)], 4) == [{"calls": 22.0, "usd": 0.1875}]
+    assert parts([Purse(budget)], 2, [{"calls": 60.0}]) == [{"calls": 15.0, "usd": 0.375}]
+    with budget.within(calls=30) as share:
+        assert parts([Purse(budget, share)], 3)[0]["calls"] == 10.0
+    assert parts([Purse(Budget())], 3) == [{}]
