@@ -46,8 +46,8 @@ def plan(task: Task, contenders: int) -> list[Rung]:
     for number, count in enumerate(counts, start=1):
         left = len(counts) - number + 1
         share = float(factor) ** -(left - 1)
-        sets = [_part(examples, share, task.options["fewest"]) for examples in (train, val)]
-        rungs.append(Rung(number, left, *sets, count))
+        few = task.options["fewest"]
+        rungs.append(Rung(number, left, _part(train, share, few), _part(val, share, few), count))
     return rungs
 
 
