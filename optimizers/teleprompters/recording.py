@@ -68,6 +68,7 @@ class Recording(BaseCallback):  # type: ignore[misc]
     ):
         self.candidates: list[Candidate] = []
         self.tried = self.failed = 0
+        self.stopped: str | None = None  # why an optimizer ended early that hands back its best by itself
         self.details: dict[str, Any] = {}  # what else an optimizer reports, as JSON values
         self.lm: dspy.LM | None = None
         self.known = known or {}
@@ -145,6 +146,8 @@ def cleaned(program: dspy.Module) -> dspy.Module:
         predictor.traces, predictor.train = [], []
     # A compiled flag would hide the predictors from `set_lm`, from saving and from compiling again.
     program._compiled = False
+    # DSPy leaves its tracing version of `forward` in a program that it has traced, bound to that very program.
+    program.__dict__.pop("forward", None)
     return program
 
 
