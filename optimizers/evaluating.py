@@ -88,9 +88,14 @@ def example_id(example: dspy.Example) -> str:
     return str(example.get("id") or example.question)
 
 
+def unanswered() -> dspy.Prediction:
+    """Return the prediction of a program that did not answer."""
+    return dspy.Prediction(answer="", response="", hops=[], passages=[], citations=[], abstained=True)
+
+
 def _outcome(program: dspy.Module, example: dspy.Example, score: Score) -> Outcome:
     started, error = time.perf_counter(), None
-    prediction = dspy.Prediction(answer="", response="", hops=[], passages=[], citations=[], abstained=True)
+    prediction = unanswered()
     meter = Meter()
     try:
         with metered(meter), dspy.context(trace=None, disable_history=True):

@@ -8,7 +8,8 @@ from programs.artifacts.record import Artifact, LMRecord
 from signatures.common.errors import UserError, UserNotice
 from signatures.types import Retriever, Similarity
 
-# Program or kind -> its knobs that are compared with P(yes); they hold for one way of computing it only.
+# Program -> its knobs that are compared with P(yes); they hold for one way of computing it only. A cascade's threshold
+# depends on P(yes) where its cheap program computes it, which is then refused itself.
 PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {"retro_rag": ("threshold", "relevance_gate", "attribution_gate")}
 
 

@@ -5,6 +5,7 @@ key, which becomes an attribute. So a state is checked whole against the signatu
 what was checked is applied.
 """
 
+import functools
 import json
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -198,6 +199,11 @@ def _texts_by_field(name: str, fields: list[_FieldState], signature: Any) -> lis
     return [by_name[field_name].model_dump(mode="json") for field_name in signature.fields]
 
 
+@functools.cache  # to make one takes ten times as long as to use it; there are as many as types of fields
+def _validator(annotation: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(annotation)
+
+
 def check_demo(place: str, demo: dict[str, Any], signature: Any) -> dict[str, Any]:
     """Return a copy of an untrusted demonstration, its values as JSON, that contains only fields of the signature.
 
@@ -212,7 +218,7 @@ def check_demo(place: str, demo: dict[str, Any], signature: Any) -> dict[str, An
         raise UserError(f"{place}: {_AUGMENTED!r} must be true or false")
     checked = {}
     for key, value in demo.items():
-        adapter: TypeAdapter[Any] = TypeAdapter(bool if key == _AUGMENTED else fields[key].annotation)
+        adapter = _validator(bool if key == _AUGMENTED else fields[key].annotation)
         try:
             # As JSON, since only there a strict model accepts an object.
             typed = adapter.validate_json(json.dumps(value), strict=True)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from programs.artifact import Artifact
 
-_WIDTH = 100
+_WIDTH = 110
 _LONGEST = 200  # characters of one value
 _MOST_ROWS = 50
 
@@ -141,7 +141,7 @@ def _optimizer(optimizer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield name, settings, costs and tables of the optimizer; what it writes differs from one to the next."""
     if not optimizer:
         return
-    yield "Optimizer", str(optimizer.get("name"))
+    yield "Optimizer", str(optimizer.get("name", "unknown"))
     for name, value in optimizer.items():
         if name == "name" or value in (None, {}, []):
             continue
@@ -175,7 +175,8 @@ def _cell(value: Any) -> str:
 
 def _short(value: Any) -> str:
     if isinstance(value, dict):
-        return textwrap.shorten(", ".join(f"{name}={one}" for name, one in value.items()), _LONGEST, placeholder=" ...")
+        named = [f"{name}={one}" for name, one in value.items() if one is not None and one != 0]
+        return textwrap.shorten(", ".join(named), _LONGEST, placeholder=" ...") or "none"
     return textwrap.shorten(str(value), _LONGEST, placeholder=" ...")
 
 

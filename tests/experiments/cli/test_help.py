@@ -6,6 +6,7 @@ import pytest
 
 DATA_COMMANDS = ["list", "fetch", "convert", "subset", "pool", "world"]
 DISTILL_COMMANDS = ["synthesize", "mix"]
+ARTIFACT_COMMANDS = ["show", "verify", "diff", "export", "ensemble", "cascade"]
 
 
 COMMANDS = [
@@ -21,6 +22,7 @@ COMMANDS = [
     "programs",
     "data",
     "distill",
+    "artifact",
     "review",
     "doctor",
 ]
@@ -33,6 +35,7 @@ COMMANDS = [
         *([name] for name in COMMANDS),
         *(["data", n] for n in DATA_COMMANDS),
         *(["distill", n] for n in DISTILL_COMMANDS),
+        *(["artifact", n] for n in ARTIFACT_COMMANDS),
     ],
     ids=str,
 )

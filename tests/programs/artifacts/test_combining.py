@@ -64,6 +64,15 @@ def test_combinations_and_older_artifacts_can_be_combined_again(parts, tmp_path)
     assert (tmp_path / "outer" / "children" / "1" / "children" / "2" / "artifact.json").exists()
 
 
+def test_a_cascade_has_a_cheap_and_a_dear_part_and_knobs(parts, tmp_path, retriever):
+    record = combine("cascade", parts, tmp_path / "out", knobs={"threshold": 0.25})
+    assert list(record.children) == ["cheap", "dear"]
+    program = load(tmp_path / "out", retriever)
+    assert (program.threshold, type(program.cheap), program.cheap.k) == (0.25, type(load(parts[0])), 2)
+    with pytest.raises(UserError, match=r"A cascade consists of 2 artifacts \(cheap, dear\), got 3"):
+        combine("cascade", [*parts, parts[0]], tmp_path / "none")
+
+
 def test_what_cannot_be_combined_is_refused_and_leaves_nothing(parts, tmp_path):
     out = tmp_path / "out"
     (tmp_path / "damaged").mkdir()
