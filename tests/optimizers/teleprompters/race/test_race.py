@@ -58,7 +58,7 @@ def test_the_whole_race_keeps_to_its_budget_and_every_arm_to_its_share(world, re
         here = world(budget=Budget(calls=calls))
         compiled = run(here, retriever, **many)
         sent = len(here.task_engine.requests) + len(here.prompt_engine.requests)
-        assert sent == sum(row.get("calls", 0) for row in rows(compiled).values()) <= calls
+        assert sent == sum(row.get("sent", 0) for row in rows(compiled).values()) <= calls
 
 
 def test_calls_can_be_limited_for_the_race_alone(world, retriever, many):
@@ -94,7 +94,7 @@ def test_the_same_seed_gives_the_same_race(world, retriever, many):
     def same(threads, **limits):
         options = {"arms": "bootstrap,infer_rules"} if "tokens" in limits else FEW
         compiled = run(world(budget=Budget(**limits)), retriever, threads=threads, options=options, **many)
-        costs = ("calls", "cached_calls", "tokens") if threads > 1 else ()
+        costs = ("calls", "sent", "tokens") if threads > 1 else ()
         table = [{key: row[key] for key in row if key not in costs} for row in compiled.details["race"]["rows"]]
         return compiled.program.dump_state(), table, compiled.details["race"]["why"]
 
@@ -110,7 +110,7 @@ def test_a_race_that_is_run_again_gets_everything_from_the_cache(world, retrieve
     again = run(here, retriever, **many)
     assert (len(here.task_engine.requests), len(here.prompt_engine.requests)) == sent
     assert again.program.dump_state() == first.program.dump_state()
-    assert all(row.get("calls", 0) == 0 for row in rows(again).values())
+    assert all(row.get("sent", 0) == 0 for row in rows(again).values())
 
 
 def test_a_spent_budget_ends_the_race_with_the_best_so_far(world, retriever, many):
@@ -210,7 +210,7 @@ def test_an_arm_that_has_scored_nothing_gets_what_the_others_left(world, retriev
     options = {"arms": "labeled,bootstrap", "rungs": 1}
     compiled = run(world(budget=Budget(calls=8 + 3 * 10)), retriever, options=options, **sets)
     table = rows(compiled)
-    assert [table[name]["calls"] for name in ("uncompiled", "random_search", "labeled", "bootstrap")] == [8, 10, 0, 14]
+    assert [table[name]["sent"] for name in ("uncompiled", "random_search", "labeled", "bootstrap")] == [8, 10, 0, 14]
     assert table["bootstrap"]["n"] == 8
     assert compiled.stopped is None
 
