@@ -44,7 +44,7 @@ class Candidate:
         return sum(self.scores.values()) / len(self.scores) if self.scores else 0.0
 
 
-class Recording(BaseCallback):  # type: ignore[misc]
+class Recording(BaseCallback):
     """Candidates in the order in which they were scored, and counts of training examples.
 
     Args:
@@ -108,8 +108,10 @@ class Recording(BaseCallback):  # type: ignore[misc]
     def name_for(self, label: str | None) -> str:
         """Return the label that the next candidate gets: this one, numbered if it is taken, or else a number."""
         taken = {candidate.label for candidate in self.candidates}
+        if not label:
+            return f"candidate {len(taken) + 1}"
         names = (label if number == 1 else f"{label} ({number})" for number in itertools.count(1))
-        return next(name for name in names if name not in taken) if label else f"candidate {len(taken) + 1}"
+        return next(name for name in names if name not in taken)
 
     def best(self) -> Candidate | None:
         """Return the complete candidate with the highest mean, the earlier of equals; None if there is none."""
