@@ -209,6 +209,7 @@ def _candidates_table(optimizer: dict[str, Any], metric: str) -> Any:
     for row in rows[:MOST_SHOWN]:
         spread = "" if row["low"] is None else f"{percent(row['low'])} to {percent(row['high'])}"
         label = escape(row["label"]) + (" *" if row["label"] == optimizer["chosen"] else "")
-        questions = f"{row['n']}" + ("" if row["complete"] else " (not all)")
+        remarks = [*(() if row["complete"] else ("not all",)), *((f"{row['errors']} errors",) if row["errors"] else ())]
+        questions = f"{row['n']}" + (f" ({', '.join(remarks)})" if remarks else "")
         table.add_row(label, percent(row["mean"]), spread, questions, f"{row['calls']:,}")
     return table
