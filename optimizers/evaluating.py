@@ -12,7 +12,7 @@ from functools import partial
 import dspy
 
 from optimizers.examples import Score
-from programs.parts.meter import metered
+from programs.parts.meter import Meter, metered, record
 from programs.parts.threads import run_all
 from signatures.common.errors import UserError
 
@@ -58,6 +58,9 @@ def evaluate_examples(
 ) -> list[Outcome]:
     """Return the outcome of each example, in their order, on the LM and adapter of the running context.
 
+    The costs of an outcome are counted in it alone; those of a question that ends the evaluation, by a spent budget or
+    an error of the metric, are added to the meter of the running context.
+
     Args:
         program: Safe under threads.
         examples: With their gold.
@@ -85,17 +88,27 @@ def example_id(example: dspy.Example) -> str:
     return str(example.get("id") or example.question)
 
 
+def unanswered() -> dspy.Prediction:
+    """Return the prediction of a program that did not answer."""
+    return dspy.Prediction(answer="", response="", hops=[], passages=[], citations=[], abstained=True)
+
+
 def _outcome(program: dspy.Module, example: dspy.Example, score: Score) -> Outcome:
     started, error = time.perf_counter(), None
-    prediction = dspy.Prediction(answer="", response="", hops=[], passages=[], citations=[], abstained=True)
-    with metered() as meter, dspy.context(trace=None, disable_history=True):
-        try:
-            prediction = program(**example.inputs())
-        except UserError:
-            raise
-        except Exception as problem:  # noqa: BLE001 - one question that fails must not end a comparison
-            error = f"{type(problem).__name__}: {problem}"[:_LONGEST_ERROR]
-    value = score(example, prediction)
+    prediction = unanswered()
+    meter = Meter()
+    try:
+        with metered(meter), dspy.context(trace=None, disable_history=True):
+            try:
+                prediction = program(**example.inputs())
+            except UserError:
+                raise
+            except Exception as problem:  # noqa: BLE001 - one question that fails must not end a comparison
+                error = f"{type(problem).__name__}: {problem}"[:_LONGEST_ERROR]
+        value = score(example, prediction)
+    except BaseException:
+        record(**meter.counts())
+        raise
     if error is not None and value is not None:
         value = 0.0
     seconds = time.perf_counter() - started

@@ -11,13 +11,13 @@ run suffice, without a further LM call, from RASER, 2026 (https://arxiv.org/abs/
 3. A weighted sum of the features, as a logistic score from 0 to 1, is compared with a threshold: above it, the dear
    program is asked, and its answer is returned unless it abstains.
 
-Weights and threshold are fitted on training questions by `optimizers.cascade`.
+Weights and threshold are fitted on training questions by `optimizers.cascade.compile`.
 """
 
 import functools
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any
 
@@ -25,35 +25,12 @@ import dspy
 
 from programs.parts.gates import Gate, decide
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.passages import passages_stating
-from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
+from programs.parts.prediction import make_prediction
+from programs.parts.run_features import FEATURES, described, run_features
 from signatures.common.errors import UserError, unknown
-from signatures.common.words import FUNCTION_WORDS, strip_suffix
-from signatures.text_words import contains_words, text_words
 from signatures.types import Passage, Retriever
-from signatures.yes_no import parse_yes_no
 
 BIAS = "bias"
-# Name -> what it is; all but the retriever's scores are from 0 to 1, and a feature that a run does not have is 0.
-FEATURES = {
-    "best": "the retriever's highest score",
-    "margin": "how far it is above the second",
-    "last": "the lowest score",
-    "entropy": "entropy of the scores as shares, over that of equal ones",
-    "coverage": "share of the question's content words that the passages contain",
-    "stated": "whether a passage states the answer",
-    "support": "share of the passages that state it",
-    "top_states": "whether the first one does",
-    "refused": "whether there is no answer",
-    "yes_no": "whether the answer is yes or no",
-    "echo": "whether the question contains the answer",
-    "answer_length": "logarithm of the number of its words, 1 at 20",
-    "question_length": "the same of the question, 1 at 60",
-    "verified": "lowest of CoV-RAG's correctness of references and response and truthfulness",
-    "judged_true": "whether CoV-RAG judged the response true",
-    "agreement": "share of an ensemble's votes for the answer; RetroRAG's P(yes) that both its answers agree",
-    "p_yes": "RetroRAG's P(yes) that its answer is one",
-}
 DEFAULT_WEIGHTS = "bias=-1 refused=4 stated=-2"  # asks where there is no answer, or where no passage states it
 _PAIR = re.compile(r"([a-z_]+)=([-+]?[0-9.]+(?:e[-+]?[0-9]+)?)", re.ASCII)
 
@@ -104,7 +81,7 @@ class Cascade(dspy.Module):
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the cheap prediction, or the dear one; fixed `passages` are given to both programs."""
         cheap = self.cheap(question=question, passages=passages)
-        features = run_features(question, cheap, self._described(question, cheap, passages))
+        features = run_features(question, cheap, described(question, cheap, self.retrieve, self.k, fixed=passages))
         asked = decide(self, "ask", features=features)
         dear = self.dear(question=question, passages=passages) if asked else None
         return combined(cheap, dear, features, score(features, self.weights), fallback=self.fallback)
@@ -112,11 +89,6 @@ class Cascade(dspy.Module):
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: those of both programs."""
         return int(self.cheap.max_calls() + self.dear.max_calls())
-
-    def _described(self, question: str, cheap: dspy.Prediction, fixed: list[Passage] | None) -> Sequence[Passage]:
-        if cheap.passages or (self.retrieve is None and fixed is None):
-            return list(cheap.passages)
-        return retrieve_passages(self, question, self.k, fixed=fixed)
 
 
 def combined(
@@ -187,80 +159,3 @@ def parse_weights(text: str) -> Mapping[str, float]:
 def format_weights(weights: Mapping[str, float]) -> str:
     """Return weights as the knob, with four significant digits; those that are 0 are left out."""
     return " ".join(f"{name}={weight:.4g}" for name, weight in weights.items() if weight)
-
-
-def run_features(question: str, prediction: dspy.Prediction, passages: Sequence[Passage]) -> dict[str, float]:
-    """Return the features of a run of the cheap program.
-
-    Args:
-        question: The question.
-        prediction: Of the cheap program.
-        passages: Those it read, or those that a search for the question found; with the retriever's scores.
-    """
-    answer = prediction.answer
-    stating = len(passages_stating(answer, passages))
-    return {
-        **_retrieval([passage.score for passage in passages]),
-        "coverage": _coverage(question, passages),
-        "stated": float(stating > 0),
-        "support": stating / len(passages) if passages else 0.0,
-        "top_states": float(bool(passages_stating(answer, passages[:1]))),
-        "refused": float(prediction.abstained or not is_answer(answer)),
-        "yes_no": float(parse_yes_no(answer) is not None),
-        "echo": float(contains_words(question, answer)),
-        "answer_length": _length(answer, 20),
-        "question_length": _length(question, 60),
-        **_verification(prediction.details),
-        **_judgements(prediction.details),
-    }
-
-
-def _retrieval(scores: Sequence[float | None]) -> dict[str, float]:
-    known = [score for score in scores if score is not None and math.isfinite(score)]
-    if not known:
-        return {}
-    ranked = sorted(known, reverse=True)
-    lowest = min(0.0, ranked[-1])
-    total = sum(score - lowest for score in ranked)
-    shares = [(score - lowest) / total for score in ranked] if total > 0 else [1 / len(ranked)] * len(ranked)
-    nats = -sum(share * math.log(share) for share in shares if share > 0)
-    return {
-        "best": ranked[0],
-        "margin": ranked[0] - ranked[1] if len(ranked) > 1 else 0.0,
-        "last": ranked[-1],
-        "entropy": nats / math.log(len(ranked)) if len(ranked) > 1 else 0.0,
-    }
-
-
-def _coverage(question: str, passages: Sequence[Passage]) -> float:
-    asked = _stems(question)
-    read = {stem for passage in passages for stem in _stems(f"{passage.title} {passage.text}")}
-    return len(asked & read) / len(asked) if asked else 0.0
-
-
-def _verification(details: Mapping[str, Any]) -> dict[str, float]:
-    """Return the features of CoV-RAG's first verification; none of other programs, or if it was unparseable."""
-    verifications = details.get("verifications")
-    if not isinstance(verifications, list) or not verifications:
-        return {}
-    names = ("reference_correctness", "correctness", "truthfulness")
-    scores = [value for name in names if (value := verifications[0].get(name)) is not None]
-    return {
-        **({"verified": min(scores)} if scores else {}),
-        "judged_true": float(verifications[0].get("judgement") == "true"),
-    }
-
-
-def _judgements(details: Mapping[str, Any]) -> dict[str, float]:
-    """Return the features that an ensemble or the last round of RetroRAG states; none of other programs."""
-    found = {"agreement": details.get("agreement"), "p_yes": details.get("answered")}
-    last = {name: value[-1] if isinstance(value, list) and value else value for name, value in found.items()}
-    return {name: float(value) for name, value in last.items() if isinstance(value, int | float)}
-
-
-def _stems(text: str) -> set[str]:
-    return {strip_suffix(word) for word in text_words(text) if word not in FUNCTION_WORDS}
-
-
-def _length(text: str, most: int) -> float:
-    return min(1.0, math.log1p(len(text_words(text))) / math.log1p(most))

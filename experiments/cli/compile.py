@@ -11,6 +11,7 @@ from experiments.cli.shared.compile_options import Optimization, OtherLMs, Valid
 from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say, show
 from experiments.cli.shared.next_commands import QUESTION, command, new_path, other_split, used
 from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.race_table import race_table
 
 if TYPE_CHECKING:
     import dspy
@@ -178,7 +179,10 @@ def _print(artifact: "Artifact", program: str, out: Path) -> None:
     optimizer, metric = artifact.optimizer, artifact.metric
     demos = ", ".join(f"{count} for {name.removesuffix('.predict')}" for name, count in optimizer["accepted"].items())
     say(f"Compiled {program} with {optimizer['name']}: {optimizer['tried']} questions tried, demonstrations: {demos}.")
-    if optimizer["candidates"]:
+    if race := optimizer["details"].get("race"):
+        show(race_table(race, metric["name"]))
+        say(race["why"])
+    elif optimizer["candidates"]:
         show(_candidates_table(optimizer, metric["name"]))
     say(f"Cost: {optimizer['cost']['calls']:.0f} LM calls, {optimizer['cost']['seconds']} s.")
     if text := no_gain_note(artifact.lm.id if artifact.lm else ""):

@@ -10,6 +10,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say, show
 from experiments.cli.shared.next_commands import command, new_path, other_run, shards_beside, used
 from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.recording import Recording
 from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
@@ -132,6 +133,7 @@ def eval_(
     contexts: Contexts,
     execution: Execution,
     limits: options.Limits,
+    recording: Recording,
     result: Result,
 ) -> None:
     """Ask a program every question of a file and score its answers."""
@@ -156,7 +158,7 @@ def eval_(
         metrics=metrics,
         threads=execution.threads,
         processes=processes_for(
-            execution.processes,
+            recording.processes(execution.processes),
             threads=execution.threads,
             questions=len(shard.select(asked) if shard else asked) * scoring.repeats,
             connection=connection,
@@ -170,6 +172,7 @@ def eval_(
         artifact=program_config.artifact,
         questions_path=questions,
         shard=shard,
+        branches=recording.most(),
     )
     opened = setup.open_program(program_config, retrieve, connection, contexts=fixed is not None)
     check_evidence(opened, metrics)

@@ -9,23 +9,23 @@ If the budget is spent, the best candidate that was scored completely is frozen,
 artifact says so, the checkpoint stays, and the compilation can be resumed with a larger budget.
 """
 
-import json
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.compiling.candidates import CandidateLog, candidate_rows, scores_of
+from experiments.pipeline.compiling.candidates import CandidateLog, scores_of
 from experiments.pipeline.compiling.checkpoint import Checkpoint, compile_checkpoint, request_hash
 from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.compiling.estimate import CompileEstimate, compile_estimate
+from experiments.pipeline.compiling.frozen import freeze_compiled, relative_path
 from experiments.pipeline.compiling.progress import CompileProgress
-from experiments.pipeline.compiling.questions import Divided, divided
+from experiments.pipeline.compiling.questions import divided
+from experiments.pipeline.compiling.request import describe, request_of, task_of
 from experiments.pipeline.warm_up import warm_up
-from experiments.runs.config import RunConfig, describe_lm, describe_program
-from experiments.runs.files import git_revision, read_rows
+from experiments.runs.config import RunConfig
+from experiments.runs.files import read_rows
 from programs.lms.calls.control import controlled
 from signatures.common.errors import UserError
 
@@ -79,10 +79,10 @@ def compile_program(
 
     check_freezable(student)
     questions = divided(trainset, valset, optimizer=config.optimizer, seed=config.seed)
-    task = _task(student, questions, config, connection)
+    task = task_of(student, questions, config, connection)
     estimate = _estimated(student, task, config, connection)
-    data = {"train": _describe(questions.train), "val": _describe(questions.val)}
-    request = _request(student, config, task, data, connection)
+    data = {"train": describe(questions.train), "val": describe(questions.val)}
+    request = request_of(student, config, task, data, connection)
     with compile_checkpoint(out, request, resume=resume, overwrite=overwrite) as checkpoint:
         if checkpoint is None:
             return read_artifact(out)
@@ -98,12 +98,12 @@ def compile_program(
         scores, stopped = _scores(compiled, questions.val, config, connection, checkpoint, progress=progress)
         cost = checkpoint.cost(round(time.monotonic() - started, 1))
         checkpoint.kept = stopped is not None
-        return _freeze(
+        return freeze_compiled(
             compiled,
             out,
             overwrite=overwrite or checkpoint.continues,
             connection=connection,
-            data={**data, "index": _relative_path(config.index, out), **config.provenance},
+            data={**data, "index": relative_path(config.index, out), **config.provenance},
             optimizer={
                 "estimate": estimate.as_dict(),
                 "stopped": stopped,
@@ -128,7 +128,7 @@ def estimated(
         UserError: See `compile_program`.
     """
     questions = divided(trainset, valset, optimizer=config.optimizer, seed=config.seed)
-    return _estimated(student, _task(student, questions, config, connection), config, connection)
+    return _estimated(student, task_of(student, questions, config, connection), config, connection)
 
 
 def _estimated(
@@ -143,67 +143,6 @@ def _estimated(
             f"Optimizer {config.optimizer} writes no instructions: name no prompt LM, or another optimizer."
         )
     return estimate
-
-
-def _request(
-    student: "dspy.Module", config: CompileConfig, task: "Task", data: dict[str, Any], connection: "Connection"
-) -> dict[str, Any]:
-    """Return everything that decides the result of a compilation."""
-    settings = {"accept": config.accept, "max_demos": config.max_demos, "seed": config.seed}
-    others = {"teacher": config.teacher, "prompt": config.prompt}
-    request = {
-        "program": describe_program(student),
-        "lm": describe_lm(connection),
-        "corpus": getattr(getattr(student, "retrieve", None), "fingerprint", None),
-        "optimizer": {
-            "name": config.optimizer,
-            **settings,
-            **({"options": dict(task.options)} if task.options else {}),
-            **{name: describe_lm(link) for name, link in others.items() if link is not None},
-        },
-        "metric": {"name": config.metric.name, "definition": config.metric.definition},
-        "data": data,
-    }
-    return json.loads(json.dumps(request, default=str))  # as read back from the file, so that they can be compared
-
-
-def _describe(questions: "Sequence[Question]") -> dict[str, Any]:
-    from corpora.questions import split_hash
-
-    return {"n": len(questions), "sha256": split_hash(questions)}
-
-
-def _task(student: "dspy.Module", questions: Divided, config: CompileConfig, connection: "Connection") -> "Task":
-    from optimizers.examples import to_examples
-    from optimizers.teleprompters.compile import checked_task
-    from optimizers.teleprompters.task import Task
-
-    task = Task(
-        trainset=to_examples(questions.train),
-        valset=to_examples(questions.val),
-        score=config.metric,
-        accept=config.accept,
-        max_demos=config.max_demos,
-        seed=config.seed,
-        threads=config.threads,
-        options=config.options,
-    )
-    if config.teacher is not None:
-        task = replace(task, teacher_lm=config.teacher.lm, teacher_adapter=config.teacher.adapter)
-    if config.prompt is not None:
-        task = replace(task, prompt_lm=config.prompt.lm, prompt_adapter=config.prompt.adapter)
-    with connection.use():  # some optimizers fit only some LMs
-        return checked_task(student, task, config.optimizer)
-
-
-def _relative_path(index: Path | None, out: Path) -> str | None:
-    """Return the path of the index relative to the artifact, so that both can be moved together."""
-    if index is None:
-        return None
-    try:
-        return os.path.relpath(index.resolve(), out.resolve())
-    except ValueError:  # on another drive
-        return str(index.resolve())
 
 
 def _optimize(
@@ -247,8 +186,8 @@ def _scores(
     the work early, None if nothing did.
     """
     chosen = next((each for each in reversed(compiled.candidates) if each.label == compiled.chosen), None)
-    if compiled.stopped or not valset:
-        return scores_of(chosen), compiled.stopped
+    if compiled.stopped or chosen is not None or not valset:
+        return scores_of(chosen, _undefined(valset, config)), compiled.stopped
     from experiments.pipeline.evaluate import evaluate
 
     folder = checkpoint.folder / "val"
@@ -262,43 +201,14 @@ def _scores(
         progress=progress,
     )
     if summary.stopped:
-        return scores_of(chosen), summary.stopped
+        return {}, summary.stopped
     scores = {row["id"]: row["scores"][config.metric.name] for row in read_rows(folder)}
     return {**summary.metrics[config.metric.name].as_dict(), "errors": summary.errors, "scores": scores}, None
 
 
-def _freeze(
-    compiled: "Compiled",
-    out: Path,
-    *,
-    overwrite: bool,
-    connection: "Connection",
-    data: dict[str, Any],
-    optimizer: dict[str, Any],
-    metric: dict[str, Any],
-) -> "Artifact":
-    from programs.artifact import freeze, lm_record
+def _undefined(valset: "Sequence[Question]", config: CompileConfig) -> set[str]:
+    """Return the ids of questions that lack the gold of the metric, which score 0 for every candidate alike."""
+    from optimizers.evaluating import unanswered
+    from optimizers.examples import to_examples
 
-    budget = getattr(connection.lm, "budget", None)
-    return freeze(
-        compiled.program,
-        out,
-        overwrite=overwrite,
-        lm=lm_record(connection),
-        corpus=getattr(getattr(compiled.program, "retrieve", None), "fingerprint", None),
-        data=data,
-        optimizer={
-            "name": compiled.optimizer,
-            "arguments": compiled.arguments,
-            "accepted": compiled.accepted,
-            "tried": compiled.tried,
-            "failed": compiled.failed,
-            "candidates": candidate_rows(compiled.candidates),
-            "chosen": compiled.chosen,
-            "details": compiled.details,
-            "budget": budget.limits if budget and budget.limited else None,
-            **optimizer,
-        },
-        metric=metric,
-        revision=git_revision(),
-    )
+    return {each.id for each in to_examples(valset) if config.metric(each, unanswered()) is None}

@@ -19,7 +19,7 @@ from experiments.pipeline.progress import RunProgress
 from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import Connected, RunConfig, describe_run
 from experiments.runs.costs import log_unfinished
-from experiments.runs.files import Row, discard_empty, end_session, key_of, open_run, run_lock
+from experiments.runs.files import Json, Row, discard_empty, end_session, key_of, open_run, read_rows, run_lock
 from experiments.runs.row_log import SYNC_SECONDS, RowLog
 from optimizers.metrics.judges.answer_judge import judged_by
 from programs.lms.calls.control import controlled
@@ -27,6 +27,8 @@ from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     import dspy
+
+    from experiments.pipeline.branches.recorder import Recorder
 
 
 def evaluate(
@@ -74,8 +76,10 @@ def evaluate(
         if waiting:
             bar.say(str(estimate(len(waiting), program.max_calls(), rows=done, threads=config.threads)))
         try:
-            session = Session(program, config, connection)
-            stopped, interrupted = _ask_all(session, waiting, folder=folder, bar=bar)
+            with _recorder(folder, description, program, config, connection) as recorder:
+                stopped, interrupted = _ask_all(_session(program, config, connection, recorder), waiting, folder, bar)
+                if recorder is not None and not stopped:
+                    stopped, interrupted = recorder.explore(_answered(questions, folder), bar.say, shown=progress)
         except BaseException:
             discard_empty(folder)
             raise
@@ -116,7 +120,32 @@ def _progress_of(
     return RunProgress(program_name(program), metric=config.scored[0].name, rows=done, total=total, shown=shown)
 
 
-def _ask_all(session: Session, waiting: Sequence[Asked], *, folder: Path, bar: RunProgress) -> tuple[str | None, bool]:
+def _recorder(
+    folder: Path, description: Json, program: "dspy.Module", config: RunConfig, connection: Connected
+) -> "contextlib.AbstractContextManager[Recorder | None]":
+    """Open what records the run; None if it is not recorded."""
+    if not config.branches:
+        return contextlib.nullcontext()
+    from experiments.pipeline.branches.recorder import Recorder
+
+    return Recorder(folder, description, program, config, connection)
+
+
+def _session(program: "dspy.Module", config: RunConfig, connection: Connected, recorder: "Recorder | None") -> Session:
+    if recorder is None:
+        return Session(program, config, connection)
+    return Session(recorder.program, config, connection, recorder.asking)
+
+
+def _answered(questions: Sequence[Any], folder: Path) -> list[Any]:
+    """Return the examples of the questions that were answered without an error."""
+    from optimizers.examples import to_examples
+
+    failed = {row["id"] for row in read_rows(folder) if row["error"] is not None}
+    return [example for example in to_examples(questions) if example.id not in failed]
+
+
+def _ask_all(session: Session, waiting: Sequence[Asked], folder: Path, bar: RunProgress) -> tuple[str | None, bool]:
     """Ask the questions in parallel; return why the run stopped early, if it did, and whether Ctrl-C stopped it."""
     remote = getattr(session.connection.lm, "remote", False)
     with (

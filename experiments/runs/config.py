@@ -138,6 +138,7 @@ class RunConfig:
         questions_path: File the questions were read from.
         notes: What a reader of the results has to know; shown with every summary and comparison.
         shard: Which of the questions are asked; None means all.
+        branches: The most branches recorded of each question (`experiments.pipeline.branches`); 0 records nothing.
 
     Raises:
         UserError: A metric is unknown or lacks its judge, a judge has no metric, or a number is below 1.
@@ -154,11 +155,16 @@ class RunConfig:
     questions_path: Path | None = None
     notes: Sequence[str] = ()
     shard: Shard | None = None
+    branches: int = 0
 
     def __post_init__(self) -> None:
         for name, value in (("threads", self.threads), ("processes", self.processes), ("repeats", self.repeats)):
             if value < 1:
                 raise UserError(f"{name} must be at least 1, got {value}.")
+        if self.branches < 0:
+            raise UserError(f"branches must be at least 0, got {self.branches}.")
+        if self.branches and (self.processes > 1 or self.repeats > 1):
+            raise UserError("Branches are recorded in one process, and each question is asked once.")
         if not self.metrics:
             raise UserError("No metric is named. Name at least one, e.g. em.")
         judged = [metric.name for metric in self.scored if metric.judged]

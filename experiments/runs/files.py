@@ -1,5 +1,7 @@
 """The files of a run: `run.json` (what was run), `rows.jsonl` (a line per question), `costs.jsonl`, `summary.json`.
 
+A recorded run has `branches.jsonl.gz` and `replies.jsonl.gz`, too (`optimizers/replay/record_files.py`).
+
 A row contains:
 
 - `id`, `question`, `answers`, `type`: the question with its gold answers;
@@ -32,6 +34,7 @@ from experiments.runs.collector import collector_paused
 from experiments.runs.experiment import SESSION, as_asked, cure_of, differing_field, value_of
 from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, Spent, check_description, parse_row
 from optimizers.metrics.names import note_renamed, with_current_names
+from optimizers.replay.names import BRANCHES, REPLIES
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write, exclusive_lock, remove_temporaries
 from signatures.common.secrets import redacted
@@ -258,7 +261,7 @@ def discard_empty(folder: Path) -> None:
     """Remove the files of a run without rows, and its folder unless it contains other files."""
     if read_rows(folder):
         return
-    for name in (RUN, ROWS, COSTS):
+    for name in (RUN, ROWS, COSTS, BRANCHES, REPLIES):
         (folder / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # not empty
         folder.rmdir()

@@ -10,6 +10,7 @@ from optimizers.teleprompters.instructions.mipro import MIPRO
 from optimizers.teleprompters.instructions.simba import SIMBA
 from optimizers.teleprompters.knn import KNN
 from optimizers.teleprompters.labeled import LABELED
+from optimizers.teleprompters.race.record import RACE
 from optimizers.teleprompters.random_search import RANDOM_SEARCH
 from optimizers.teleprompters.task import Optimizer
 from signatures.common.errors import unknown
@@ -26,6 +27,7 @@ OPTIMIZERS: dict[str, Optimizer] = {
     "gepa": GEPA,
     "infer_rules": INFER_RULES,
     "better_together": BETTER_TOGETHER,
+    "race": RACE,
 }
 
 

@@ -82,6 +82,7 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
     try:
         with metered(meter), _quiet(), on_our_threads(), dspy.context(callbacks=callbacks):
             program = cleaned(get_optimizer(optimizer).run(student, replace(task, recording=recording)))
+        stopped = recording.stopped
     except BudgetExceeded as spent:
         stopped = str(spent)
     finally:

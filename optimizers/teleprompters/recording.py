@@ -4,6 +4,7 @@ DSPy's optimizers hand nothing back before their end. Here every program that is
 a `Candidate` at once: by `score_candidate`, or through DSPy's callback for its own `Evaluate`.
 """
 
+import itertools
 import json
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -67,6 +68,7 @@ class Recording(BaseCallback):  # type: ignore[misc]
     ):
         self.candidates: list[Candidate] = []
         self.tried = self.failed = 0
+        self.stopped: str | None = None  # why an optimizer ended early that hands back its best by itself
         self.details: dict[str, Any] = {}  # what else an optimizer reports, as JSON values
         self.lm: dspy.LM | None = None
         self.known = known or {}
@@ -95,7 +97,7 @@ class Recording(BaseCallback):  # type: ignore[misc]
         of_validation = {name: float(score) for name, score in scores.items() if name in self._ids}
         complete = bool(self._ids) and self._ids <= of_validation.keys()
         with self._lock:
-            name = label or f"candidate {len(self.candidates) + 1}"
+            name = self.name_for(label)
             calls = self._meter.calls if n_calls is None else n_calls
             candidate = Candidate(copy, of_validation, calls, name, complete, self.lm)
             self.candidates.append(candidate)
@@ -103,15 +105,21 @@ class Recording(BaseCallback):  # type: ignore[misc]
             self._on_candidate(candidate)
         return candidate
 
+    def name_for(self, label: str | None) -> str:
+        """Return the label that the next candidate gets: this one, numbered if it is taken, or else a number."""
+        taken = {candidate.label for candidate in self.candidates}
+        names = (label if number == 1 else f"{label} ({number})" for number in itertools.count(1))
+        return next(name for name in names if name not in taken) if label else f"candidate {len(taken) + 1}"
+
     def best(self) -> Candidate | None:
         """Return the complete candidate with the highest mean, the earlier of equals; None if there is none."""
         complete = [candidate for candidate in self.everything() if candidate.complete]
         return max(complete, key=lambda candidate: candidate.mean, default=None)
 
     def everything(self) -> list[Candidate]:
-        """Return all candidates, those of earlier sessions first that were not scored again."""
-        labels = {candidate.label for candidate in self.candidates}
-        return [each for label, each in self.known.items() if label not in labels] + self.candidates
+        """Return all candidates in the order in which they were first scored, those of earlier sessions included."""
+        found = {**self.known, **{candidate.label: candidate for candidate in self.candidates}}
+        return list(found.values())
 
     def ran(self) -> None:
         """Note that a program has run on an example."""
@@ -138,6 +146,8 @@ def cleaned(program: dspy.Module) -> dspy.Module:
         predictor.traces, predictor.train = [], []
     # A compiled flag would hide the predictors from `set_lm`, from saving and from compiling again.
     program._compiled = False
+    # DSPy leaves its tracing version of `forward` in a program that it has traced, bound to that very program.
+    program.__dict__.pop("forward", None)
     return program
 
 

@@ -92,7 +92,7 @@ def score_candidate(
     Raises:
         BudgetExceeded: The budget is spent; the candidate is not recorded.
     """
-    known = task.recording.known.get(label)
+    known = task.recording.known.get(task.recording.name_for(label))
     if known is not None and known.complete and not examples and same_program(known.program, program):
         return task.recording.add(program, known.scores, label, n_calls=known.n_calls)
     outcomes = evaluate_examples(

@@ -1,5 +1,6 @@
-"""The command line, the toy of these tests, and a real browser."""
+"""The command line, the toy of these tests, a real browser and a real database."""
 
+import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -45,3 +46,18 @@ def browser(tmp_path_factory):
     page = client.Browser(program, tmp_path_factory.mktemp("profile"))
     yield page
     page.close()
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """Return a PostgreSQL server; without one the test is skipped, or fails where `VERIHOP_POSTGRES` requires it."""
+    server = load_module(Path(__file__).with_name("postgres.py"))
+    folder = server.programs()
+    if folder is None or importlib.util.find_spec("psycopg") is None:
+        missing = "No PostgreSQL server" if folder is None else "No package psycopg"
+        if os.environ.get("VERIHOP_POSTGRES") == "required":  # as .ci/run sets it
+            pytest.fail(f"{missing} on this machine, and it is required: apt-get install postgresql; make test")
+        pytest.skip(f"{missing.lower()} on this machine: apt-get install postgresql; pip install 'verihop[tune]'")
+    running = server.Server(folder)
+    yield running
+    running.close()

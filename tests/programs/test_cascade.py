@@ -9,18 +9,17 @@ from hypothesis import strategies as st
 
 from programs.cascade import (
     DEFAULT_WEIGHTS,
-    FEATURES,
     Cascade,
     asks,
     format_weights,
     parse_weights,
-    run_features,
     score,
 )
 from programs.catalog import build
 from programs.ensemble import Ensemble
 from programs.parts.knobs import knob_values, with_knobs
 from programs.parts.prediction import hops_heard_by, make_prediction
+from programs.parts.run_features import FEATURES, run_features
 from signatures.common.errors import UserError
 from signatures.types import Hop, Passage
 

@@ -1,7 +1,7 @@
 """Candidates of a compilation on disk, one line each, written as soon as they are scored."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -84,9 +84,14 @@ def candidate_rows(candidates: "Sequence[Candidate]") -> list[dict[str, Any]]:
     return rows
 
 
-def scores_of(candidate: "Candidate | None") -> dict[str, Any]:
-    """Return mean, interval and per-question scores of a candidate as an artifact records them; {} without one."""
+def scores_of(candidate: "Candidate | None", undefined: Collection[str] = ()) -> dict[str, Any]:
+    """Return mean, interval and per-question scores of a candidate as an artifact records them; {} without one.
+
+    Args:
+        candidate: A complete one.
+        undefined: Ids of questions for which the metric is undefined.
+    """
     if candidate is None:
         return {}
-    scores = dict(candidate.scores)
+    scores = {name: None if name in undefined else score for name, score in candidate.scores.items()}
     return {**mean_of(list(scores.values())).as_dict(), "scores": scores}

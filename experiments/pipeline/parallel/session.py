@@ -1,7 +1,8 @@
 """The questions of one session of a run: how each is asked, and what it has cost while it has no row."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -57,11 +58,13 @@ class Session:
         program: Must be safe under threads.
         config: Of the run.
         connection: The LM and its adapter.
+        asking: Opened around each question that is asked, given its example.
     """
 
     program: "dspy.Module"
     config: RunConfig
     connection: Connected
+    asking: Callable[[Any], AbstractContextManager[None]] = nullcontext
 
     def __post_init__(self) -> None:
         self._meters: dict[RowKey, Meter] = {}  # of questions without a row
@@ -94,9 +97,10 @@ class Session:
         self.prefetch.started(asked.example.question)
         meter, before = Meter(), current_control().answers()
         self._meters[asked.key] = meter
-        row, cause = run_question(
-            self.program, asked.example, self.config, connection=self.connection, repeat=asked.repeat, meter=meter
-        )
+        with self.asking(asked.example):
+            row, cause = run_question(
+                self.program, asked.example, self.config, connection=self.connection, repeat=asked.repeat, meter=meter
+            )
         return Answered(row, user_error_within(cause), before, current_control().answers())
 
     def written(self, key: RowKey) -> None:

@@ -9,6 +9,8 @@ every earlier instruction again in each round, has no seed, and ends with an err
 read. Here candidates are scored once, on the validation set, within the best program so far.
 """
 
+from typing import Any
+
 import dspy
 from dspy.teleprompt.copro_optimizer import BasicGenerateInstruction, GenerateInstructionGivenAttempts
 
@@ -30,10 +32,9 @@ def copro(student: dspy.Module, task: Task) -> dspy.Module:
         for name, scores in tried.items():
             numbers = range(number, number + (breadth if depth else breadth - 1))
             number = numbers.stop
+            inputs: dict[str, Any] = {"basic_instruction": next(iter(scores))}
             if depth:
                 inputs = {"attempted_instructions": _attempts(scores, breadth)}
-            else:
-                inputs = {"basic_instruction": next(iter(scores))}
             signature = _NEXT if depth else _FIRST
             proposed[name] = proposals(task, signature, "proposed_instruction", numbers=numbers, **inputs)
         for name, texts in proposed.items():

@@ -66,7 +66,7 @@ class _Silent:
         """Write nothing."""
 
 
-class FailedReplies(BaseCallback):  # type: ignore[misc]
+class FailedReplies(BaseCallback):
     """Puts replies that could not be read into the running trace.
 
     Strategies go on without such a reply, so that the trace would not tell which predictor failed.
@@ -90,13 +90,13 @@ class FailedReplies(BaseCallback):  # type: ignore[misc]
         trace.append((predictor, known, FailedPrediction(completion_text=str(exception.lm_response))))
 
 
-class _Proposer(InstructionProposer):  # type: ignore[misc]
+class _Proposer(InstructionProposer):
     """Shows inputs as other prompts do, and keeps an instruction where the reply cannot be read."""
 
     def __call__(
         self, candidate: dict[str, str], reflective_dataset: Mapping[str, Any], components_to_update: list[str]
     ) -> dict[str, str]:
-        written = {}
+        written: dict[str, str] = {}
         for name in components_to_update:
             try:
                 written |= super().__call__(candidate, reflective_dataset, [name])
@@ -108,7 +108,7 @@ class _Proposer(InstructionProposer):  # type: ignore[misc]
         return [{name: part if name == "Feedback" else shown(part) for name, part in each.items()} for each in examples]
 
 
-class _Adapter(DspyAdapter):  # type: ignore[misc]
+class _Adapter(DspyAdapter):
     """DSPy's adapter for `gepa`, for one task."""
 
     def __init__(self, student: dspy.Module, metric: Any, task: Task):

@@ -47,7 +47,7 @@ def mipro(student: dspy.Module, task: Task) -> dspy.Module:
     return best.program.deepcopy() if best else program
 
 
-class _Proposer(GroundedProposer):  # type: ignore[misc]
+class _Proposer(GroundedProposer):
     """Keeps the present instruction where the prompt LM's reply cannot be read."""
 
     def propose_instruction_for_predictor(self, program: Any, predictor: Any, **arguments: Any) -> str:
@@ -57,7 +57,7 @@ class _Proposer(GroundedProposer):  # type: ignore[misc]
             return str(predictor.signature.instructions)
 
 
-class _Search(dspy.MIPROv2):  # type: ignore[misc]
+class _Search(dspy.MIPROv2):
     """MIPROv2 of one task."""
 
     def __init__(self, task: Task, size: Size, watch: Watch):

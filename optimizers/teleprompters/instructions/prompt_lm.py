@@ -73,7 +73,7 @@ class LMGone(BaseException):  # not an Exception: DSPy catches those and scores 
         self.error = error
 
 
-class Watch(BaseCallback):  # type: ignore[misc]
+class Watch(BaseCallback):
     """Notices errors of LMs that are the user's to mend, which DSPy's optimizers catch and forget."""
 
     def __init__(self) -> None:

@@ -6,6 +6,7 @@ engine without cost has `free = True`; for any other, a budget in usd needs a kn
 
 import asyncio
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -28,6 +29,7 @@ from dspy.utils.exceptions import (
 from programs.lms.calls import reply_cache
 from programs.lms.calls.aborting import checked_calls
 from programs.lms.calls.budget import Budget, Reservation
+from programs.lms.calls.call_record import Recorded
 from programs.lms.calls.concurrency import ConcurrencyLimit, shared_limit
 from programs.lms.calls.control import current_control
 from programs.lms.calls.estimates import prompt_tokens_at_most, reply_tokens_at_most, tokens_at_most
@@ -116,18 +118,29 @@ class MeteredLM(dspy.LM):
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Answer as `dspy.LM` does."""
         call = prepare(self, prompt, messages, self._seeded(prompt, kwargs))
-        result = reply_cache.look_up(self, call)
-        if result is None:
-            result = self._send(replace(call, cache=False))  # whether to cache the reply is decided when it is parsed
-            reply_cache.keep(self, call, result)
+        recorded = Recorded(self, call)
+        if found := recorded.look_up():
+            result, usage = found
+            record(calls=call.n, rounds=1)
+            _record_usage(usage, result.cost)
         else:
-            _record_hit(call, result)
+            result = recorded.keep(self._asked(call))
         _record_cut(call, result)
         return finalize(self, call, result)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Do the same asynchronously, in a thread."""
         return await asyncio.to_thread(self.__call__, prompt, messages=messages, **kwargs)
+
+    def _asked(self, call: PreparedCall) -> CallResult:
+        """Return the reply to a call from the cache, else from the LM."""
+        result = reply_cache.look_up(self, call)
+        if result is None:
+            result = self._send(replace(call, cache=False))  # whether to cache the reply is decided when it is parsed
+            reply_cache.keep(self, call, result)
+        else:
+            _record_hit(call, result)
+        return result
 
     def _seeded(self, prompt: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
         merged = {**self.kwargs, **kwargs}
@@ -216,12 +229,18 @@ def _book(booking: Reservation, call: PreparedCall, result: CallResult, *, free:
     """Book what a call cost, and count what the LM reports; tokens that it does not report are booked by estimate."""
     usage = result.usage
     sent, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
-    record(prompt_tokens=sent or 0, completion_tokens=written or 0, reasoning_tokens=thought, usd=result.cost or 0.0)
+    _record_usage(usage, result.cost)
     booking.tokens = (prompt_tokens_at_most(call) if sent is None else sent) + (
         reply_tokens_at_most(result) if written is None else written
     )
     booking.usd = 0.0 if free else result.cost
+
+
+def _record_usage(usage: Mapping[str, Any], usd: float | None) -> None:
+    """Count the tokens and the price of a call."""
+    sent, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
+    record(prompt_tokens=sent or 0, completion_tokens=written or 0, reasoning_tokens=thought, usd=usd or 0.0)
 
 
 def _record_cut(call: PreparedCall, result: CallResult) -> None:

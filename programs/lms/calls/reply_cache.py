@@ -127,7 +127,7 @@ def look_up(lm: dspy.LM, call: PreparedCall) -> CallResult | None:
     """Return the cached reply to a call; None if there is none that can be used."""
     if not call.cache:
         return None
-    key = _key_of(lm, call)
+    key = key_of(lm, call)
     record = dspy.cache.get(key, IGNORED_CACHE_KEYS)
     if record is None:
         return None
@@ -149,14 +149,14 @@ def keep(lm: dspy.LM, call: PreparedCall, result: CallResult) -> None:
     """Cache a reply, or hold it until it was parsed; an empty or filtered one is not cached."""
     if not call.cache or _is_empty(result.outputs) or FILTERED in _finish_reasons(result):
         return
-    reply = _Reply(_key_of(lm, call), result.dump())
+    reply = _Reply(key_of(lm, call), result.dump())
     if (pending := _unparsed.get()) is None:
         reply.keep()
     else:
         pending.add(reply)
 
 
-def _key_of(lm: dspy.LM, call: PreparedCall) -> dict[str, Any]:
+def key_of(lm: dspy.LM, call: PreparedCall) -> dict[str, Any]:
     """Return DSPy's key, with the server's dialect if the call sets reasoning, which decides how that is sent."""
     reasoning = call.legacy.get("reasoning_effort") if call.request is None else call.request.config.reasoning
     dialect = getattr(lm.engine, "dialect_name", None)

@@ -35,7 +35,7 @@ def test_help_has_a_section_for_each_group_of_options(verihop) -> None:
     assert headings == [
         f"{name}:"
         for name in ("Arguments", "Program", "LM", "Metrics", "Questions", "Fixed contexts", "Execution", "Budget",
-                     "Output", "Options")
+                     "Replay", "Output", "Options")
     ]  # fmt: skip
     section = out.partition("\nBudget:\n")[2].partition("\n\n")[0]
     assert section.count("--budget-") == 4

@@ -6,4 +6,5 @@ SMALLEST = {
     "simba": {"bsize": 3, "num_candidates": 2, "max_steps": 1},
     "gepa": {"max_metric_calls": 20},
     "infer_rules": {"num_candidates": 1},
+    "race": {"arms": "bootstrap", "rungs": 1},
 }

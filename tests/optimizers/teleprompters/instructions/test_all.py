@@ -19,6 +19,10 @@ def test_an_instruction_that_helps_is_found_and_kept(optimizer, world, retriever
     here = world()
     with here.context():
         compiled = compile(RAG(retriever), here.task(optimizer), optimizer=optimizer)
+        assert compiled.program("Question 1?").answer == "right"
+        again = compiled.program.deepcopy()
+        again.reading.signature = again.reading.signature.with_instructions("No help.")
+        assert again("Question 1?").answer == "wrong"
     assert "MAGIC" in compiled.program.reading.signature.instructions
     chosen = next(each for each in compiled.candidates if each.label == compiled.chosen)
     assert chosen.complete

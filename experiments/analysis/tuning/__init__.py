@@ -1,0 +1,1 @@
+"""What a study found: tables, held-out estimates and plots."""

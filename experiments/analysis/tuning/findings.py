@@ -1,0 +1,105 @@
+"""What the trials of a study say: the best setting, what it gains, and whether that is more than chance."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from experiments.analysis.statistics import Mean, Paired, mean_of, paired
+from optimizers.tuning.folds import HeldOut, held_out
+from optimizers.tuning.objective import Goal
+from optimizers.tuning.records import Trial, baseline_of, best_of, front_of
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a study has found.
+
+    Args:
+        trials: All trials.
+        goal: What was optimized.
+        best: The trial with the highest score within the limits; None if none is complete.
+        baseline: The program as it was; None if that trial is not complete.
+        front: Trials that no other surpasses in score and cost, cheapest first; [] without a cost as a goal.
+        score: The best trial's mean. It is too high: the trial was chosen by it.
+        before: The baseline's mean.
+        gain: The best trial against the baseline, on the questions that chose it.
+        held: The scores of settings chosen on other questions; None without folds.
+        held_score: Their mean, an honest estimate of what the chosen setting scores on new questions.
+        held_gain: They against the baseline.
+    """
+
+    trials: Sequence[Trial]
+    goal: Goal
+    best: Trial | None
+    baseline: Trial | None
+    front: Sequence[Trial]
+    score: Mean | None
+    before: Mean | None
+    gain: Paired | None
+    held: HeldOut | None
+    held_score: Mean | None
+    held_gain: Paired | None
+
+    @property
+    def verdict(self) -> str:
+        """Whether the best setting is better than the program as it was, as a sentence."""
+        if self.best is None:
+            return "No trial is complete" + (" and within the limits." if any(self.goal.at_most) else ".")
+        if self.baseline is None:
+            return "The program as it was has no complete trial to compare with."
+        if self.best.number == self.baseline.number:
+            return "No setting scored higher than the program as it was."
+        gain, how = (self.held_gain, "on held-out questions") if self.held_gain else (self.gain, "where it was chosen")
+        if gain is None or gain.difference is None or gain.low is None or gain.high is None:
+            return "There are too few questions to compare the best setting with the program as it was."
+        numbers = f"{100 * gain.difference:+.1f} points, 95 % interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
+        if gain.low > 0:
+            return f"The best setting is better than the program as it was, {how}: {numbers}."
+        return f"The best setting is not better than the program as it was beyond chance, {how}: {numbers}."
+
+    @property
+    def surely_better(self) -> bool:
+        """Whether the gain's 95 % interval is above 0, on held-out questions where there are folds."""
+        gain = self.held_gain or self.gain
+        changed = self.best is not None and self.baseline is not None and self.best.number != self.baseline.number
+        return bool(changed and gain is not None and gain.low is not None and gain.low > 0)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the findings as JSON values, trials apart."""
+        numbers = {"score": self.score, "before": self.before, "gain": self.gain}
+        held = {"held_out_score": self.held_score, "held_out_gain": self.held_gain}
+        return {
+            "best": self.best.number if self.best else None,
+            "baseline": self.baseline.number if self.baseline else None,
+            "front": [trial.number for trial in self.front],
+            **{name: value.as_dict() if value else None for name, value in {**numbers, **held}.items()},
+            "held_out": self.held.as_dict() if self.held else None,
+            "verdict": self.verdict,
+            "surely_better": self.surely_better,
+        }
+
+
+def findings(trials: Sequence[Trial], goal: Goal, *, folds: int, questions: int) -> Findings:
+    """Return what trials say.
+
+    Args:
+        trials: All trials of the study.
+        goal: What was optimized.
+        folds: Of the held-out estimate; below 2 for none.
+        questions: Number of questions.
+    """
+    best, baseline = best_of(trials, goal), baseline_of(trials)
+    held = held_out(trials, goal, folds=folds, questions=questions)
+    return Findings(
+        trials=trials,
+        goal=goal,
+        best=best,
+        baseline=baseline,
+        front=front_of(trials, goal) if goal.cost is not None else [],
+        score=mean_of(best.scores) if best else None,
+        before=mean_of(baseline.scores) if baseline else None,
+        gain=paired(baseline.scores, best.scores) if best and baseline else None,
+        held=held,
+        held_score=mean_of(held.scores) if held else None,
+        held_gain=paired(baseline.scores, held.scores) if held and baseline else None,
+    )

@@ -1,0 +1,137 @@
+"""How long it takes to evaluate settings of thresholds from a record, and that they score what running them scores.
+
+    python -m experiments.benchmarks.speed.replay
+
+For each program with gates: questions of the simulated world are asked and recorded with their branches; then settings
+drawn at random are replayed in one thread, and some are run for real, question by question, to be compared. What is
+unseen is counted; nothing is bought. The simulated LM shows speed and equality, which do not depend on the LM; its
+calls are far faster than those of any real one.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from corpora.index.build import build_index
+from corpora.index.open import open_index
+from corpora.questions import Question, read_questions
+from experiments.pipeline.evaluate import evaluate
+from experiments.runs.config import RunConfig
+from experiments.runs.files import write_json
+from experiments.runs.provenance import provenance
+from experiments.world.connect import connect_any
+from experiments.world.generate import generate
+from optimizers.evaluating import evaluate_examples
+from optimizers.examples import to_examples
+from optimizers.metrics.typed.opened import typed_metric
+from optimizers.replay.exploring import Setting, drawn_settings
+from optimizers.replay.names import BRANCHES, REPLIES
+from optimizers.replay.record import Record
+from optimizers.replay.record_files import load_record
+from optimizers.replay.replaying import Unseen, replay
+from programs.catalog import build
+from programs.parts.knobs import with_knobs
+
+MODULE = "experiments.benchmarks.speed.replay"
+METRIC = "f1[hotpot]"
+PROGRAMS: dict[str, dict[str, Any]] = {
+    "cov_rag": {"gate": "threshold"},
+    "self_completion": {},
+    "retro_rag": {"k": 3, "source_size": 3, "inferential_size": 2, "max_rounds": 3},
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Questions, trials replayed, trials run for real, and branches of a question."""
+
+    questions: int
+    trials: int
+    real: int
+    branches: int
+
+
+def measure(name: str, world: Path, run: Path, sizes: Sizes) -> dict[str, Any]:
+    """Record a program, replay settings, run some of them for real, and return times, counts and sizes."""
+    questions = list(read_questions(world / "questions.jsonl"))[: sizes.questions]
+    program = build(name, open_index(world / "index"), **PROGRAMS[name])
+    connection = connect_any("simulated", cache=False)
+    config = RunConfig(metrics=["em", METRIC], threads=2, branches=sizes.branches)
+    start = time.perf_counter()
+    evaluate(program, questions, config, connection=connection, folder=run, progress=False)
+    recorded, spent = time.perf_counter() - start, connection.lm.budget.spent["calls"]
+    start = time.perf_counter()
+    record = load_record(run)
+    loaded = time.perf_counter() - start
+    trials = drawn_settings(program, count=sizes.trials, seed=1)[-sizes.trials :]  # not those that were explored
+    start, cpu = time.perf_counter(), time.process_time()
+    outcomes = [replay(record, setting, metric=METRIC) for setting in trials]
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    calls = connection.lm.budget.spent["calls"] - spent
+    unseen = sum(isinstance(each, Unseen) for trial in outcomes for each in trial)
+    return {
+        "questions": len(questions),
+        "branches": sum(record.count(id) for id in record.questions),
+        "trials": len(trials),
+        "replay": {"seconds": round(seconds, 3), "cpu_seconds": round(cpu, 3), "lm_calls": calls},
+        "unseen_share": round(unseen / (len(trials) * len(questions)), 4),
+        "record": {
+            "seconds": round(recorded, 1),
+            "lm_calls": spent,
+            "kB": {each: (run / each).stat().st_size // 1000 for each in (BRANCHES, REPLIES)},
+            "seconds_to_load": round(loaded, 3),
+        },
+        "real": compared(program, record, questions, connection, trials[: sizes.real]),
+    }
+
+
+def compared(
+    program: Any, record: Record, questions: Sequence[Question], connection: Any, trials: Sequence[Setting]
+) -> dict[str, Any]:
+    """Run settings for real; return how many of the questions seen score and cost the same, and seconds per setting."""
+    ids = [question.id for question in questions]
+    metric, examples = typed_metric(METRIC), to_examples(questions)
+    same = seen = 0
+    start = time.perf_counter()
+    with connection.use():
+        real = [evaluate_examples(with_knobs(program, **setting), examples, metric, threads=2) for setting in trials]
+    seconds = time.perf_counter() - start
+    for setting, run in zip(trials, real, strict=True):
+        for one, other in zip(replay(record, setting, metric=METRIC, ids=ids), run, strict=True):
+            if not isinstance(one, Unseen):
+                seen += 1
+                same += (one.score, one.calls, one.tokens) == (other.score, other.calls, other.tokens)
+    return {"trials": len(trials), "seen": seen, "same": same, "seconds_per_trial": round(seconds / len(trials), 2)}
+
+
+def main() -> None:
+    """Measure, print, and write the result file."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--programs", nargs="+", default=list(PROGRAMS), choices=list(PROGRAMS))
+    parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--trials", type=int, default=1000, help="replayed")
+    parser.add_argument("--real", type=int, default=5, help="trials that are run for real, too")
+    parser.add_argument("--branches", type=int, default=8, help="recorded of a question at most")
+    parser.add_argument("--out", type=Path, default=Path("experiments/results/replay.json"))
+    arguments = parser.parse_args()
+    sizes = Sizes(arguments.questions, arguments.trials, arguments.real, arguments.branches)
+    results: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        world = Path(folder) / "world"
+        passages, _ = generate(world, questions=sizes.questions, seed=0)
+        build_index(passages, world / "index", retriever="bm25")
+        for name in arguments.programs:
+            results[name] = measure(name, world, Path(folder) / name, sizes)
+            print(name, results[name], flush=True)
+    head = {**provenance(MODULE), "load_average": [round(each, 1) for each in os.getloadavg()]}
+    write_json(arguments.out, {**head, "metric": METRIC, "knobs": PROGRAMS, "programs": results})
+    print(f"Written: {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The command `verihop tune`: its options, and what it prints."""

@@ -1,0 +1,244 @@
+"""What cascades reach at which cost, on questions that nothing about them was fitted on.
+
+Cross-fitted: the questions are split into five parts; for each part, everything that is chosen (which two programs, the
+rule and its weights, the threshold) is chosen on the other four. So every question counts as a test question once.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from experiments.analysis.statistics import mean_of, paired
+from experiments.papers.cascade_runs import Recorded, as_samples
+from optimizers.cascade.fitting import SHARES, Sample, fit, replayed, threshold_for, threshold_of_share
+
+PARTS = 5
+SEED = 0
+
+
+class Pair(NamedTuple):
+    """The programs of a cascade, by label."""
+
+    cheap: str
+    dear: str
+
+    def __str__(self) -> str:
+        return f"{self.cheap} -> {self.dear}"
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Score and cost of each question, in order.
+
+    Args:
+        scores: F1.
+        costs: Tokens.
+        asked: Share of the questions that went to a dear program.
+    """
+
+    scores: list[float]
+    costs: list[float]
+    asked: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """The mean score."""
+        return float(np.mean(self.scores))
+
+    @property
+    def cost(self) -> float:
+        """The mean cost."""
+        return float(np.mean(self.costs))
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the means as JSON."""
+        return {"f1": mean_of(self.scores).as_dict(), "tokens": mean_of(self.costs).as_dict(), "asked": self.asked}
+
+
+class Programs:
+    """What every program makes of the same questions.
+
+    Args:
+        recorded: Label -> the rows.
+    """
+
+    def __init__(self, recorded: Mapping[str, Recorded]):
+        self.recorded = dict(recorded)
+        common = set.intersection(*(set(each.rows) for each in recorded.values()))
+        self.ids = sorted(common)
+        self.single = {
+            label: Outcomes([each.score(id) for id in self.ids], [each.cost(id) for id in self.ids])
+            for label, each in recorded.items()
+        }
+        cost = {label: outcome.cost for label, outcome in self.single.items()}
+        self.pairs = [Pair(*both) for both in permutations(recorded, 2) if cost[both[0]] < cost[both[1]]]
+        self.samples = {pair: as_samples(recorded[pair.cheap], recorded[pair.dear], self.ids) for pair in self.pairs}
+
+    @property
+    def best(self) -> str:
+        """The single program with the highest score; of equals, the cheapest."""
+        return max(self.single, key=lambda label: (self.single[label].score, -self.single[label].cost))
+
+    def best_within(self, cost: float) -> str:
+        """Return the best single program that costs no more than this; the cheapest of all if there is none."""
+        affordable = [label for label, outcome in self.single.items() if outcome.cost <= cost + 1e-9]
+        if not affordable:
+            return min(self.single, key=lambda label: self.single[label].cost)
+        return max(affordable, key=lambda label: self.single[label].score)
+
+
+def parts(n: int, seed: int = SEED) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield the places to choose on, and those to test, of each part."""
+    order = list(range(n))
+    random.Random(seed).shuffle(order)
+    for number in range(PARTS):
+        test = order[number::PARTS]
+        yield sorted(set(order) - set(test)), sorted(test)
+
+
+_Choice = Callable[[list[Sample]], tuple[str, float]]  # training samples -> weights and threshold
+
+
+def crossed(samples: Sequence[Sample], choose: _Choice, seed: int = SEED) -> Outcomes:
+    """Return what a cascade does on every question with what was chosen on the other parts."""
+    scores, costs, asked = [0.0] * len(samples), [0.0] * len(samples), 0
+    for train, test in parts(len(samples), seed):
+        weights, threshold = choose([samples[place] for place in train])
+        done = replayed([samples[place] for place in test], weights, threshold)
+        asked += sum(done.asked)
+        for place, score, cost in zip(test, done.scores, done.costs, strict=True):
+            scores[place], costs[place] = score, cost
+    return Outcomes(scores, costs, asked / len(samples))
+
+
+def at_share(share: float, rules: Sequence[str] | None = None) -> _Choice:
+    """Return the choice that sends a share of the training questions to the dear program."""
+
+    def choose(train: list[Sample]) -> tuple[str, float]:
+        weights = fit(train, rules=rules).weights
+        return weights, threshold_of_share(train, weights, share)
+
+    return choose
+
+
+def within(cost: float) -> _Choice:
+    """Return the choice with the best training score at no more than a mean cost."""
+
+    def choose(train: list[Sample]) -> tuple[str, float]:
+        weights = fit(train).weights
+        return weights, threshold_for(train, weights, most_cost=cost)
+
+    return choose
+
+
+def routed(programs: Programs, pair: Pair, cost: float) -> Outcomes:
+    """Return the expectation of asking one of two programs at random, at a mean cost between theirs.
+
+    It is a harder reference than a cascade that asks at random: a question that goes to the dear program costs nothing
+    else.
+    """
+    cheap, dear = programs.single[pair.cheap], programs.single[pair.dear]
+    share = min(1.0, max(0.0, (cost - cheap.cost) / (dear.cost - cheap.cost)))
+    return Outcomes(_mixed(cheap.scores, dear.scores, share), _mixed(cheap.costs, dear.costs, share), share)
+
+
+def best_mixture(programs: Programs, cost: float) -> tuple[str, Outcomes]:
+    """Return the best single program or random mixture of two at a mean cost, chosen with hindsight."""
+    label = programs.best_within(cost)
+    found: tuple[str, Outcomes] = (label, programs.single[label])
+    for pair in programs.pairs:
+        if programs.single[pair.cheap].cost <= cost <= programs.single[pair.dear].cost:
+            mixed = routed(programs, pair, cost)
+            if mixed.score > found[1].score + 1e-12:
+                found = (f"{pair.cheap} or {pair.dear}", mixed)
+    return found
+
+
+def oracle(programs: Programs, pair: Pair) -> Outcomes:
+    """Return what a cascade would do that asks the dear program exactly where it scores higher."""
+    samples = programs.samples[pair]
+    gains = [sample.dear > sample.cheap for sample in samples]
+    both = list(zip(samples, gains, strict=True))
+    return Outcomes(
+        [sample.dear if gain else sample.cheap for sample, gain in both],
+        [sample.cheap_cost + (sample.dear_cost if gain else 0.0) for sample, gain in both],
+        sum(gains) / len(gains),
+    )
+
+
+class Chosen(NamedTuple):
+    """A cascade whose programs were chosen, too: what it does, and which programs each part chose."""
+
+    outcomes: Outcomes
+    pairs: list[str]
+
+
+def chosen_within(programs: Programs, cost: float) -> Chosen:
+    """Return the cascade, or single program, that the training questions prefer at no more than a mean cost.
+
+    Candidates are compared on the training questions by `crossed`, so that none gains by having fitted them.
+    """
+    n = len(programs.ids)
+    scores, costs, asked, names = [0.0] * n, [0.0] * n, 0.0, []
+    for train, test in parts(n):
+        pair = _preferred(programs, train, cost)
+        names.append(str(pair))
+        if isinstance(pair, str):
+            single = programs.single[pair]
+            done = Outcomes([single.scores[place] for place in test], [single.costs[place] for place in test])
+        else:
+            samples = programs.samples[pair]
+            weights, threshold = within(cost)([samples[place] for place in train])
+            found = replayed([samples[place] for place in test], weights, threshold)
+            done = Outcomes(found.scores, found.costs, sum(found.asked) / len(test))
+        asked += done.asked * len(test) / n
+        for place, score, spent in zip(test, done.scores, done.costs, strict=True):
+            scores[place], costs[place] = score, spent
+    return Chosen(Outcomes(scores, costs, asked), names)
+
+
+def _preferred(programs: Programs, train: Sequence[int], cost: float) -> Pair | str:
+    def mean(values: Sequence[float]) -> float:
+        return float(np.mean([values[place] for place in train]))
+
+    best: tuple[float, Pair | str] = (-1.0, min(programs.single, key=lambda label: mean(programs.single[label].costs)))
+    for label, outcome in programs.single.items():
+        if mean(outcome.costs) <= cost:
+            best = max(best, (mean(outcome.scores), label), key=lambda item: item[0])
+    for pair in programs.pairs:
+        if mean(programs.single[pair.cheap].costs) >= cost:
+            continue
+        samples = [programs.samples[pair][place] for place in train]
+        best = max(best, (crossed(samples, within(cost), seed=SEED + 1).score, pair), key=lambda item: item[0])
+    return best[1]
+
+
+def compared(reference: Outcomes, cascade: Outcomes) -> dict[str, Any]:
+    """Return the paired difference in score, cascade minus reference, and the ratio of the costs."""
+    return {**paired(reference.scores, cascade.scores).as_dict(), "cost_ratio": cascade.cost / reference.cost}
+
+
+def _mixed(first: Sequence[float], second: Sequence[float], share: float) -> list[float]:
+    return [(1 - share) * one + share * other for one, other in zip(first, second, strict=True)]
+
+
+def curve(programs: Programs, pair: Pair) -> list[dict[str, Any]]:
+    """Return a cascade at several shares, each against random routing at its cost and the best single program."""
+    found = []
+    for share in SHARES:
+        done = crossed(programs.samples[pair], at_share(share))
+        best = programs.best_within(done.cost)
+        found.append(
+            {
+                "share": share,
+                **done.as_dict(),
+                "against_routing": compared(routed(programs, pair, done.cost), done),
+                "best_single": best,
+                "against_best_single": compared(programs.single[best], done),
+            }
+        )
+    return found

@@ -1,0 +1,1 @@
+"""Recording the branches of a run, and opening the record again."""

@@ -1,0 +1,74 @@
+"""What decides the result of a compilation: the task of the optimizer, and its description."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from experiments.pipeline.compiling.config import CompileConfig
+from experiments.pipeline.compiling.questions import Divided
+from experiments.runs.config import describe_lm, describe_program
+
+if TYPE_CHECKING:
+    import dspy
+
+    from corpora.questions import Question
+    from optimizers.teleprompters.task import Task
+    from programs.lms.connect import Connection
+
+
+def request_of(
+    student: "dspy.Module", config: CompileConfig, task: "Task", data: dict[str, Any], connection: "Connection"
+) -> dict[str, Any]:
+    """Return everything that decides the result of a compilation."""
+    settings = {"accept": config.accept, "max_demos": config.max_demos, "seed": config.seed}
+    others = {"teacher": config.teacher, "prompt": config.prompt}
+    request = {
+        "program": describe_program(student),
+        "lm": describe_lm(connection),
+        "corpus": getattr(getattr(student, "retrieve", None), "fingerprint", None),
+        "optimizer": {
+            "name": config.optimizer,
+            **settings,
+            **({"options": dict(task.options)} if task.options else {}),
+            **{name: describe_lm(link) for name, link in others.items() if link is not None},
+        },
+        "metric": {"name": config.metric.name, "definition": config.metric.definition},
+        "data": data,
+    }
+    return json.loads(json.dumps(request, default=str))  # as read back from the file, so that they can be compared
+
+
+def describe(questions: "Sequence[Question]") -> dict[str, Any]:
+    """Return the number of questions, and a hash of their ids."""
+    from corpora.questions import split_hash
+
+    return {"n": len(questions), "sha256": split_hash(questions)}
+
+
+def task_of(student: "dspy.Module", questions: Divided, config: CompileConfig, connection: "Connection") -> "Task":
+    """Return the checked task of the optimizer.
+
+    Raises:
+        UserError: The optimizer or one of its options is unknown, or it does not fit program, questions or LM.
+    """
+    from optimizers.examples import to_examples
+    from optimizers.teleprompters.compile import checked_task
+    from optimizers.teleprompters.task import Task
+
+    task = Task(
+        trainset=to_examples(questions.train),
+        valset=to_examples(questions.val),
+        score=config.metric,
+        accept=config.accept,
+        max_demos=config.max_demos,
+        seed=config.seed,
+        threads=config.threads,
+        options=config.options,
+    )
+    if config.teacher is not None:
+        task = replace(task, teacher_lm=config.teacher.lm, teacher_adapter=config.teacher.adapter)
+    if config.prompt is not None:
+        task = replace(task, prompt_lm=config.prompt.lm, prompt_adapter=config.prompt.adapter)
+    with connection.use():  # some optimizers fit only some LMs
+        return checked_task(student, task, config.optimizer)

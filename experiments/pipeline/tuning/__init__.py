@@ -1,0 +1,1 @@
+"""Studies over knobs, demonstrations and instructions: open, prepare, run, freeze."""

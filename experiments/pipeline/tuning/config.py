@@ -1,0 +1,124 @@
+"""What a study searches, on which terms, and where it is kept."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from optimizers.tuning.objective import Goal
+from optimizers.tuning.samplers import GRID_POINTS, check_sampler
+from optimizers.tuning.signs import GRACE_SECONDS, HEARTBEAT_SECONDS
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from optimizers.metrics.catalog import Metric
+    from programs.lms.connect import Connection
+
+DATABASE = "study.db"  # in the folder of the study, unless a storage is named
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Where demonstrations and instructions come from, beside those that the program has.
+
+    Args:
+        optimizers: Optimizers that compile the program on training questions; each gives sets of demonstrations.
+        seeds: Sets per optimizer, compiled with different seeds.
+        accept: Lowest score of a training question that makes it a demonstration, in [0, 1].
+        max_demos: Demonstrations per predictor.
+        artifacts: Folders of compiled versions of the same program: their demonstrations, instructions and knobs.
+        instructions: Instructions that an LM writes for each predictor.
+        prompt_lm: The LM that writes them; None means the task LM.
+    """
+
+    optimizers: tuple[str, ...] = ()
+    seeds: int = 1
+    accept: float = 1.0
+    max_demos: int = 4
+    artifacts: tuple[Path, ...] = ()
+    instructions: int = 0
+    prompt_lm: "Connection | None" = None
+
+    @property
+    def trained(self) -> bool:
+        """Whether training questions are needed."""
+        return bool(self.optimizers or self.instructions)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what decides the candidates, as JSON values."""
+        from signatures.common.files import sha256_file
+
+        return {
+            "optimizers": list(self.optimizers),
+            "seeds": self.seeds,
+            "accept": self.accept,
+            "max_demos": self.max_demos,
+            "artifacts": [sha256_file(folder / "artifact.json") for folder in self.artifacts],
+            "instructions": self.instructions,
+            "prompt_lm": self.prompt_lm.id if self.prompt_lm is not None else None,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneConfig:
+    """How a program is tuned.
+
+    Args:
+        metric: Maximized.
+        goal: The cost that is minimized beside it, if any, and limits on costs.
+        candidates: Demonstrations and instructions to try.
+        searched: Knobs to search; None means all that have a range.
+        narrowed: Knob -> "low:high" or "a,b,c".
+        sampler: A name of `optimizers.tuning.samplers.SAMPLERS`.
+        points: Values per knob that is a number, for the grid.
+        trials: Trials of the whole study.
+        prune: Whether trials that are probably worse than the best are ended early; only without a cost as a goal.
+        folds: Folds of the estimate on held-out questions; 0 for none.
+        seed: Of the order of questions and of every random choice.
+        threads: Questions in progress at a time.
+        storage: See `optimizers.tuning.storages.open_storage`; None means an SQLite file in the study's folder.
+        study: Name of the study in its storage; None means the name of the folder.
+        heartbeat: Seconds between two signs of life of a running trial, at least 1.
+        grace: Seconds without one after which its process is taken for dead.
+        chosen: Number of the trial that is frozen; None means the best.
+        index: Folder of the index; the artifact stores its path relative to itself.
+        provenance: Further data for the artifact, such as paths of question files.
+
+    Raises:
+        UserError: A judge LM decides the metric, lower is better in it, or the sampler is unknown.
+    """
+
+    metric: "Metric"
+    goal: Goal = field(default_factory=Goal)
+    candidates: Candidates = Candidates()
+    searched: tuple[str, ...] | None = None
+    narrowed: Mapping[str, str] = field(default_factory=dict)
+    sampler: str = "tpe"
+    points: int = GRID_POINTS
+    trials: int = 30
+    prune: bool = True
+    folds: int = 5
+    seed: int = 0
+    threads: int = 8
+    storage: str | None = None
+    study: str | None = None
+    heartbeat: int = HEARTBEAT_SECONDS
+    grace: int = GRACE_SECONDS
+    chosen: int | None = None
+    index: Path | None = None
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_sampler(self.sampler)
+        if self.metric.judged:
+            raise UserError(f"{self.metric.name} is decided by a judge LM, which a study lacks: tune for another.")
+        if not self.metric.higher_is_better:
+            raise UserError(
+                f"Lower is better in {self.metric.name}: tune for a metric that is better when higher, and name "
+                "calls, tokens, seconds or usd as the cost."
+            )
+
+    @property
+    def pruned(self) -> bool:
+        """Whether trials may be ended early."""
+        return self.prune and self.goal.cost is None and self.sampler != "grid"

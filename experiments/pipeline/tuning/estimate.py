@@ -1,0 +1,67 @@
+"""The cost of a study, estimated before it starts."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from experiments.pipeline.cost_estimate import TYPICAL_TOKENS, Estimate
+from experiments.pipeline.tuning.config import TuneConfig
+from optimizers.tuning.samplers import grid_size
+from optimizers.tuning.space import Space, dearest, knob_space
+
+if TYPE_CHECKING:
+    import dspy
+
+    from corpora.questions import Question
+
+
+def estimate_study(
+    student: "dspy.Module", questions: "Sequence[Question]", trainset: "Sequence[Question]", config: TuneConfig
+) -> Estimate:
+    """Return the most that a study can cost, candidates included; pruned and repeated trials cost less.
+
+    Args:
+        student: The program as it is.
+        questions: Before training questions are split off.
+        trainset: See `tune_program`.
+        config: Of the study.
+
+    Raises:
+        UserError: See `tune_program`.
+    """
+    from experiments.pipeline.tuning.questions import split_questions
+
+    train, asked = split_questions(trainset, questions, config)
+    knobs = knob_space(student, searched=config.searched, narrowed=config.narrowed)
+    runs = trials_of(knobs, config) * len(asked)
+    calls = runs * dearest(student, knobs) + _candidate_calls(student, asked, train, config)
+    return Estimate(runs, calls, calls * TYPICAL_TOKENS, None, None, 0)
+
+
+def _candidate_calls(
+    student: "dspy.Module", asked: "Sequence[Question]", train: "Sequence[Question]", config: TuneConfig
+) -> int:
+    """Return the LM calls that making candidates takes, at most."""
+    from optimizers.examples import to_examples
+    from optimizers.teleprompters.catalog import get_optimizer
+    from optimizers.teleprompters.task import Task, resolved_options
+    from optimizers.tuning.instructions import instruction_calls
+
+    candidates = config.candidates
+    calls = instruction_calls(student, candidates.instructions)
+    for name in candidates.optimizers:
+        record = get_optimizer(name)
+        task = Task(
+            trainset=to_examples(train),
+            valset=to_examples(asked),
+            score=config.metric,
+            max_demos=candidates.max_demos,
+            options=resolved_options(name, record.options, {}),
+        )
+        runs = record.estimate(student, task)
+        calls += candidates.seeds * ((runs.student + runs.teacher) * student.max_calls() + runs.prompt_calls)
+    return calls
+
+
+def trials_of(space: Space, config: TuneConfig) -> int:
+    """Return the trials of a study: a grid has no more than its combinations, and the program as it is."""
+    return min(config.trials, grid_size(space, config.points) + 1) if config.sampler == "grid" else config.trials

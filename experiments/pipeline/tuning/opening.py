@@ -1,0 +1,172 @@
+"""Open a study: create it, go on with it, or join the processes that work on it."""
+
+import contextlib
+import os
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from experiments.pipeline.tuning.candidates import Prepared
+from experiments.runs.experiment import differing_field, value_of
+from optimizers.tuning.objective import Goal
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    import dspy
+    import optuna
+
+REQUEST, QUESTIONS, PREPARED, READY, PREPARING = "request", "questions", "prepared", "ready", "preparing"
+_RELEASED = "nobody"
+_LOOK = 1.0  # seconds between looks at a study that another process prepares
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A study that is ready for trials.
+
+    Args:
+        study: Without sampler and pruner yet.
+        prepared: Its candidates, checked against the program.
+        spent: What preparing them has cost.
+        joined: Whether it existed.
+    """
+
+    study: "optuna.Study"
+    prepared: Prepared
+    spent: dict[str, float]
+    joined: bool
+
+
+def open_study(
+    storage: Any,
+    name: str,
+    request: dict[str, Any],
+    ids: list[str],
+    goal: Goal,
+    student: "dspy.Module",
+    make: Callable[[], tuple[Prepared, dict[str, float]]],
+    queue: "Callable[[optuna.Study, Prepared], None]",
+    *,
+    grace: float,
+    say: Callable[[str], None],
+) -> Opened:
+    """Create a study and prepare its candidates, or join it once another process has done so.
+
+    If the process that prepares it gives no sign of life for `grace` seconds, this one takes over.
+
+    Args:
+        storage: Of Optuna.
+        name: Of the study.
+        request: Everything that decides the study's results; all processes must agree on it.
+        ids: Of its questions, in their order.
+        goal: Decides the directions.
+        student: The program as it is.
+        make: Returns candidates and what they have cost.
+        queue: Queues the first trials of a study that is new.
+        grace: Seconds; 0 if no other process can work on it.
+        say: Receives lines for the user.
+
+    Raises:
+        UserError: The study was started with other settings; the first difference is named.
+    """
+    import optuna
+
+    joined, mine = False, False
+    try:
+        study = optuna.create_study(storage=storage, study_name=name, directions=goal.directions)
+        mine = True
+    except optuna.exceptions.DuplicatedStudyError:
+        study = optuna.load_study(storage=storage, study_name=name)
+        joined = True
+    while True:
+        attributes = study.user_attrs
+        if mine or (not grace and not attributes.get(READY)):
+            if REQUEST in attributes:
+                _check(attributes[REQUEST], request, name)
+            _prepare(study, request, ids, make)
+            attributes = study.user_attrs
+            queue(study, _read(attributes[PREPARED], student)[0])
+            study.set_user_attr(READY, True)
+            attributes = study.user_attrs
+        if REQUEST in attributes:
+            _check(attributes[REQUEST], request, name)
+        if attributes.get(READY):
+            prepared, spent = _read(attributes[PREPARED], student)
+            return Opened(study, prepared, spent, joined)
+        say("Waiting for the process that prepares the study.")
+        mine = _abandoned(study, grace)
+
+
+def _check(stored: dict[str, Any], request: dict[str, Any], name: str) -> None:
+    if changed := differing_field(stored, request):
+        raise UserError(
+            f"The study {name!r} was started with another {changed} ({value_of(stored, changed)}, now "
+            f"{value_of(request, changed)}): use the same settings, or another name or folder for a new study."
+        )
+
+
+def _prepare(
+    study: "optuna.Study",
+    request: dict[str, Any],
+    ids: list[str],
+    make: Callable[[], tuple[Prepared, dict[str, float]]],
+) -> None:
+    study.set_user_attr(REQUEST, request)
+    study.set_user_attr(QUESTIONS, ids)
+    try:
+        with _signs_of_life(study):
+            prepared, spent = make()
+    except BaseException:
+        study.set_user_attr(PREPARING, _RELEASED)
+        raise
+    record = {"queued": prepared.queued, "notes": prepared.notes, "spent": spent, **prepared.prompts.as_dict()}
+    study.set_user_attr(PREPARED, record)
+
+
+def _read(record: dict[str, Any], student: "dspy.Module") -> tuple[Prepared, dict[str, float]]:
+    from optimizers.tuning.prompts import read_prompts
+
+    prepared = Prepared(read_prompts(record, student), list(record["queued"]), list(record["notes"]))
+    return prepared, dict(record["spent"])
+
+
+@contextlib.contextmanager
+def _signs_of_life(study: "optuna.Study") -> Iterator[None]:
+    """Change an attribute of the study every second while the block runs."""
+    ended = threading.Event()
+    own = f"{os.getpid()}-{uuid.uuid4()}"
+
+    def beat() -> None:
+        number = 0
+        while not ended.wait(_LOOK):
+            number += 1
+            study.set_user_attr(PREPARING, f"{own} {number}")
+
+    study.set_user_attr(PREPARING, f"{own} 0")
+    thread = threading.Thread(target=beat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _abandoned(study: "optuna.Study", grace: float) -> bool:
+    """Wait until the study is ready (False), or until its process seems dead and this one has taken it over (True)."""
+    last, since = study.user_attrs.get(PREPARING), time.monotonic()
+    while time.monotonic() - since <= grace and last != _RELEASED:
+        time.sleep(_LOOK)
+        attributes = study.user_attrs
+        if attributes.get(READY):
+            return False
+        if attributes.get(PREPARING) != last:
+            last, since = attributes.get(PREPARING), time.monotonic()
+    # Several processes may notice at the same moment: the last one that claims the study has it.
+    claim = f"{os.getpid()}-{uuid.uuid4()}"
+    study.set_user_attr(PREPARING, claim)
+    time.sleep(2 * _LOOK)
+    return bool(study.user_attrs.get(PREPARING) == claim)

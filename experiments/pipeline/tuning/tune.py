@@ -1,0 +1,251 @@
+"""Tune a program: a study over its knobs, demonstrations and instructions, and the best setting frozen.
+
+A study goes on after a kill: its trials are in its storage, and a trial that was cut off is run again, mostly from the
+cache of replies. Processes on one or many machines share a study by naming the same storage.
+"""
+
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from experiments.pipeline.tuning.candidates import Prepared, prepare
+from experiments.pipeline.tuning.config import TuneConfig
+from experiments.pipeline.tuning.estimate import estimate_study, trials_of
+from experiments.pipeline.tuning.opening import Opened, open_study
+from experiments.pipeline.tuning.place import opened_storage, quiet_optuna
+from experiments.pipeline.tuning.progress import StudyProgress
+from experiments.pipeline.tuning.questions import split_questions
+from experiments.pipeline.tuning.results import Found, write_results
+from experiments.pipeline.warm_up import warm_up
+from experiments.runs.config import describe_lm, describe_program, describe_questions
+from optimizers.tuning.objective import Objective
+from optimizers.tuning.outcomes import Evaluator, LiveEvaluator
+from optimizers.tuning.samplers import open_pruner, open_sampler
+from optimizers.tuning.space import Space, knob_space
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    import dspy
+    import optuna
+
+    from corpora.questions import Question
+    from programs.lms.connect import Connection
+
+_PAID = ("calls", "tokens", "usd")  # of a budget: seconds are those of a session
+
+
+def tune_program(
+    student: "dspy.Module",
+    questions: "Sequence[Question]",
+    config: TuneConfig,
+    *,
+    connection: "Connection",
+    out: Path,
+    trainset: "Sequence[Question]" = (),
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = True,
+    evaluator: Evaluator | None = None,
+) -> Found:
+    """Search the best setting of a program on questions, and freeze it to `out/artifact`.
+
+    Args:
+        student: The program; it is not changed. As it is, it is trial 0.
+        questions: Every trial asks them, in the same random order.
+        config: What is searched, and how.
+        connection: The task LM.
+        out: Folder of the study.
+        trainset: Questions that demonstrations and instructions are made from; without any, a third of `questions`.
+        resume: Go on with the study in `out`; one in a named storage is joined in any case.
+        overwrite: Start anew in `out`.
+        progress: Show estimate and progress on stderr.
+        evaluator: Scores settings in place of the program on the LM, for a replay.
+
+    Raises:
+        UserError: A question is of the split test or in both sets, there is nothing to search, `out` has a study, or
+            the study was started with other settings.
+        KeyboardInterrupt: After Ctrl-C, with all finished trials kept, and the results so far written.
+    """
+    from programs.artifact import check_freezable
+
+    check_freezable(student)
+    whole = estimate_study(student, questions, trainset, config)
+    trainset, questions = split_questions(trainset, questions, config)
+    knobs = knob_space(student, searched=config.searched, narrowed=config.narrowed)
+    if not knobs.dimensions and not (config.candidates.trained or config.candidates.artifacts):
+        raise UserError("There is nothing to search: name knobs, or candidates for demonstrations or instructions.")
+    request = _request(student, knobs, questions, trainset, config, connection)
+    with opened_storage(out, config, resume=resume, overwrite=overwrite) as (storage, alone), quiet_optuna():
+        with connection.use(), StudyProgress(config.trials, shown=progress) as bar, bar.controlled():
+            opened = open_study(
+                storage,
+                config.study or out.resolve().name,
+                request,
+                [question.id for question in questions],
+                config.goal,
+                student,
+                functools.partial(_made, student, knobs, trainset, questions, config, connection, bar.say),
+                functools.partial(_queue, knobs),
+                grace=0.0 if alone else config.grace,
+                say=bar.say,
+            )
+            for text in opened.prepared.notes:
+                bar.say(f"Note: {text}")
+            space = whole_space(knobs, opened.prepared)
+            live = LiveEvaluator(student, opened.prepared.prompts, config.metric, config.threads)
+            if alone:
+                from optimizers.tuning.worker import fail_running
+
+                fail_running(opened.study)
+            bar.say(f"Study of {trials_of(space, config)} trials. {whole}")
+            warm_up(student, connection)
+            stopped, interrupted = _run(opened, space, evaluator or live, questions, config, connection, bar)
+        found = write_results(
+            opened.study,
+            space,
+            live,
+            questions,
+            config,
+            request=request,
+            spent=_spent(opened),
+            stopped=stopped,
+            connection=connection,
+            out=out,
+        )
+    if interrupted:
+        raise KeyboardInterrupt
+    return found
+
+
+def whole_space(knobs: Space, prepared: Prepared) -> Space:
+    """Return the space of knobs and prompts."""
+    from optimizers.tuning.prompts import PRESENT
+
+    prompts = prepared.prompts.dimensions()
+    return knobs.joined(*prompts, present={dimension.name: PRESENT for dimension in prompts})
+
+
+def _request(
+    student: "dspy.Module",
+    knobs: Space,
+    questions: "Sequence[Question]",
+    trainset: "Sequence[Question]",
+    config: TuneConfig,
+    connection: "Connection",
+) -> dict[str, Any]:
+    """Return everything that decides the trials of a study."""
+    import json
+
+    request = {
+        "program": describe_program(student),
+        "lm": describe_lm(connection),
+        "corpus": getattr(getattr(student, "retrieve", None), "fingerprint", None),
+        "metric": {"name": config.metric.name, "definition": config.metric.definition},
+        "questions": describe_questions(questions),
+        "trainset": describe_questions(trainset) if trainset else None,
+        "knobs": knobs.describe(),
+        "candidates": config.candidates.describe(),
+        "cost": config.goal.cost,
+        "at_most": dict(config.goal.at_most),
+        "sampler": config.sampler,
+        "points": config.points if config.sampler == "grid" else None,
+        "prune": config.pruned,
+        "seed": config.seed,
+    }
+    return dict(json.loads(json.dumps(request, default=str)))  # as read back from the storage, to be compared
+
+
+def _made(
+    student: "dspy.Module",
+    knobs: Space,
+    trainset: "Sequence[Question]",
+    questions: "Sequence[Question]",
+    config: TuneConfig,
+    connection: "Connection",
+    say: Callable[[str], None],
+) -> tuple[Prepared, dict[str, float]]:
+    """Return the candidates, and what making them has cost."""
+    paid = _paid_by(connection)
+    before = paid()
+    prepared = prepare(student, knobs, trainset, questions, config, connection=connection, say=say)
+    return prepared, {name: value - before[name] for name, value in paid().items()}
+
+
+def _queue(knobs: Space, study: "optuna.Study", prepared: Prepared) -> None:
+    from optimizers.tuning.worker import enqueue
+
+    present = whole_space(knobs, prepared).present
+    enqueue(study, [present, *({**present, **setting} for setting in prepared.queued)])
+
+
+def _paid_by(connection: "Connection") -> Callable[[], dict[str, float]]:
+    """Return a function that returns what the LM calls of this process have cost so far."""
+    budget = getattr(connection.lm, "budget", None)
+    started = time.monotonic()
+
+    def paid() -> dict[str, float]:
+        spent = {name: float(budget.spent[name]) for name in _PAID} if budget is not None else {}
+        return {**spent, "seconds": time.monotonic() - started}
+
+    return paid
+
+
+def _spent(opened: Opened) -> dict[str, float]:
+    """Return what the study has cost so far, all processes and sessions together."""
+    from optimizers.tuning.worker import spent_of
+
+    trials = spent_of(opened.study.get_trials(deepcopy=False))
+    names = [*trials, *(name for name in opened.spent if name not in trials)]
+    return {name: round(trials.get(name, 0.0) + opened.spent.get(name, 0.0), 6) for name in names}
+
+
+def _run(
+    opened: Opened,
+    space: Space,
+    evaluator: Evaluator,
+    questions: "Sequence[Question]",
+    config: TuneConfig,
+    connection: "Connection",
+    bar: StudyProgress,
+) -> tuple[str | None, bool]:
+    """Run trials; return why they ended early, and whether Ctrl-C ended them."""
+    from optimizers.tuning.worker import work
+    from programs.lms.calls.budget import Budget
+
+    budget: Budget | None = getattr(connection.lm, "budget", None)
+    limits = {name: limit for name, limit in (budget.limits if budget else {}).items() if limit and name in _PAID}
+    already = _spent(opened)
+    left: dict[str, Any] = {name: _left(name, limit, already.get(name, 0.0)) for name, limit in limits.items()}
+    study = opened.study
+    study.sampler = open_sampler(config.sampler, space, seed=config.seed, points=config.points)
+    study.pruner = open_pruner(prune=config.pruned)
+    objective = Objective(
+        space,
+        config.goal,
+        evaluator,
+        questions,
+        prune=config.pruned,
+        spent=_paid_by(connection),
+        report=functools.partial(bar.update, study, len(questions)),
+    )
+    try:
+        with budget.within(**left) if budget is not None and left else contextlib.nullcontext():
+            ended = work(
+                study, objective, trials=trials_of(space, config), limits=_of_trials(limits, opened), tell=bar.say
+            )
+    except KeyboardInterrupt:
+        return "interrupted by Ctrl-C", True
+    bar.done(ended.finished)
+    return ended.stopped, False
+
+
+def _left(name: str, limit: float, spent: float) -> float:
+    return max(0.0, limit - spent) if name == "usd" else max(0, int(limit - spent))
+
+
+def _of_trials(limits: dict[str, Any], opened: Opened) -> dict[str, float]:
+    """Return what the trials may spend of a budget: what preparing the study has left."""
+    return {name: max(0.0, float(limit) - opened.spent.get(name, 0.0)) for name, limit in limits.items()}

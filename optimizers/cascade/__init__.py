@@ -1,0 +1,1 @@
+"""Fit cascades: weights and threshold, on training questions that both programs answered."""

@@ -1,0 +1,186 @@
+"""Fit the weights and the threshold of a cascade on training questions.
+
+Each training question is answered by both programs once; fitting then costs no LM call. Two rules compete by
+cross-validation on these questions: a logistic regression of "the dear program scores higher", and a linear regression
+of how much higher. What counts is the mean score when the doubtful share of the questions, for shares from 10 to 80 %,
+goes to the dear program. Each feature alone is a rule, too, but only where it is named: with a few hundred questions,
+choosing among many rules costs more than it gains (`experiments/papers/README.md`, "Cascade").
+"""
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from optimizers.cascade.rules import GAIN, LOGISTIC, Array, Fitter, fitters_of
+from programs.cascade import BIAS, asks, format_weights, score
+from programs.parts.run_features import FEATURES
+from signatures.common.errors import UserError, unknown
+
+FOLDS = 5
+FEWEST = 2 * FOLDS  # training questions
+SHARES = tuple(share / 10 for share in range(1, 9))  # of the questions that go to the dear program
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What both programs make of one training question.
+
+    Args:
+        id: The question's id.
+        features: Of the cheap run (`programs.cascade.run_features`).
+        cheap: Score of the cheap answer, from 0 to 1.
+        dear: Score of the answer that the cascade returns if it asks the dear program.
+        cheap_cost: Of the cheap run, e.g. in tokens.
+        dear_cost: Of the dear run alone.
+    """
+
+    id: str
+    features: Mapping[str, float]
+    cheap: float
+    dear: float
+    cheap_cost: float
+    dear_cost: float
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A rule for a cascade.
+
+    Args:
+        rule: "logistic", "gain", or the name of a single feature with its sign, as "-stated".
+        weights: The knob `weights`.
+        validated: Mean gain in score over mixing both programs at random, cross-validated, of each rule.
+    """
+
+    rule: str
+    weights: str
+    validated: Mapping[str, float] = field(default_factory=dict)
+
+
+def fit(samples: Sequence[Sample], *, rules: Sequence[str] | None = None, seed: int = 0) -> Fitted:
+    """Return the rule that cross-validation on the training questions prefers, fitted on all of them.
+
+    Args:
+        samples: At least `FEWEST`; no question that is evaluated later may be among them.
+        rules: Names of rules to choose from; by default both regressions.
+        seed: Of the folds.
+
+    Raises:
+        UserError: There are too few questions, or a rule is unknown.
+    """
+    if len(samples) < FEWEST:
+        raise UserError(f"A cascade is fitted on at least {FEWEST} training questions, got {len(samples)}.")
+    names = [name for name in FEATURES if len({sample.features.get(name, 0.0) for sample in samples}) > 1]
+    fitters = fitters_of(names)
+    wanted = (LOGISTIC, GAIN) if rules is None else rules
+    for name in wanted:
+        if name not in fitters:
+            raise unknown("rule", name, fitters)
+    chosen = {name: fitters[name] for name in wanted}
+    table = _Table(samples, names)
+    parts = list(_folds(len(samples), seed))
+    validated = {name: _validated(table, fitter, parts) for name, fitter in chosen.items()}
+    best = max(validated, key=lambda name: validated[name])
+    return Fitted(best, _as_knob(chosen[best](table.x, table.gain), names), validated)
+
+
+def threshold_for(samples: Sequence[Sample], weights: str, *, most_cost: float | None = None) -> float:
+    """Return the threshold with the highest mean score on training questions; of equals, that which asks least.
+
+    Args:
+        samples: The training questions.
+        weights: The fitted knob.
+        most_cost: The mean cost at most, in the units of the samples; None for no limit.
+    """
+    scores = [score(sample.features, weights) for sample in samples]
+    best = (-1.0, 1.0)
+    for threshold in [1.0, *sorted(set(scores), reverse=True), 0.0]:
+        outcome = replayed(samples, weights, threshold)
+        if (most_cost is None or outcome.cost <= most_cost) and outcome.mean > best[0] + 1e-12:
+            best = (outcome.mean, threshold)
+    return best[1]
+
+
+def threshold_of_share(samples: Sequence[Sample], weights: str, share: float) -> float:
+    """Return the threshold that sends about this share of the training questions to the dear program."""
+    scores = sorted((score(sample.features, weights) for sample in samples), reverse=True)
+    asked = round(share * len(scores))
+    if asked == 0:
+        return 1.0
+    below = scores[asked] if asked < len(scores) else 0.0
+    return (scores[asked - 1] + below) / 2 if asked < len(scores) else 0.0
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What a cascade does on questions that both programs answered: scores and costs in order, and who was asked."""
+
+    scores: list[float]
+    costs: list[float]
+    asked: list[bool]
+
+    @property
+    def mean(self) -> float:
+        """The mean score."""
+        return float(np.mean(self.scores))
+
+    @property
+    def cost(self) -> float:
+        """The mean cost."""
+        return float(np.mean(self.costs))
+
+
+def replayed(samples: Sequence[Sample], weights: str, threshold: float) -> Replayed:
+    """Return what the cascade with these knobs does on recorded questions, without asking anything."""
+    asked = [asks(sample.features, {"weights": weights, "threshold": threshold}) for sample in samples]
+    pairs = list(zip(samples, asked, strict=True))
+    return Replayed(
+        [sample.dear if dear else sample.cheap for sample, dear in pairs],
+        [sample.cheap_cost + (sample.dear_cost if dear else 0.0) for sample, dear in pairs],
+        asked,
+    )
+
+
+class _Table:
+    """Samples as arrays."""
+
+    def __init__(self, samples: Sequence[Sample], names: Sequence[str]):
+        self.x = np.array([[sample.features.get(name, 0.0) for name in names] for sample in samples], dtype=float)
+        self.x = self.x.reshape(len(samples), len(names))
+        self.cheap = np.array([sample.cheap for sample in samples], dtype=float)
+        self.gain = np.array([sample.dear - sample.cheap for sample in samples], dtype=float)
+
+
+def _folds(n: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Yield training and held-out places of each fold."""
+    order = list(range(n))
+    random.Random(seed).shuffle(order)
+    for number in range(FOLDS):
+        held = set(order[number::FOLDS])
+        yield [place for place in range(n) if place not in held], sorted(held)
+
+
+def _validated(table: _Table, fitter: Fitter, parts: Sequence[tuple[list[int], list[int]]]) -> float:
+    """Return the mean gain over random mixing at all shares, by scores of questions that were not fitted on."""
+    doubt = np.zeros(len(table.gain))
+    for train, held in parts:
+        weights = fitter(table.x[train], table.gain[train])
+        raw = weights[0] + table.x @ weights[1:]
+        spread = raw[train].std() or 1.0  # folds are ranked together
+        doubt[held] = (raw[held] - raw[train].mean()) / spread
+    order = np.argsort(-doubt, kind="stable")
+    ahead = np.concatenate([[0.0], np.cumsum(table.gain[order])]) / len(order)
+    return float(np.mean([ahead[round(share * len(order))] - share * ahead[-1] for share in SHARES]))
+
+
+def _as_knob(weights: Array, names: Sequence[str]) -> str:
+    return format_weights(dict(zip((BIAS, *names), map(float, weights), strict=True)))
+
+
+def as_record(fitted: Fitted) -> dict[str, Any]:
+    """Return a rule as JSON."""
+    validated = {name: round(gain, 4) for name, gain in fitted.validated.items()}
+    return {"rule": fitted.rule, "weights": fitted.weights, "validated": validated}

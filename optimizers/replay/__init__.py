@@ -1,0 +1,1 @@
+"""Evaluate settings of numeric knobs from a recorded run, through the gates of the program."""

@@ -1,0 +1,116 @@
+"""Evaluate the trials of a study from a record; what was never recorded is bought once for all trials, if allowed."""
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import dspy
+
+from optimizers.evaluating import Outcome
+from optimizers.examples import to_examples
+from optimizers.replay.memory import Memory
+from optimizers.replay.record import Record, Root
+from optimizers.replay.record_files import RecordLog
+from optimizers.replay.replaying import Unseen, outcome_of, replay
+from optimizers.replay.running import Runner
+from programs.lms.calls.budget import BudgetExceeded
+from programs.parts.threads import run_all
+from signatures.common.errors import UserError
+
+
+@dataclass
+class Buyer:
+    """Runs the program for branches that were never recorded, on the LM and adapter of the running `dspy.context`.
+
+    The LM's budget is the limit: once it is spent, nothing more is bought, and what is unseen stays unseen.
+
+    Args:
+        runner: Runs the program.
+        memories: What is known of each question, by id.
+        log: Where what is bought is written; None keeps it for this process only.
+    """
+
+    runner: Runner
+    memories: dict[str, Memory] = field(default_factory=dict)
+    log: RecordLog | None = None
+    bought: int = 0
+    spent: str | None = None  # why nothing more is bought
+
+    def __post_init__(self) -> None:
+        self._lock = threading.Lock()
+
+    def buy(self, example: dspy.Example, knobs: Mapping[str, Any]) -> None:
+        """Record what a question comes to with a setting; nothing if the budget is spent or the program fails."""
+        if self.spent is not None:
+            return
+        with self._lock:
+            memory = self.memories.setdefault(example.id, Memory())
+        try:
+            leaf = self.runner.run(example, knobs, memory)
+        except BudgetExceeded as end:
+            self.spent = str(end)
+            return
+        except UserError:
+            raise
+        except Exception:  # noqa: BLE001 - the question stays unseen, as one that was never asked
+            return
+        finally:
+            if self.log is not None:
+                self.log.add_memory(example.id, memory)
+        self.runner.record.add(example.id, example.question, leaf)
+        if self.log is not None:
+            self.log.add_leaves(example.id, example.question, [leaf])
+        with self._lock:
+            self.bought += 1
+
+
+@dataclass
+class ReplayEvaluator:
+    """Scores settings of a program's knobs on questions from a record.
+
+    A question that stays unseen has the outcome `Unseen`, without a score: what a setting scores on the other questions
+    says nothing of these, so a trial with any of them is not comparable with others.
+
+    Args:
+        record: The record.
+        metric: One of the recorded metrics.
+        buyer: Buys what is unseen; None buys nothing.
+        threads: Questions bought in parallel.
+    """
+
+    record: Record
+    metric: str
+    buyer: Buyer | None = None
+    threads: int = 8
+
+    def evaluate(self, knobs: Mapping[str, Any], prompts: Mapping[str, str], questions: Sequence[Any]) -> list[Outcome]:
+        """Return the outcome of each question, in their order.
+
+        Args:
+            knobs: Knobs that differ from those of the recorded program, or not.
+            prompts: Must be empty, or name the present ones only: a record has one set of prompts.
+            questions: Some of the recorded ones (`corpora.questions.Question` or the like).
+
+        Raises:
+            UserError: A knob, a prompt or the metric was not recorded.
+        """
+        if other := [name for name, label in prompts.items() if label != "present"]:
+            raise UserError(f"A record has one set of prompts, so {other[0]} cannot be searched: tune knobs alone.")
+        ids = [question.id for question in questions]
+        outcomes = replay(self.record, knobs, metric=self.metric, ids=ids)
+        missing = [place for place, outcome in enumerate(outcomes) if isinstance(outcome, Unseen)]
+        if self.buyer is None or self.buyer.spent is not None or not missing:
+            return outcomes
+        setting, root = self.record.setting(knobs), self.record.root(knobs)
+        examples = to_examples([questions[place] for place in missing])
+        tasks = [partial(self._bought, example, root, setting) for example in examples]
+        for place, ended in zip(missing, run_all(tasks, width=self.threads, name="buy"), strict=True):
+            outcomes[place] = ended.result()
+        return outcomes
+
+    def _bought(self, example: dspy.Example, root: Root, setting: Mapping[str, Any]) -> Outcome:
+        assert self.buyer is not None
+        self.buyer.buy(example, setting)
+        return outcome_of(self.record, example.id, root, setting, self.metric)

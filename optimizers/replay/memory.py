@@ -1,0 +1,158 @@
+"""What is known of one question: every LM call and retrieval that its runs have made, so that none is made twice."""
+
+import contextlib
+import contextvars
+import copy
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import dspy
+
+from programs.lms.calls.call_record import Reply, calls_recorded
+from signatures.types import Passage
+
+Json = dict[str, Any]
+_Search = tuple[str, int]  # query and k
+
+
+class Memory:
+    """The calls and retrievals of one question; safe under threads.
+
+    Args:
+        kept: What `news` returned in earlier sessions.
+    """
+
+    def __init__(self, kept: Sequence[Json] = ()):
+        self._lock = threading.Lock()
+        self._replies: dict[str, str] = {}  # as JSON, so that what is read cannot change it
+        self._found: dict[_Search, list[Passage]] = {}
+        self._new_replies: dict[str, str] = {}
+        self._new_found: dict[_Search, list[Passage]] = {}
+        for each in kept:
+            self._replies |= {key: json.dumps(reply) for key, reply in each["calls"].items()}
+            for search in each["retrievals"]:
+                texts = each["passages"]
+                self._found[search["query"], search["k"]] = [
+                    Passage(id=id, title=texts[id][0], text=texts[id][1], score=score)
+                    for id, score in search["passages"]
+                ]
+
+    def __len__(self) -> int:
+        """Return the number of calls and retrievals known."""
+        with self._lock:
+            return len(self._replies) + len(self._found)
+
+    def reply(self, key: str) -> Reply | None:
+        """Return the reply to a call; None if it was never made."""
+        with self._lock:
+            text = self._replies.get(key)
+        return None if text is None else json.loads(text)
+
+    def add(self, key: str, reply: Reply) -> Reply:
+        """Keep the reply to a call and return it; the earlier one if there is one. What is not JSON is not kept."""
+        try:
+            text = json.dumps(reply, allow_nan=False)
+        except (TypeError, ValueError):
+            return reply
+        with self._lock:
+            if key in self._replies:
+                return dict(json.loads(self._replies[key]))
+            self._replies[key] = self._new_replies[key] = text
+        return reply
+
+    def found(self, query: str, k: int) -> list[Passage] | None:
+        """Return the passages of a search; None if it was never made."""
+        with self._lock:
+            found = self._found.get((query, k))
+        return None if found is None else list(found)
+
+    def add_found(self, query: str, k: int, passages: Sequence[Passage]) -> None:
+        """Keep the passages of a search."""
+        with self._lock:
+            self._found[query, k] = self._new_found[query, k] = list(passages)
+
+    def news(self) -> Json | None:
+        """Return what was added since the last time, as JSON; None if that is nothing."""
+        with self._lock:
+            replies, found = self._new_replies, self._new_found
+            self._new_replies, self._new_found = {}, {}
+        if not replies and not found:
+            return None
+        texts = {each.id: [each.title, each.text] for passages in found.values() for each in passages}
+        searches = [
+            {"query": query, "k": k, "passages": [[each.id, each.score] for each in passages]}
+            for (query, k), passages in found.items()
+        ]
+        return {
+            "calls": {key: json.loads(text) for key, text in replies.items()},
+            "retrievals": searches,
+            "passages": texts,
+        }
+
+
+_memory: contextvars.ContextVar[Memory | None] = contextvars.ContextVar("verihop_memory", default=None)
+
+
+@contextlib.contextmanager
+def remembering(memory: Memory) -> Iterator[None]:
+    """Answer LM calls and searches in the block from `memory`, and add what it does not know."""
+    token = _memory.set(memory)
+    try:
+        with calls_recorded(memory):
+            yield
+    finally:
+        _memory.reset(token)
+
+
+class RememberingRetriever:
+    """A retriever that answers from the memory of the running context, and adds to it; without one it only searches.
+
+    Args:
+        retriever: Whose other attributes it has, too.
+    """
+
+    def __init__(self, retriever: Any):
+        self._retriever = retriever
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # of copying and the like, which must not find those of the retriever
+            raise AttributeError(name)
+        return getattr(self._retriever, name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "RememberingRetriever":
+        return self
+
+    def __call__(self, query: str, k: int) -> list[Passage]:
+        """Return the first `k` passages for a query."""
+        memory = _memory.get()
+        if memory is None:
+            return list(self._retriever(query, k))
+        known = memory.found(query, k)
+        if known is None:
+            known = list(self._retriever(query, k))
+            memory.add_found(query, k, known)
+        return known
+
+    def many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        """Return the first `k` passages for each query; those that are not known are searched for at once."""
+        memory = _memory.get()
+        if memory is None:
+            return [list(found) for found in self._retriever.many(queries, k)]
+        new = [query for query in dict.fromkeys(queries) if memory.found(query, k) is None]
+        if new:
+            for query, found in zip(new, self._retriever.many(new, k), strict=True):
+                memory.add_found(query, k, found)
+        return [memory.found(query, k) or [] for query in queries]
+
+
+def with_memory(program: dspy.Module) -> dspy.Module:
+    """Return a copy of a program, and of those it contains, whose searches are remembered."""
+    changed = copy.deepcopy(program)
+    wrapped: dict[int, RememberingRetriever] = {}
+    for _, module in changed.named_sub_modules():
+        retriever = getattr(module, "retrieve", None)
+        if retriever is not None and not isinstance(retriever, RememberingRetriever):
+            module.retrieve = wrapped.setdefault(id(retriever), RememberingRetriever(retriever))
+    return changed

@@ -1,0 +1,159 @@
+"""The record of a run in memory: what every question came to, by the decisions of its gates."""
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import dspy
+
+from optimizers.evaluating import Outcome
+from optimizers.replay.trees import Inconsistent, Leaf, Step, Tree, grown, leaves_of
+from programs.artifact import program_name
+from programs.catalog import PROGRAMS
+from programs.parts.gates import gates_of, replayable_knobs
+from programs.parts.meter import Meter
+from signatures.common.errors import UserError, one_line
+
+_COMPARED = ("program.name", "program.state_sha256", "lm", "judge", "corpus", "given")
+_NONE = Meter().counts()
+
+Json = dict[str, Any]
+Root = tuple[tuple[str, Any], ...]  # knobs that no gate reads and that differ from the recorded program's
+
+
+class Record:
+    """The leaves of every recorded question, as trees; safe under threads.
+
+    Args:
+        run: What was recorded: `program` (name, knobs, `state_sha256`), `lm`, `corpus`, `metrics` and what else
+            describes the run.
+        program: Has the gates; by default the program of the catalog that the run names.
+
+    Raises:
+        UserError: The program is another one, not in the catalog, or has no gates.
+    """
+
+    def __init__(self, run: Json, program: dspy.Module | type[dspy.Module] | None = None):
+        self.run = run
+        self.name: str = run["program"]["name"]
+        self.knobs: dict[str, Any] = dict(run["program"]["knobs"])
+        found = PROGRAMS.get(self.name) if program is None else program
+        if isinstance(program, dspy.Module) and (other := program_name(program)) != self.name:
+            raise UserError(_differs("program.name", repr(self.name), repr(other)))
+        check_gates(self.name, found)
+        self.program: Any = found
+        self.gates = gates_of(self.program)
+        self.replayable = frozenset(replayable_knobs(self.program))
+        self.questions: dict[str, str] = {}  # id -> question
+        self._trees: dict[tuple[str, Root], Tree] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the recorded metrics."""
+        return list(self.run["metrics"])
+
+    def setting(self, knobs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all knobs of the program: those given, and the recorded ones."""
+        return {**self.knobs, **knobs}
+
+    def root(self, knobs: Mapping[str, Any]) -> Root:
+        """Return the knobs that no gate reads and that differ from the recorded ones."""
+        return tuple(
+            sorted(
+                (name, value)
+                for name, value in knobs.items()
+                if name not in self.replayable and value != self.knobs.get(name)
+            )
+        )
+
+    def tree(self, id: str, root: Root = ()) -> Tree | None:
+        """Return the tree of a question; None if nothing was recorded."""
+        return self._trees.get((id, root))
+
+    def trees(self) -> list[tuple[str, Root, Tree]]:
+        """Return all trees, with question and root."""
+        return [(id, root, tree) for (id, root), tree in list(self._trees.items())]
+
+    def count(self, id: str, root: Root = ()) -> int:
+        """Return the number of leaves of a question."""
+        return len(leaves_of(self.tree(id, root)))
+
+    def add(self, id: str, question: str, leaf: Leaf) -> None:
+        """Add a leaf.
+
+        Raises:
+            Inconsistent: The leaf contradicts the record, or the id has another question.
+        """
+        root = tuple(sorted(leaf.root.items()))
+        for step in leaf.path:
+            self._check_step(step)
+        with self._lock:
+            if self.questions.setdefault(id, question) != question:
+                raise Inconsistent(f"question {id!r} has two texts")
+            self._trees[id, root] = grown(self._trees.get((id, root)), leaf, self.gates)
+
+    def _check_step(self, step: Step) -> None:
+        """Raise Inconsistent if a gate cannot decide by the values of a step."""
+        if step.gate not in self.gates:
+            raise Inconsistent(f"the program has no gate {step.gate!r}")
+        try:
+            self.gates[step.gate].decide(step.values, self.knobs)
+        except Exception as error:  # noqa: BLE001 - whatever a gate does with values that are not its own
+            raise Inconsistent(f"the values of gate {step.gate!r} are not its own: {one_line(error)}") from None
+
+    def outcome(self, id: str, leaf: Leaf, metric: str) -> Outcome:
+        """Return what a leaf says of a question; the same object each time."""
+        outcome: Outcome | None = leaf._outcomes.get(metric)
+        if outcome is None:
+            outcome = leaf._outcomes[metric] = Outcome(id, leaf.scores[metric], {**_NONE, **leaf.costs}, 0.0)
+        return outcome
+
+    def check(self, run: Mapping[str, Any], questions: Mapping[str, str] | None = None) -> None:
+        """Raise UserError if the record is of another program, LM, judge or corpus, or of other questions.
+
+        Args:
+            run: Description of what is to be replayed; what it lacks is not compared.
+            questions: Id -> text of the questions to be replayed.
+        """
+        mine, other = _flat(self.run), _flat(dict(run))
+        for name in mine | other:
+            if name.startswith(_COMPARED) and name.split(".")[0] in run and mine.get(name) != other.get(name):
+                raise UserError(_differs(name, _shown(mine, name), _shown(other, name)))
+        for id, question in (questions or {}).items():
+            if id not in self.questions:
+                raise UserError(f"Question {one_line(id, 80)!r} is not in the record: record a run that asks it.")
+            if self.questions[id] != question:
+                raise UserError(
+                    f"Question {one_line(id, 80)!r} was {one_line(self.questions[id], 80)!r} when it was recorded and "
+                    f"is now {one_line(question, 80)!r}: use the recorded questions."
+                )
+
+    def check_metric(self, metric: str) -> None:
+        """Raise UserError if a metric was not recorded."""
+        if metric not in self.metrics:
+            raise UserError(f"The record has no scores of {metric}: choose from {', '.join(self.metrics)}.")
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, dict) or not value:
+        return {prefix.rstrip("."): value}
+    return {key: item for name, each in value.items() for key, item in _flat(each, f"{prefix}{name}.").items()}
+
+
+def _differs(name: str, recorded: str, now: str) -> str:
+    return (
+        f"The record is of another run: {name} was {recorded} and is now {now}. "
+        "Replay with what was recorded, or record a run of this."
+    )
+
+
+def _shown(values: Mapping[str, Any], name: str) -> str:
+    return one_line(repr(values.get(name)), 80)
+
+
+def check_gates(name: str, program: dspy.Module | type[dspy.Module] | None) -> None:
+    """Raise UserError if a program has no gates."""
+    if program is None or not gates_of(program):
+        gated = ", ".join(sorted(each for each, cls in PROGRAMS.items() if gates_of(cls)))
+        raise UserError(f"Program {name!r} has no gates, so nothing can be replayed. Programs with gates: {gated}.")

@@ -1,0 +1,1 @@
+"""Which optimizer? All that fit race under one budget, and a paired test decides."""

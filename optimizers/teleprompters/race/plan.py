@@ -1,0 +1,58 @@
+"""The rungs of a race: nested, growing sets of questions, and how many optimizers go on."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import dspy
+
+from optimizers.teleprompters.bootstrap import shuffled
+from optimizers.teleprompters.task import Task
+
+_FEWEST = 4  # questions of a set, if there are so many
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One round of a race.
+
+    Args:
+        number: From 1.
+        left: Rungs from this one to the last, this one included.
+        trainset: Contains those of the rung before.
+        valset: Contains those of the rung before; on the last rung, all.
+        contenders: Optimizers that may take part, besides random search and the uncompiled program.
+    """
+
+    number: int
+    left: int
+    trainset: list[dspy.Example]
+    valset: list[dspy.Example]
+    contenders: int
+
+
+def plan(task: Task, contenders: int) -> list[Rung]:
+    """Return the rungs: each keeps one in `keep_one_in` contenders and has so many times more questions.
+
+    The last rung, which one contender reaches (or more, where the option `rungs` allows no further one), has all
+    questions. Their order is random, by the task's seed.
+    """
+    factor, most = task.options["keep_one_in"], task.options["rungs"]
+    counts = [contenders]
+    while counts[-1] > 1 and len(counts) < most:
+        counts.append(math.ceil(counts[-1] / factor))
+    train, val = _in_order(task.trainset, f"{task.seed}: train"), _in_order(task.valset, f"{task.seed}: val")
+    rungs = []
+    for number, count in enumerate(counts, start=1):
+        left = len(counts) - number + 1
+        share = float(factor) ** -(left - 1)
+        rungs.append(Rung(number, left, _part(train, share), _part(val, share), count))
+    return rungs
+
+
+def _in_order(examples: Sequence[dspy.Example], seed: str) -> list[dspy.Example]:
+    return [examples[number] for number in shuffled(len(examples), seed)]
+
+
+def _part(examples: list[dspy.Example], share: float) -> list[dspy.Example]:
+    return examples[: max(round(share * len(examples)), _FEWEST)]

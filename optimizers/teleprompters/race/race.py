@@ -1,0 +1,194 @@
+"""The race: every optimizer that fits, under one budget, by successive halving on growing sets of questions.
+
+Successive halving is that of Karnin et al., "Almost Optimal Exploration in Multi-Armed Bandits", ICML 2013, and of
+Jamieson and Talwalkar, AISTATS 2016, https://arxiv.org/abs/1502.07943: what is left of the budget is divided equally
+among the rungs that are left, and a rung's part equally among its arms. An arm starts each rung from the program that
+it had made on the one before, and the cache answers what was asked before, so that a rung continues what the last one
+paid for.
+
+- The uncompiled program and random search are on every rung. Of the others each rung keeps the best ones; of these it
+  also drops who is worse than the best of all by a paired permutation test (option `drop_below`).
+- An arm is run in the largest size that its part of the budget allows (`arms.py`), by the calls that a run of the
+  uncompiled program takes. If its part is used up, its best program that was scored on the rung's questions counts.
+- The program with the highest mean on the last rung replaces the uncompiled one only if a one-sided paired permutation
+  test against it, on the same questions, is below the option `replace_below`. Otherwise the program stays as it was: a
+  prompt that is only by chance better costs tokens for nothing.
+
+The seed decides everything. Only where a part of the budget ends an arm in the middle of an evaluation, replies that
+other threads have got by then can differ, and with them what the next rung gets for nothing: with one thread, they do
+not.
+"""
+
+from dataclasses import dataclass, field, replace
+
+import dspy
+
+from optimizers.teleprompters.race.arms import ARMS, BASELINE, UNCOMPILED, fitting_arms, sized
+from optimizers.teleprompters.race.paired import better_by_chance
+from optimizers.teleprompters.race.plan import Rung, plan
+from optimizers.teleprompters.race.shares import Purse, part_of, purses, within
+from optimizers.teleprompters.race.table import report
+from optimizers.teleprompters.recording import Candidate, Recording
+from optimizers.teleprompters.task import Task, score_candidate
+from programs.lms.calls.budget import BudgetExceeded, Share
+from programs.parts.meter import Meter, metered, record_parallel
+from signatures.common.errors import one_line, user_error_within
+
+
+@dataclass
+class Arm:
+    """An optimizer in a race.
+
+    Args:
+        name: Of the optimizer, or "uncompiled".
+        program: The best it has made.
+        scores: Number of a rung -> score by question.
+        meter: What it has cost.
+        dropped: Why it was dropped; None while it is in the race.
+        note: What else is to be said.
+    """
+
+    name: str
+    program: dspy.Module
+    scores: dict[int, dict[str, float]] = field(default_factory=dict)
+    meter: Meter = field(default_factory=Meter)
+    dropped: str | None = None
+    note: str = ""
+
+    def mean(self, rung: int) -> float:
+        """Return the mean score on a rung on which it was scored."""
+        return sum(self.scores[rung].values()) / len(self.scores[rung])
+
+
+def race(student: dspy.Module, task: Task) -> dspy.Module:
+    """Return the program that won, or a copy of the student; the table is in `task.recording.details["race"]`."""
+    fits, reasons = fitting_arms(student, task)
+    arms = [Arm(name, student.deepcopy()) for name in (UNCOMPILED, *fits)]
+    stopped, last = None, 0
+    with purses(task) as budgets:
+        try:
+            for rung in plan(task, len(_contenders(arms))):
+                _run_rung(student, task, rung, arms, budgets)
+                last = rung.number
+                if rung.left > 1:
+                    _drop(arms, rung, task)
+        except BudgetExceeded as spent:
+            stopped = task.recording.stopped = str(spent)
+    winner, why = decide(arms, last or 1, task)
+    task.recording.details["race"] = report(arms, reasons, winner.name, why, stopped, task.seed)
+    return winner.program.deepcopy()
+
+
+def _contenders(arms: list[Arm]) -> list[Arm]:
+    return [arm for arm in arms if arm.name not in (UNCOMPILED, BASELINE) and arm.dropped is None]
+
+
+def _run_rung(student: dspy.Module, task: Task, rung: Rung, arms: list[Arm], budgets: list[Purse]) -> None:
+    """Run every arm that is in the race on the questions of a rung, the uncompiled program first and without limit."""
+    task = replace(
+        task, trainset=rung.trainset, valset=rung.valset, known={}, on_candidate=None, progress=None, folder=None
+    )
+    before = arms[0].meter.calls
+    _run_arm(arms[0], student, task, rung, [], [])
+    per_run = max(1.0, (arms[0].meter.calls - before) / len(rung.valset))
+    running = [arm for arm in arms[1:] if arm.dropped is None]
+    if not running:
+        return
+    limits = [part_of(purse, rung.left * len(running)) for purse in budgets]
+    affordable = min((part["calls"] / per_run for part in limits if "calls" in part), default=float("inf"))
+    for arm in running:
+        start = arm.program if type(arm.program) is type(student) else student
+        record = ARMS[arm.name]
+        options = sized(arm.name, start, task, affordable)
+        inner = replace(task, options=options)
+        if reason := record.fits(start, inner):
+            arm.dropped = f"rung {rung.number}: does not fit: {reason}"
+            continue
+        with within(budgets, limits) as shares:
+            _run_arm(arm, start, inner, rung, budgets, shares)
+
+
+def _run_arm(arm: Arm, start: dspy.Module, task: Task, rung: Rung, budgets: list[Purse], shares: list[Share]) -> None:
+    """Run an arm and note its best program that was scored on all questions of the rung."""
+    outer, meter = task.recording, Meter()
+    recording = Recording(task.valset, meter, on_run=outer.ran)
+    task = replace(task, recording=recording)
+    others = [each for each in dspy.settings.get("callbacks") or () if not isinstance(each, Recording)]
+    arm.note = ""
+    try:
+        with metered(meter), dspy.context(callbacks=[*others, recording]):
+            _optimize(arm, start, task)
+    except BudgetExceeded as spent:
+        arm.note = "its share of the budget was used up"
+        # The last arm's share is all that is left: the budget itself is then used up with it.
+        if recording.best() is None and not any(spent.share is share for share in shares):
+            raise
+    except Exception as error:  # noqa: BLE001 - an optimizer that fails must not end the others
+        if user_error := user_error_within(error):
+            raise user_error from None
+        arm.note = f"it failed: {type(error).__name__}: {one_line(str(error), 80)}"
+    finally:
+        record_parallel([meter])
+        arm.meter.add(**meter.counts())
+        outer.tried += recording.tried
+        outer.failed += recording.failed
+        _note(arm, recording.best(), outer, rung)
+
+
+def _optimize(arm: Arm, start: dspy.Module, task: Task) -> None:
+    """Let candidates be recorded: those of the optimizer, its result, and the best program of the rungs before."""
+    if arm.name == UNCOMPILED:
+        score_candidate(arm.program, task, UNCOMPILED)
+        return
+    if arm.scores:
+        score_candidate(arm.program, task, "of the rung before")
+    program = ARMS[arm.name].run(start, task)
+    if not ARMS[arm.name].compares:
+        score_candidate(program, task, arm.name)
+
+
+def _note(arm: Arm, best: Candidate | None, outer: Recording, rung: Rung) -> None:
+    if best is None:
+        if arm.name != UNCOMPILED:
+            arm.dropped = f"rung {rung.number}: nothing was scored: {arm.note or 'it made no program'}"
+        return
+    arm.program, arm.scores[rung.number] = best.program, dict(best.scores)
+    outer.add(best.program, best.scores, f"race {rung.number}: {arm.name}")
+
+
+def _drop(arms: list[Arm], rung: Rung, task: Task) -> None:
+    """Drop the worse contenders: all but one in so many, and those that the paired test finds worse than the best."""
+    here = [arm for arm in arms if arm.dropped is None and rung.number in arm.scores]
+    best = max(here, key=lambda arm: arm.mean(rung.number))  # of equals the earlier
+    ranked = sorted(_contenders(here), key=lambda arm: -arm.mean(rung.number))
+    keep = -(-len(ranked) // task.options["keep_one_in"])
+    for place, arm in enumerate(ranked, start=1):
+        p = better_by_chance(best.scores[rung.number], arm.scores[rung.number], seed=task.seed)
+        if place > keep:
+            arm.dropped = f"rung {rung.number}: place {place} of {len(ranked)}, {keep} went on"
+        elif arm is not best and p < task.options["drop_below"]:
+            arm.dropped = f"rung {rung.number}: worse than {best.name} (p = {p:.3f})"
+
+
+def decide(arms: list[Arm], rung: int, task: Task) -> tuple[Arm, str]:
+    """Return the winner and why.
+
+    Args:
+        arms: The uncompiled program first.
+        rung: The last rung on which all arms that were in the race had their turn.
+        task: With the rule that replaces.
+    """
+    uncompiled, *others = arms
+    scored = [arm for arm in others if rung in arm.scores]
+    if rung not in uncompiled.scores or not scored:
+        return uncompiled, "No optimizer was scored, so the program stays as it was."
+    best = max((uncompiled, *scored), key=lambda arm: arm.mean(rung))  # of equals the earlier
+    if best is uncompiled:
+        return uncompiled, "No optimizer's program scored higher, so the program stays as it was."
+    scores, limit = best.scores[rung], task.options["replace_below"]
+    p = better_by_chance(scores, uncompiled.scores[rung], seed=task.seed)
+    found = f"{best.name} scored {best.mean(rung):.3f} and the uncompiled program {uncompiled.mean(rung):.3f} on "
+    found += f"{len(scores)} validation questions (paired p = {p:.3f}"
+    if p < limit:
+        return best, f"{found}, below {limit:g})."
+    return uncompiled, f"{found}, not below {limit:g}), so the program stays as it was."

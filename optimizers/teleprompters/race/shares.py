@@ -1,0 +1,67 @@
+"""The budgets that a race spends from, divided equally among its arms."""
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import dspy
+
+from optimizers.teleprompters.task import Task
+from programs.lms.calls.budget import Budget, Share
+
+_WHOLE = ("calls", "tokens")
+
+
+@dataclass(frozen=True)
+class Purse:
+    """A budget, and the part of it that the race may spend.
+
+    Args:
+        budget: Of one or more LMs.
+        share: The part; None if the race may spend all.
+    """
+
+    budget: Budget
+    share: Share | None = None
+
+    def left(self) -> dict[str, float]:
+        """Return what is left by name; what has no limit is left out."""
+        limits = {name: limit - self.budget.spent[name] for name, limit in _given(self.budget.limits)}
+        for name, limit in _given(self.share.limits if self.share else {}):
+            rest = limit - self.share.spent[name] if self.share else limit
+            limits[name] = min(rest, limits.get(name, math.inf))
+        return {name: max(0.0, rest) for name, rest in limits.items()}
+
+
+def _given(limits: dict[str, float | None]) -> list[tuple[str, float]]:
+    return [(name, limit) for name, limit in limits.items() if limit is not None]
+
+
+@contextlib.contextmanager
+def purses(task: Task) -> Iterator[list[Purse]]:
+    """Open the budgets of the task's LMs, each once; the option `calls` limits that of the task LM inside the block."""
+    lms = (dspy.settings.lm, task.teacher_lm, task.prompt_lm)
+    found = {id(budget): budget for lm in lms if (budget := getattr(lm, "budget", None)) is not None}
+    budgets = list(found.values())
+    with contextlib.ExitStack() as stack:
+        share = None
+        if budgets and task.options["calls"] is not None:
+            share = stack.enter_context(budgets[0].within(calls=task.options["calls"]))
+        yield [Purse(budget, None if number else share) for number, budget in enumerate(budgets)]
+
+
+def part_of(purse: Purse, parts: int) -> dict[str, float]:
+    """Return the limits of one of so many equal parts of what is left in a purse, calls and tokens whole."""
+    return {name: left // parts if name in _WHOLE else left / parts for name, left in purse.left().items()}
+
+
+@contextlib.contextmanager
+def within(purses: Sequence[Purse], limits: Sequence[dict[str, float]]) -> Iterator[list[Share]]:
+    """Limit what is spent from each purse inside the block."""
+    with contextlib.ExitStack() as stack:
+        yield [
+            stack.enter_context(purse.budget.within(**part))  # type: ignore[arg-type]
+            for purse, part in zip(purses, limits, strict=True)
+            if part
+        ]

@@ -1,0 +1,1 @@
+"""One Optuna study over knobs, demonstration sets and instructions."""

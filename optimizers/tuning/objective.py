@@ -1,0 +1,177 @@
+"""The objective of a study: one trial asks the questions with one setting, and keeps what each of them scored."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from optimizers.evaluating import Outcome
+from optimizers.tuning.outcomes import COSTS, Evaluator, cost_of
+from optimizers.tuning.prompts import is_prompt
+from optimizers.tuning.space import Space
+from signatures.common.errors import UserError, unknown
+
+if TYPE_CHECKING:
+    from optuna.trial import Trial
+
+    from corpora.questions import Question
+
+FIRST_RUNG = 8  # questions before a trial may be pruned; each further rung doubles them
+SCORES, COST, SPENT, ERRORS, BASELINE = "scores", "costs", "spent", "errors", "baseline"  # user attributes of a trial
+_DIGITS = {"calls": 0, "tokens": 0, "seconds": 3, "usd": 7}
+
+
+class TrialCut(Exception):
+    """A trial was ended before its last question by something that ends the study, too, as a spent budget."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What is optimized.
+
+    Args:
+        cost: Minimized beside the score, which makes a Pareto front; None means the score alone.
+        at_most: Cost -> highest mean per question of a setting that may be chosen.
+
+    Raises:
+        UserError: A cost is unknown, or a limit is not above 0.
+    """
+
+    cost: str | None = None
+    at_most: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in [*self.at_most, *([self.cost] if self.cost is not None else [])]:
+            if name not in COSTS:
+                raise unknown("cost", name, COSTS)
+        for name, limit in self.at_most.items():
+            if not limit > 0 or not math.isfinite(limit):
+                raise UserError(f"The limit of {name} per question must be a number above 0, got {limit}.")
+
+    @property
+    def directions(self) -> "list[Literal['maximize', 'minimize']]":
+        """The directions of Optuna's study."""
+        return ["maximize"] if self.cost is None else ["maximize", "minimize"]
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Evaluates a trial.
+
+    Args:
+        space: What is searched.
+        goal: What is optimized.
+        evaluator: Scores a setting on questions.
+        questions: In the order in which every trial asks them.
+        prune: Whether a trial that is probably worse than the best one is ended early.
+        spent: Returns what the LM calls of this process have cost so far; called before and after.
+        report: Called with (trial number, questions done) as a trial goes on.
+    """
+
+    space: Space
+    goal: Goal
+    evaluator: Evaluator
+    questions: "Sequence[Question]"
+    prune: bool = True
+    spent: Callable[[], dict[str, float]] = dict
+    report: Callable[[int, int], None] | None = None
+
+    def __call__(self, trial: "Trial") -> float | tuple[float, float]:
+        """Return the mean score of a trial's setting, and its mean cost if that is a goal, too.
+
+        Raises:
+            TrialPruned: The setting is probably worse than the best one.
+            TrialCut: What is no Exception ended the evaluation, as a spent budget; it is the cause.
+            UserError: The LM cannot be reached, or the metric is undefined for every question.
+        """
+        setting = self.space.suggest(trial)
+        outcomes: list[Outcome] = []
+        before = self.spent()
+        try:
+            for rung in self._rungs():
+                outcomes += self._ask(setting, rung)
+                self._keep(trial, outcomes, before)
+                if len(outcomes) < len(self.questions) and self._worse(trial, outcomes):
+                    from optuna import TrialPruned
+
+                    self._constrain(trial, outcomes)
+                    raise TrialPruned(f"after {len(outcomes)} questions")
+        except (KeyboardInterrupt, Exception):
+            raise
+        except BaseException as end:  # Optuna would leave the trial running for ever
+            self._keep(trial, outcomes, before)
+            raise TrialCut(str(end)) from end
+        self._constrain(trial, outcomes)
+        score = mean_score(outcomes)
+        return score if self.goal.cost is None else (score, mean_cost(outcomes, self.goal.cost))
+
+    def _rungs(self) -> "list[Sequence[Question]]":
+        """Return the questions in growing parts; all at once if nothing is pruned."""
+        ends = [len(self.questions)]
+        if self.prune:
+            size = FIRST_RUNG
+            ends = []
+            while size < len(self.questions):
+                ends.append(size)
+                size *= 2
+            ends.append(len(self.questions))
+        return [self.questions[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]
+
+    def _ask(self, setting: Mapping[str, Any], questions: "Sequence[Question]") -> list[Outcome]:
+        knobs = {name: value for name, value in setting.items() if not is_prompt(name)}
+        prompts = {name: value for name, value in setting.items() if is_prompt(name)}
+        return self.evaluator.evaluate(knobs, prompts, questions)
+
+    def _keep(self, trial: "Trial", outcomes: Sequence[Outcome], before: Mapping[str, float]) -> None:
+        """Store scores and costs of each question so far, and what was spent."""
+        trial.set_user_attr(SCORES, [None if each.score is None else round(each.score, 6) for each in outcomes])
+        costs = {name: [_rounded(name, cost_of(each, name)) for each in outcomes] for name in COSTS}
+        trial.set_user_attr(COST, {name: values for name, values in costs.items() if any(values)})
+        trial.set_user_attr(ERRORS, sum(each.error is not None for each in outcomes))
+        now = self.spent()
+        trial.set_user_attr(SPENT, {name: round(value - before.get(name, 0), 6) for name, value in now.items()})
+        if self.report is not None:
+            self.report(trial.number, len(outcomes))
+
+    def _worse(self, trial: "Trial", outcomes: Sequence[Outcome]) -> bool:
+        """Tell Optuna the scores it has not heard; return whether its pruner ends the trial."""
+        for number, outcome in enumerate(outcomes):
+            if outcome.score is not None and number >= self._told(len(outcomes)):
+                trial.report(outcome.score, step=number)
+        return trial.should_prune()
+
+    def _told(self, done: int) -> int:
+        """Return how many questions were told at the rung before the one that ended at `done`."""
+        ends = [len(rung) for rung in self._rungs()]
+        total = 0
+        for size in ends:
+            if total + size >= done:
+                break
+            total += size
+        return total
+
+    def _constrain(self, trial: "Trial", outcomes: Sequence[Outcome]) -> None:
+        for name, limit in self.goal.at_most.items():
+            trial.set_constraint(name, mean_cost(outcomes, name) - limit)
+
+
+def _rounded(name: str, value: float) -> float:
+    digits = _DIGITS[name]
+    return round(value, digits) if digits else round(value)
+
+
+def mean_score(outcomes: Sequence[Outcome]) -> float:
+    """Return the mean of the defined scores.
+
+    Raises:
+        UserError: None is defined.
+    """
+    defined = [outcome.score for outcome in outcomes if outcome.score is not None]
+    if not defined:
+        raise UserError("The metric is undefined for every question: choose another, or questions with gold answers.")
+    return math.fsum(defined) / len(defined)
+
+
+def mean_cost(outcomes: Sequence[Outcome], name: str) -> float:
+    """Return the mean of a cost per question."""
+    return math.fsum(cost_of(outcome, name) for outcome in outcomes) / len(outcomes)

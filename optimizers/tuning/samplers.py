@@ -1,0 +1,84 @@
+"""Optuna's samplers by name, seeded per trial."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from optimizers.tuning.space import Space
+from signatures.common.errors import unknown
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+
+SAMPLERS = {
+    "tpe": "tree-structured Parzen estimator, Optuna's default",
+    "nsga2": "genetic algorithm NSGA-II, for fronts of quality against cost",
+    "grid": "every combination of evenly spaced values",
+    "random": "independent random values",
+}
+PRUNE_BELOW = 0.1  # p of the test, Optuna's default
+GRID_POINTS = 5  # per knob that is a number
+_POPULATION = 16  # Optuna's default of 50 is more than most studies of LM programs have trials
+
+
+def check_sampler(name: str) -> None:
+    """Raise UserError unless `name` is a sampler."""
+    if name not in SAMPLERS:
+        raise unknown("sampler", name, SAMPLERS)
+
+
+def open_sampler(name: str, space: Space, *, seed: int, points: int = GRID_POINTS) -> "BaseSampler":
+    """Return a sampler whose random choices depend only on `seed` and on the number of the trial.
+
+    So a study that is resumed, or that several processes work on, never repeats the random choices of another trial,
+    and goes on as if it had not been interrupted.
+
+    Args:
+        name: A name of `SAMPLERS`.
+        space: What is searched.
+        seed: Not negative.
+        points: Values per knob that is a number, for "grid".
+
+    Raises:
+        UserError: The name is unknown.
+    """
+    check_sampler(name)
+    from optuna import samplers
+
+    from optimizers.tuning.seeded_sampler import SeededSampler
+
+    makers: dict[str, Callable[[int], BaseSampler]] = {
+        "tpe": lambda trial_seed: samplers.TPESampler(seed=trial_seed),
+        "nsga2": lambda trial_seed: samplers.NSGAIISampler(seed=trial_seed, population_size=_POPULATION),
+        "grid": lambda trial_seed: samplers.GridSampler(space.grid(points), seed=seed),  # it shuffles its grid by it
+        "random": lambda trial_seed: samplers.RandomSampler(seed=trial_seed),
+    }
+    return SeededSampler(makers[name], seed)
+
+
+def open_pruner(*, prune: bool) -> "BasePruner":
+    """Return Optuna's Wilcoxon pruner, which tests a trial against the best one on the questions that both have asked.
+
+    It looks after 8, 16, 32 ... questions. Each look has an error of its own, p = 0.1, so that over several looks
+    somewhat more than a tenth of the trials that are as good as the best are ended.
+    """
+    import warnings
+
+    from optuna import pruners
+    from optuna.exceptions import ExperimentalWarning
+
+    from optimizers.tuning.objective import FIRST_RUNG
+
+    if not prune:
+        return pruners.NopPruner()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        return pruners.WilcoxonPruner(p_threshold=PRUNE_BELOW, n_startup_steps=FIRST_RUNG)
+
+
+def grid_size(space: Space, points: int = GRID_POINTS) -> int:
+    """Return the number of combinations on the grid."""
+    size = 1
+    for values in space.grid(points).values():
+        size *= len(values)
+    return size

@@ -1,0 +1,50 @@
+"""A sampler whose random choices depend only on a seed and on the number of the trial."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from optuna import Study
+from optuna.distributions import BaseDistribution
+from optuna.samplers import BaseSampler
+from optuna.trial import FrozenTrial, TrialState
+
+
+class SeededSampler(BaseSampler):
+    """Asks a sampler that is made anew, with a seed of its own, for each trial.
+
+    Args:
+        make: Returns a sampler with a seed.
+        seed: Of the study.
+    """
+
+    def __init__(self, make: Callable[[int], BaseSampler], seed: int):
+        self._make = make
+        self._seed = seed
+        self._inner = make(seed)
+
+    def before_trial(self, study: Study, trial: FrozenTrial) -> None:
+        """Make the trial's sampler."""
+        own = int(np.random.SeedSequence([self._seed, trial.number]).generate_state(1)[0])
+        self._inner = self._make(own)
+        self._inner.before_trial(study, trial)
+
+    def infer_relative_search_space(self, study: Study, trial: FrozenTrial) -> dict[str, BaseDistribution]:
+        """See `optuna.samplers.BaseSampler`."""
+        return self._inner.infer_relative_search_space(study, trial)
+
+    def sample_relative(
+        self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
+    ) -> dict[str, Any]:
+        """See `optuna.samplers.BaseSampler`."""
+        return self._inner.sample_relative(study, trial, search_space)
+
+    def sample_independent(
+        self, study: Study, trial: FrozenTrial, param_name: str, param_distribution: BaseDistribution
+    ) -> Any:
+        """See `optuna.samplers.BaseSampler`."""
+        return self._inner.sample_independent(study, trial, param_name, param_distribution)
+
+    def after_trial(self, study: Study, trial: FrozenTrial, state: TrialState, values: Sequence[float] | None) -> None:
+        """See `optuna.samplers.BaseSampler`."""
+        self._inner.after_trial(study, trial, state, values)

@@ -1,0 +1,235 @@
+"""Where a study is kept: an SQLite file, a journal file on a shared disk, or a PostgreSQL database.
+
+All of them notice a trial whose process was killed: a running trial gives a sign of life every few seconds, and one
+that has given none for long is declared failed and queued again. For databases Optuna does both; for a journal, whose
+storage class of Optuna has no such signs, a file beside it is touched.
+"""
+
+import contextlib
+import os
+import re
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import optuna
+from optuna.exceptions import ExperimentalWarning
+from optuna.storages import BaseStorage, JournalStorage, RDBStorage
+from optuna.storages._heartbeat import BaseHeartbeat
+from optuna.storages._rdb import models
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.trial import FrozenTrial, TrialState
+
+from optimizers.tuning.objective import BASELINE
+from optimizers.tuning.signs import GRACE_SECONDS, HEARTBEAT_SECONDS
+from signatures.common.errors import UserError, one_line
+
+JOURNAL = "journal:"
+_POSTGRES = re.compile(r"^postgres(?:ql)?(?:\+\w+)?://")
+MOST_RETRIES = 3  # of a trial whose process dies: the trial may be what kills it
+StaleCallback = Callable[[optuna.Study, FrozenTrial], None]
+_FIRST, _HISTORY = "failed_trial", "retry_history"  # system attributes, named as Optuna's
+
+
+def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
+    """Queue a failed trial again, with its values, unless that was done `MOST_RETRIES` times.
+
+    Optuna's own callback for this also copies what the trial had found and spent, which would then count twice. The
+    system attributes are those that it sets, so that its functions and the dashboard know the trial for a repetition.
+    """
+    history = [*trial.system_attrs.get(_HISTORY, []), trial.number]
+    if len(history) > MOST_RETRIES:
+        return
+    kept = {name: value for name, value in trial.system_attrs.items() if not name.startswith("constraints")}
+    study.add_trial(
+        optuna.create_trial(
+            state=TrialState.WAITING,
+            params=trial.params,
+            distributions=trial.distributions,
+            user_attrs={name: value for name, value in trial.user_attrs.items() if name == BASELINE},
+            system_attrs={_FIRST: trial.number, **kept, _HISTORY: history},
+        )
+    )
+
+
+@contextlib.contextmanager
+def _no_experimental_warning() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        yield
+
+
+def fail_stale(study: optuna.Study) -> None:
+    """Declare the trials of killed processes failed, and queue them again."""
+    with _no_experimental_warning():
+        optuna.storages.fail_stale_trials(study)
+
+
+def open_storage(place: str, *, heartbeat: int = HEARTBEAT_SECONDS, grace: int = GRACE_SECONDS) -> BaseStorage:
+    """Open a storage.
+
+    Args:
+        place: "journal:FILE", "postgresql://...", "sqlite:///FILE", or the path of an SQLite file.
+        heartbeat: Seconds between two signs of life of a running trial.
+        grace: Seconds without one after which its process is taken for dead.
+
+    Raises:
+        UserError: The database cannot be reached, its driver is missing, or the file is none of a study.
+    """
+    if place.startswith(JOURNAL):
+        return _open_journal(Path(place.removeprefix(JOURNAL)), heartbeat=heartbeat, grace=grace)
+    url = database_url(place)
+    if url.startswith("sqlite:///"):
+        Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with _no_experimental_warning():
+            return DatabaseWithHeartbeat(
+                url,
+                heartbeat_interval=heartbeat,
+                grace_period=grace,
+                heartbeat_stale_trial_callback=queue_again,
+                engine_kwargs={} if url.startswith("sqlite") else {"pool_pre_ping": True},
+            )
+    except ImportError:
+        raise UserError("PostgreSQL needs its driver: pip install 'verihop[tune]' (package psycopg).") from None
+    except Exception as error:  # noqa: BLE001 - SQLAlchemy and its drivers have many
+        raise UserError(f"The storage {without_password(place)} cannot be opened: {_reason(error, place)}") from None
+
+
+def database_url(place: str) -> str:
+    """Return the URL that SQLAlchemy takes, with the driver that we install for PostgreSQL.
+
+    Raises:
+        UserError: Another kind of database.
+    """
+    if found := _POSTGRES.match(place):
+        return f"postgresql+psycopg://{place[found.end() :]}"
+    if place.startswith("sqlite:///"):
+        return place
+    if "://" in place:
+        raise UserError(
+            f"A study is kept in an SQLite file, a journal (journal:FILE) or a PostgreSQL database "
+            f"(postgresql://USER@HOST/DATABASE), not in {without_password(place)!r}."
+        )
+    return f"sqlite:///{Path(place).resolve()}"
+
+
+def without_password(place: str) -> str:
+    """Return a URL without the password in it, and any other place unchanged."""
+    hidden = re.sub(r"(://[^/:@?#]*):.*@", r"\1@", place)
+    return re.sub(r"([?&]password=)[^&]*", r"\1...", hidden)
+
+
+def _reason(error: Exception, place: str) -> str:
+    """Return why a database cannot be opened, on one line, without what might be a password in it."""
+    text = one_line(getattr(error, "orig", None) or error, 300)
+    secrets = {*re.findall(r"://[^/:@?#]*:(.*)@", place), *re.findall(r"[?&]password=([^&]*)", place)}
+    for secret in secrets - {""}:
+        text = text.replace(secret, "...")
+    return f"{text.rstrip('.')}. Check address, user and rights; a password is best kept in PGPASSWORD or ~/.pgpass."
+
+
+def _open_journal(path: Path, *, heartbeat: int, grace: int) -> "JournalWithHeartbeat":
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        # A lock file that is created exclusively works on NFS from version 3 on, and where there are no symbolic links.
+        backend = JournalFileBackend(str(path), lock_obj=JournalFileOpenLock(str(path)))
+        return JournalWithHeartbeat(backend, path.with_name(f"{path.name}.alive"), heartbeat=heartbeat, grace=grace)
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path} is not the journal of a study ({one_line(error)}): name another file.") from None
+
+
+class _Unborn:
+    """Trials that run without any sign of life: their process may have been killed just before the first one."""
+
+    def __init__(self, grace: float):
+        self._grace = grace
+        self._seen: dict[int, float] = {}
+
+    def stale(self, trial_ids: Iterable[int]) -> list[int]:
+        """Return those of the trials that were passed for longer than the grace period, by this machine's clock."""
+        now = time.monotonic()
+        self._seen = {trial_id: self._seen.get(trial_id, now) for trial_id in trial_ids}
+        return [trial_id for trial_id, since in self._seen.items() if now - since > self._grace]
+
+
+class DatabaseWithHeartbeat(RDBStorage):
+    """Optuna's storage, which also notices trials that were killed before their first sign of life."""
+
+    def __init__(self, url: str, *, heartbeat_interval: int, grace_period: int, **settings: Any):
+        super().__init__(url, heartbeat_interval=heartbeat_interval, grace_period=grace_period, **settings)
+        self._unborn = _Unborn(grace_period)
+
+    def _get_stale_trial_ids(self, study_id: int) -> list[int]:
+        from sqlalchemy import select
+
+        trials, signs = models.TrialModel, models.TrialHeartbeatModel
+        silent = (
+            select(trials.trial_id)
+            .outerjoin(signs, signs.trial_id == trials.trial_id)
+            .where(trials.study_id == study_id, trials.state == TrialState.RUNNING, signs.trial_id.is_(None))
+        )
+        with self.engine.connect() as connection:
+            unborn = [int(row[0]) for row in connection.execute(silent)]
+        return [*super()._get_stale_trial_ids(study_id), *self._unborn.stale(unborn)]
+
+
+class JournalWithHeartbeat(JournalStorage, BaseHeartbeat):
+    """A journal whose running trials touch a file of their own, so that those of killed processes are noticed.
+
+    Ages are compared with a file touched just now, so that the clocks of machine and file server may differ.
+
+    Args:
+        backend: The journal.
+        folder: Where the files are; one per running trial.
+        heartbeat: Seconds between two touches.
+        grace: Seconds after which a trial is taken for dead.
+    """
+
+    def __init__(self, backend: JournalFileBackend, folder: Path, *, heartbeat: int, grace: int):
+        super().__init__(backend)
+        self._folder = folder
+        self._interval = heartbeat
+        self._grace = grace
+        self._unborn = _Unborn(grace)
+
+    def _file(self, trial_id: int) -> Path:
+        return self._folder / str(trial_id)
+
+    def record_heartbeat(self, trial_id: int) -> None:
+        """Touch the trial's file."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._file(trial_id).touch()
+
+    def _get_stale_trial_ids(self, study_id: int) -> list[int]:
+        running = self.get_all_trials(study_id, deepcopy=False, states=(TrialState.RUNNING,))
+        limit = self._now() - self._grace if running else 0.0
+        stale, silent = [], []
+        for trial_id in (trial._trial_id for trial in running):
+            try:
+                if self._file(trial_id).stat().st_mtime < limit:
+                    stale.append(trial_id)
+            except FileNotFoundError:
+                silent.append(trial_id)
+        return [*stale, *self._unborn.stale(silent)]
+
+    def _now(self) -> float:
+        """Return the time of the file server."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        now = self._folder / f"now-{os.getpid()}-{threading.get_ident()}"
+        now.touch()
+        try:
+            return now.stat().st_mtime
+        finally:
+            now.unlink(missing_ok=True)
+
+    def get_heartbeat_interval(self) -> int | None:
+        """Return the seconds between two touches."""
+        return self._interval
+
+    def get_heartbeat_stale_trial_callback(self) -> StaleCallback | None:
+        """Return what is called for a trial that was declared failed."""
+        return queue_again

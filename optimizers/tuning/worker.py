@@ -1,0 +1,149 @@
+"""One process's work on a study: trial after trial, until the study has as many as were asked for.
+
+Trials are begun through `Study.optimize`, because Optuna's signs of life do not cover `ask` and `tell`.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import optuna
+from optuna.trial import FrozenTrial, TrialState
+
+from optimizers.tuning.objective import BASELINE, SPENT, Objective, TrialCut
+from optimizers.tuning.storages import fail_stale, queue_again
+
+FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
+SURPLUS = "surplus"  # user attribute of a trial that another process made superfluous
+_WAIT = 1.0  # seconds between looks at the trials of other processes
+
+
+class _Surplus(Exception):
+    """The study had enough trials when this one began."""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the work of a process ended.
+
+    Args:
+        own: Trials that this process finished.
+        finished: Those of all processes.
+        stopped: Why it ended early; None if the study has all its trials.
+    """
+
+    own: int
+    finished: int
+    stopped: str | None = None
+
+
+def enqueue(study: optuna.Study, settings: Sequence[Mapping[str, Any]]) -> None:
+    """Queue settings, the first of which is the baseline; settings that are queued already are not repeated."""
+    for number, setting in enumerate(settings):
+        attributes = {BASELINE: True} if number == 0 else None
+        study.enqueue_trial(dict(setting), user_attrs=attributes, skip_if_exists=True)
+
+
+def work(
+    study: optuna.Study,
+    objective: Objective,
+    *,
+    trials: int,
+    limits: Mapping[str, float] | None = None,
+    tell: Callable[[str], None] | None = None,
+    wait: float = _WAIT,
+) -> Ended:
+    """Run trials until the study has `trials` finished ones, those of other processes included.
+
+    Args:
+        study: With its sampler, pruner and queued trials.
+        objective: Evaluates a trial.
+        trials: Of the whole study, finished or pruned.
+        limits: Cost -> most that all trials of the study may have spent (calls, tokens, usd); once it is reached, no
+            trial begins.
+        tell: Called with a line for the user, when another process is waited for.
+        wait: Seconds between looks at other processes' trials.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C; the trial in progress is queued again.
+        Exception: What a trial raised; it is queued again, too.
+    """
+    own, told = 0, False
+    guarded = _Guarded(study, objective, trials)
+    while True:
+        known = study.get_trials(deepcopy=False)
+        done = sum(trial.state in FINISHED for trial in known)
+        running = sum(trial.state == TrialState.RUNNING for trial in known)
+        if done >= trials:
+            return Ended(own, done)
+        if reason := _used_up(known, limits or {}):
+            return Ended(own, done, reason)
+        if done + running >= trials:
+            if tell is not None and not told:
+                tell("Waiting for trials that other processes run; those of a killed process are redone here.")
+            told = True
+            fail_stale(study)
+            time.sleep(wait)
+            continue
+        try:
+            study.optimize(guarded, n_trials=1, catch=(_Surplus,))
+        except TrialCut as cut:
+            _queue_again(study, guarded.number)
+            return Ended(own, done, str(cut))
+        except optuna.exceptions.UpdateFinishedTrialError:
+            continue  # it took so long to give a sign of life that another process has begun it again
+        except (KeyboardInterrupt, Exception):
+            _queue_again(study, guarded.number)
+            raise
+        own += study.get_trials(deepcopy=False)[guarded.number].state in FINISHED
+
+
+class _Guarded:
+    """The objective, except for trials that began when the study had enough of them already."""
+
+    def __init__(self, study: optuna.Study, objective: Objective, trials: int):
+        self._study, self._objective, self._trials = study, objective, trials
+        self.number = -1
+
+    def __call__(self, trial: optuna.Trial) -> Any:
+        self.number = trial.number
+        # Numbers are unique, so that of trials begun at the same moment exactly as many go on as are needed.
+        earlier = self._study.get_trials(deepcopy=False)[: trial.number]
+        if sum(other.state in (*FINISHED, TrialState.RUNNING) for other in earlier) >= self._trials:
+            trial.set_user_attr(SURPLUS, True)
+            raise _Surplus
+        return self._objective(trial)
+
+
+def _queue_again(study: optuna.Study, number: int) -> None:
+    """Queue a trial that failed, with its values, unless that was done too often or it is still running."""
+    trial = study.get_trials(deepcopy=True)[number]
+    if trial.state == TrialState.FAIL and not trial.user_attrs.get(SURPLUS):
+        queue_again(study, trial)
+
+
+def fail_running(study: optuna.Study) -> int:
+    """Declare every running trial failed and queue it again; only for a study that no other process works on."""
+    running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
+    for trial in running:
+        study.tell(trial.number, state=TrialState.FAIL)
+        _queue_again(study, trial.number)
+    return len(running)
+
+
+def spent_of(trials: Sequence[FrozenTrial]) -> dict[str, float]:
+    """Return what all trials have spent, by cost."""
+    total: dict[str, float] = {}
+    for trial in trials:
+        for name, value in (trial.user_attrs.get(SPENT) or {}).items():
+            total[name] = total.get(name, 0.0) + value
+    return total
+
+
+def _used_up(trials: Sequence[FrozenTrial], limits: Mapping[str, float]) -> str | None:
+    spent = spent_of(trials)
+    for name, limit in limits.items():
+        if spent.get(name, 0.0) >= limit:
+            return f"The study's budget of {limit:g} {name} is used up."
+    return None

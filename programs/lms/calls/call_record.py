@@ -1,0 +1,95 @@
+"""Record the LM's replies of one question, and answer the same calls from the record.
+
+Unlike the cache of replies, a record holds every reply, also one that could not be parsed, and belongs to one question:
+a program that is run again on the same record takes the same course. A reply from the record is not paid again, but
+counted as if it had been sent, so that the costs of a question do not depend on what was asked before.
+"""
+
+import contextlib
+import contextvars
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import dspy
+from dspy.clients.cache import Cache
+from dspy.clients.call_result import CallResult, usage_dict
+from dspy.clients.execution import IGNORED_CACHE_KEYS, PreparedCall
+
+from programs.lms.calls.reply_cache import key_of
+
+KEY_LENGTH = 32  # hexadecimal digits of a call's key that are kept
+
+Reply = dict[str, Any]  # JSON
+_keys = Cache(enable_disk_cache=False, enable_memory_cache=False, disk_cache_dir=None)
+
+
+class CallRecord(Protocol):
+    """The replies of one question; safe under threads."""
+
+    def reply(self, key: str) -> Reply | None:
+        """Return the reply to a call; None if it was never made."""
+        ...
+
+    def add(self, key: str, reply: Reply) -> Reply:
+        """Keep the reply to a call and return it; the earlier one if there is one."""
+        ...
+
+
+_record: contextvars.ContextVar[CallRecord | None] = contextvars.ContextVar("verihop_call_record", default=None)
+
+
+@contextlib.contextmanager
+def calls_recorded(record: CallRecord | None) -> Iterator[None]:
+    """Answer calls in the block from the record, and add to it what it does not know; None records nothing."""
+    token = _record.set(record)
+    try:
+        yield
+    finally:
+        _record.reset(token)
+
+
+class Recorded:
+    """A call while it is made: what the record says, if there is one.
+
+    Args:
+        lm: The LM.
+        call: Its call.
+    """
+
+    def __init__(self, lm: dspy.LM, call: PreparedCall):
+        self._record = _record.get()
+        self._key = _key(lm, call) if self._record is not None else None
+
+    def look_up(self) -> tuple[CallResult, dict[str, Any]] | None:
+        """Return the recorded result and its usage; None if there is none."""
+        reply = self._record.reply(self._key) if self._record is not None and self._key is not None else None
+        return None if reply is None else _loaded(reply)
+
+    def keep(self, result: CallResult) -> CallResult:
+        """Record the result of a call, and return what the question goes on with."""
+        if self._record is None or self._key is None:
+            return result
+        reply = result.dump()
+        reply["usage"] = reply["usage"] or _usage(result)  # of a cached reply
+        kept = self._record.add(self._key, reply)
+        return result if kept is reply else _loaded(kept)[0]
+
+
+def _key(lm: dspy.LM, call: PreparedCall) -> str | None:
+    """Return the call's key; None, so that it is not recorded, if it has no JSON form."""
+    try:
+        return str(_keys.cache_key(key_of(lm, call), IGNORED_CACHE_KEYS))[:KEY_LENGTH]
+    except Exception:  # noqa: BLE001 - orjson raises several types
+        return None
+
+
+def _loaded(reply: Reply) -> tuple[CallResult, dict[str, Any]]:
+    return CallResult.load(reply), reply.get("usage") or {}
+
+
+def _usage(result: CallResult) -> dict[str, Any]:
+    usage: dict[str, Any] = {}
+    for each in (usage_dict(response) for response in result.responses):
+        for name in ("prompt_tokens", "completion_tokens"):
+            usage[name] = usage.get(name, 0) + (each.get(name) or 0)
+    return usage

@@ -1,0 +1,131 @@
+"""A recorded run: its rows are those of any run, and its record answers other settings without an LM."""
+
+import pytest
+
+from experiments.pipeline.branches import recorder
+from experiments.pipeline.evaluate import evaluate
+from experiments.runs.config import RunConfig
+from experiments.runs.files import read_rows
+from optimizers.replay.record_files import BRANCHES, REPLIES, load_memories, load_record
+from optimizers.replay.replaying import count_unseen, replay
+from programs.catalog import build
+from programs.lms.calls.budget import Budget
+from signatures.common.errors import UserError
+
+QUESTIONS = 6
+
+
+@pytest.fixture
+def setup(world):
+    """Return a function that opens program, questions and connection anew."""
+    from corpora.index.open import open_index
+    from corpora.questions import read_questions
+    from experiments.world.connect import connect_any
+
+    def opened(budget=None, **knobs):
+        program = build("cov_rag", open_index(world / "index"), **{"gate": "threshold", **knobs})
+        asked = list(read_questions(world / "questions.jsonl"))[:QUESTIONS]
+        return program, asked, connect_any("simulated", cache=False, budget=budget)
+
+    return opened
+
+
+def config(branches=8, **settings):
+    return RunConfig(metrics=["em", "f1[hotpot]"], threads=2, branches=branches, **settings)
+
+
+def run(setup, folder, *, budget=None, resume=False, **settings):
+    program, questions, connection = setup(budget)
+    summary = evaluate(
+        program, questions, config(**settings), connection=connection, folder=folder, resume=resume, progress=False
+    )
+    return summary, connection.lm.budget.spent["calls"]
+
+
+def rows_of(folder):
+    return {row["id"]: {**row, "seconds": 0} for row in read_rows(folder)}
+
+
+def test_a_recorded_run_has_the_rows_of_any_other(setup, tmp_path):
+    run(setup, tmp_path / "plain", branches=0)
+    run(setup, tmp_path / "recorded")
+    assert rows_of(tmp_path / "plain") == rows_of(tmp_path / "recorded")
+    assert not (tmp_path / "plain" / BRANCHES).exists()
+
+
+def test_the_record_replays_the_run_and_other_settings(setup, tmp_path):
+    run(setup, tmp_path / "run")
+    record = load_record(tmp_path / "run")
+    rows = rows_of(tmp_path / "run")
+    natural = replay(record, {}, metric="em")
+    assert {each.id: each.score for each in natural} == {id: row["scores"]["em"] for id, row in rows.items()}
+    assert {each.id: each.calls for each in natural} == {id: row["calls"] for id, row in rows.items()}
+    never = replay(record, {"truthfulness_below": 0.0, "bias_above": 1.0, "combine": "all"}, metric="em")
+    assert count_unseen(never) == 0
+    assert sum(each.calls for each in never) < sum(each.calls for each in natural)
+
+
+def test_nothing_is_asked_twice(setup, tmp_path):
+    _, calls = run(setup, tmp_path / "run")
+    kept = sum(len(memory) for memory in load_memories(tmp_path / "run").values())
+    assert calls < kept  # a call each, and the searches
+    _, again = run(setup, tmp_path / "run", resume=True)
+    assert again == 0
+
+
+def test_a_spent_budget_keeps_what_was_recorded_and_a_resumed_run_goes_on(setup, tmp_path):
+    _, whole = run(setup, tmp_path / "whole")
+    plain, asked = run(setup, tmp_path / "plain", branches=0)
+    summary, first = run(setup, tmp_path / "run", budget=Budget(calls=int(asked) + 3))
+    assert summary.stopped
+    assert summary.answered == plain.answered == QUESTIONS
+    summary, second = run(setup, tmp_path / "run", resume=True)
+    assert not summary.stopped
+    assert first + second == whole
+    expected, found = load_record(tmp_path / "whole"), load_record(tmp_path / "run")
+    for metric in ("em", "f1[hotpot]"):
+        for knobs in ({}, {"max_revisions": 3}, {"truthfulness_below": 0.3}):
+            assert by_id(replay(found, knobs, metric=metric)) == by_id(replay(expected, knobs, metric=metric))
+
+
+def by_id(outcomes):
+    return {each.id: each for each in outcomes}
+
+
+def test_a_killed_run_loses_at_most_the_question_that_was_being_written(setup, tmp_path):
+    run(setup, tmp_path / "run")
+    for name in (BRANCHES, REPLIES):
+        path = tmp_path / "run" / name
+        path.write_bytes(path.read_bytes()[:-20])
+    run(setup, tmp_path / "run", resume=True)
+    whole = replay(load_record(tmp_path / "run"), {}, metric="em")
+    assert count_unseen(whole) == 0
+
+
+def test_fewer_branches_can_be_recorded_and_more_later(setup, tmp_path):
+    run(setup, tmp_path / "run", branches=1)
+    few = load_record(tmp_path / "run")
+    assert {few.count(id) for id in few.questions} == {1}
+    run(setup, tmp_path / "run", branches=3, resume=True)
+    more = load_record(tmp_path / "run")
+    assert max(more.count(id) for id in more.questions) > 1
+
+
+def test_a_program_without_gates_is_not_recorded(setup, tmp_path, world):
+    from corpora.index.open import open_index
+
+    _, questions, connection = setup()
+    program = build("rag", open_index(world / "index"))
+    with pytest.raises(UserError, match="'rag' has no gates.*cov_rag, retro_rag, self_completion"):
+        evaluate(program, questions, config(), connection=connection, folder=tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("wrong", [{"processes": 2}, {"repeats": 2}, {"branches": -1}])
+def test_what_cannot_be_recorded_is_refused(wrong):
+    with pytest.raises(UserError, match=r"[Bb]ranches"):
+        config(**wrong)
+
+
+def test_the_record_names_no_paths_and_no_machine():
+    assert recorder.described({"program": 1, "paths": "/home/me", "machine": "m"}) == {"program": 1}

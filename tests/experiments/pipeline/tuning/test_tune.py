@@ -1,0 +1,156 @@
+"""A study from start to artifact: what it writes, how it goes on, and what it refuses."""
+
+import json
+
+import pytest
+
+from corpora.questions import Question
+from optimizers.tuning.objective import Goal
+from programs.artifact import load, read_artifact
+from programs.lms.calls.budget import Budget
+from signatures.common.errors import UserError
+from tests.conftest import ListRetriever, ScriptedEngine
+
+
+def numbers(found):
+    return [trial.number for trial in found.findings.trials if trial.complete]
+
+
+def test_the_best_setting_is_frozen_and_loads_with_its_knobs(tune, tmp_path, passages):
+    found = tune(trials=10)
+    best = found.findings.best
+    assert best.setting["k"] >= 7
+    assert found.findings.baseline.setting == {"k": 3}
+    assert found.findings.surely_better
+    assert "is better than the program as it was, on held-out questions" in found.findings.verdict
+    program = load(tmp_path / "s" / "artifact", ListRetriever(passages))
+    assert program.k == best.setting["k"]
+    artifact = read_artifact(tmp_path / "s" / "artifact")
+    assert artifact.optimizer["name"] == "tune"
+    assert artifact.optimizer["trial"] == best.number
+    assert artifact.metric["mean"] == best.score() == 1.0
+    assert len(artifact.metric["scores"]) == 24
+    assert artifact.optimizer["held_out_score"]["mean"] > 0.9
+    assert artifact.optimizer["budget"] is None
+
+
+def test_the_folder_holds_all_trials_and_plots(tune, tmp_path):
+    found = tune(trials=10)
+    record = json.loads((tmp_path / "s" / "study.json").read_text())
+    assert record["trials"][0]["baseline"]
+    assert record["trials"][0]["setting"] == {"k": 3}
+    assert sorted(record["questions"]) == sorted(f"q{n}" for n in range(24))
+    assert sum(record["counts"].values()) == len(record["trials"]) == 10
+    assert record["spent"]["calls"] > 0
+    assert [path.name for path in found.plots] == ["slices.png", "importance.png"]
+    for path in found.plots:
+        assert path.read_bytes().startswith(b"\x89PNG")
+        assert "<svg" in path.with_suffix(".svg").read_text()
+
+
+def test_a_study_goes_on_where_it_stopped(tune, engine):
+    first = tune(trials=4)
+    asked = len(engine.requests)
+    again = tune(trials=4, resume=True)
+    assert len(engine.requests) == asked
+    assert again.record["trials"] == first.record["trials"]
+    more = tune(trials=6, resume=True)
+    assert len(numbers(more)) + more.record["counts"].get("pruned", 0) == 6
+    assert more.record["trials"][:4] == first.record["trials"]
+
+
+def test_a_budget_ends_the_study_with_the_best_so_far(tune, tmp_path):
+    found = tune(trials=10, budget=Budget(calls=40))
+    assert "budget of 40 calls is used up" in found.stopped
+    assert found.record["spent"]["calls"] <= 40
+    assert found.findings.baseline is not None
+    assert (tmp_path / "s" / "artifact" / "artifact.json").exists()
+    again = tune(trials=10, budget=Budget(calls=40), resume=True)
+    assert again.record["spent"]["calls"] <= 40
+    whole = tune(trials=10, budget=Budget(calls=1000), resume=True)
+    assert whole.stopped is None
+    assert whole.record["counts"]["complete"] + whole.record["counts"].get("pruned", 0) == 10
+
+
+def test_without_a_complete_trial_nothing_is_frozen(tune, tmp_path):
+    found = tune(budget=Budget(calls=3))
+    assert found.chosen is None
+    assert found.findings.verdict == "No trial is complete."
+    assert not (tmp_path / "s" / "artifact").exists()
+
+
+def test_ctrl_c_keeps_the_trials_and_writes_the_results(tune, link, tmp_path):
+    def reply(system, user):
+        if len(engine.requests) > 30:
+            raise KeyboardInterrupt
+        return "[[ ## answer ## ]]\nright\n\n[[ ## completed ## ]]"
+
+    engine = ScriptedEngine(reply)
+    with pytest.raises(KeyboardInterrupt):
+        tune(connection=link(engine), threads=1)
+    record = json.loads((tmp_path / "s" / "study.json").read_text())
+    assert record["counts"] == {"complete": 1, "fail": 1, "waiting": 1}
+    assert record["stopped"] == "interrupted by Ctrl-C"
+    found = tune(connection=link(ScriptedEngine(engine.reply)), threads=1, resume=True, trials=1)
+    assert found.record["counts"]["complete"] == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"seed": 1}, "another questions.sha256"),
+        ({"sampler": "random"}, r"another sampler \('tpe', now 'random'\)"),
+        ({"goal": Goal(at_most={"calls": 2})}, "another at_most"),
+        ({"narrowed": {"k": "1:9"}}, r"another knobs.k \('1:20', now '1:9'\)"),
+        ({"prune": True}, "another prune"),
+    ],
+)
+def test_a_study_of_other_settings_is_refused(changed, said, tune):
+    tune(trials=2)
+    with pytest.raises(UserError, match=said):
+        tune(resume=True, **changed)
+    assert tune(trials=2, **changed, overwrite=True).record["counts"]
+
+
+def test_what_is_there_is_not_overwritten_unasked(tune):
+    tune(trials=1)
+    with pytest.raises(UserError, match="contains a study already"):
+        tune(trials=1)
+
+
+def test_a_front_is_drawn_and_any_of_its_trials_can_be_frozen(tune, tmp_path):
+    found = tune(trials=8, goal=Goal("tokens"), sampler="random")
+    front = found.record["front"]
+    assert len(front) >= 1
+    assert "front.png" in [path.name for path in found.plots]
+    cheapest = tune(trials=8, goal=Goal("tokens"), sampler="random", resume=True, chosen=front[0])
+    assert read_artifact(tmp_path / "s" / "artifact").optimizer["trial"] == front[0] == cheapest.chosen.number
+    with pytest.raises(UserError, match="Trial 99 is not complete"):
+        tune(trials=8, goal=Goal("tokens"), sampler="random", resume=True, chosen=99)
+
+
+def test_test_questions_are_refused(tune, engine):
+    held = [*[Question(id=f"q{n}", question=f"Question {n}?") for n in range(3)]]
+    held.append(Question(id="secret", question="A secret?", split="test"))
+    with pytest.raises(UserError, match="'secret' is of the split test"):
+        tune(questions=held)
+    with pytest.raises(UserError, match="'secret' is of the split test"):
+        tune(trainset=held)
+    assert engine.requests == []
+
+
+def test_training_questions_are_apart_from_those_of_the_trials(tune):
+    with pytest.raises(UserError, match="in the training set and in the validation set"):
+        tune(trainset=[Question(id="other", question="question 3 ")])
+
+
+def test_nothing_to_search_is_an_error(tune):
+    with pytest.raises(UserError, match="nothing to search"):
+        tune(searched=())
+
+
+def test_a_metric_that_is_better_when_lower_is_refused(tune):
+    from optimizers.metrics.catalog import get_metric
+
+    with pytest.raises(UserError, match="Lower is better in"):
+        tune(metric=get_metric("uncited"))

@@ -1,0 +1,131 @@
+"""Every program with every optimizer that fits it, at the smallest settings; where one does not fit, the reason."""
+
+import uuid
+from pathlib import Path
+
+import dspy
+import pytest
+
+from optimizers.teleprompters.catalog import OPTIMIZERS
+from optimizers.teleprompters.compile import checked_task, compile
+from optimizers.teleprompters.listing import listed
+from optimizers.teleprompters.task import Task
+from programs.catalog import PROGRAMS, build
+from programs.lms.adapter import JsonForm
+from programs.lms.calls.metered import metered_lm
+from programs.parts.verification import SCORES
+from signatures.common.errors import UserError
+from tests.conftest import ScriptedEngine, load_module
+
+tasks = load_module(Path(__file__).with_name("tasks.py"))
+smallest = load_module(Path(__file__).parent / "instructions" / "smallest.py").SMALLEST
+SMALLEST = {
+    **smallest,
+    "random_search": {"candidates": 1},
+    "ensemble": {"candidates": 1, "size": 2},
+    "gepa": {"max_metric_calls": 8},
+    "better_together": {"strategy": "bootstrap -> bootstrap"},
+}
+SHORT = {  # knobs with which a question takes few calls
+    "genground": {"k": 2, "batch_size": 2, "max_hops": 2},
+    "multihop": {"max_hops": 2, "k": 2},
+    "cov_rag": {"k": 2},
+    "self_completion": {"k": 2},
+    "retro_rag": {"k": 2},
+    "rag": {"k": 2},
+}
+# Pairs that do not fit, with a word of the reason; all others must compile.
+MISFITS = {
+    ("cot", "labeled"): "no labels for the outputs",
+    ("multihop", "labeled"): "no labels for the outputs",
+}
+
+
+def question_in(user):
+    return user.split("[[ ## question ## ]]\n")[-1].split("\n")[0]
+
+
+def obliging(system, user):
+    """Reply to whatever a program or a writer of instructions asks."""
+    if "one word, yes or no" in user:
+        return "yes"
+    question = question_in(user)
+    written = (
+        "proposed_instruction", "new_instruction", "natural_language_rules", "observations", "summary",
+        "program_description", "module_description", "discussion",
+    )  # fmt: skip
+    return {
+        **dict.fromkeys(written, "Answer briefly."),
+        "module_advice": {},
+        "reasoning": "because",
+        "finished": "1. " in user,
+        "sub_question": f"Who of {question}",
+        "query": f"harbour {question}",
+        "queries": [f"harbour {question}"],
+        "missing": "",
+        "sufficient": True,
+        "response": f"Ansa Merrow of {question} [1].",
+        "evidence": "The harbour master of Quillon is Ansa Merrow.",
+        "answer": f"Ansa Merrow of {question}",
+        **dict.fromkeys(SCORES, 0.5),
+        "entities": ["Ansa Merrow"],
+        "inferences": ["Ansa Merrow is a harbour master."],
+        "judgement": "false",
+        "revised_question": f"Where lies {question}?",
+    }
+
+
+def answered(example, prediction):
+    return float("Ansa" in prediction.answer and int(example.id.removeprefix("q")) % 2 == 0)
+
+
+def task_for(optimizer, prompt_lm):
+    steps = [{"question": "Who built it?", "answer": "Ansa"}]
+    return Task(
+        tasks.examples(4, sub_questions=steps),
+        answered,
+        valset=tasks.examples(2, 10),
+        max_demos=1,
+        threads=2,
+        prompt_lm=prompt_lm,
+        similarity=tasks.SharedWords(),
+        options=SMALLEST.get(optimizer, {}),
+    )
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_program_with_every_optimizer(name, optimizer, retriever):
+    student = build(name, retriever, **SHORT.get(name, {}))
+    engine = ScriptedEngine(obliging)
+    lm = metered_lm(f"scripted/{uuid.uuid4()}", engine=engine, cache=False)
+    writer = metered_lm(f"scripted/{uuid.uuid4()}", engine=engine, cache=False)
+    task, before = task_for(optimizer, writer), student.dump_state()
+    with dspy.context(lm=lm, adapter=JsonForm(), disable_history=True):
+        if (name, optimizer) in MISFITS:
+            with pytest.raises(UserError, match="does not fit this program: .+") as refused:
+                compile(student, task, optimizer=optimizer)
+            assert engine.requests == []
+            assert "labels" in str(refused.value) or "outputs" in str(refused.value)
+            return
+        compiled = compile(student, task, optimizer=optimizer)
+        made = len(engine.requests)
+        compiled.program(question="Question 3?")
+    assert student.dump_state() == before
+    assert compiled.stopped is None
+    assert compiled.costs["calls"] == made
+    runs = OPTIMIZERS[optimizer].estimate(student, checked_task(student, task, optimizer))
+    assert made <= (runs.student + runs.teacher) * student.max_calls() + runs.prompt_calls
+    assert len(engine.requests) - made <= compiled.program.max_calls()
+    if OPTIMIZERS[optimizer].compares:
+        assert compiled.chosen in [each.label for each in compiled.candidates if each.complete]
+
+
+def test_the_listing_says_what_does_not_fit_and_why():
+    misfits = {
+        (program, optimizer): reason
+        for optimizer, row in listed().items()
+        for program, reason in row["misfits"].items()
+    }
+    assert misfits.keys() == MISFITS.keys()
+    assert all(part in misfits[pair] for pair, part in MISFITS.items())
