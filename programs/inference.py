@@ -29,7 +29,7 @@ from programs.parts.meter import Meter, metered, record_parallel
 from programs.parts.prediction import Listener, hops_heard_by
 from programs.parts.threads import Threads, caught, run_all
 from signatures.common.errors import UserError, one_line
-from signatures.types import Hop, Passage, Retriever, Similarity
+from signatures.types import Hop, Passage, Retriever
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
@@ -75,13 +75,7 @@ class Answerer:
 
     @classmethod
     def load(
-        cls,
-        folder: Path | str,
-        retrieve: Retriever | None = None,
-        connection: "Connection | None" = None,
-        *,
-        similarity: Similarity | None = None,
-        accept_probability_mode: bool = False,
+        cls, folder: Path | str, retrieve: Retriever | None = None, connection: "Connection | None" = None, **bound: Any
     ) -> "Answerer":
         """Return an answerer of a frozen program.
 
@@ -89,8 +83,7 @@ class Answerer:
             folder: The artifact.
             retrieve: Ranks passages, e.g. `corpora.index.open.open_index(...)`.
             connection: By default that of the LM the program was compiled for, and the embedded one if it names none.
-            similarity: For an artifact that chooses demonstrations by it, e.g. `corpora`' `EmbedderSimilarity`.
-            accept_probability_mode: Warn instead of refusing if thresholds were set for another source of P(yes).
+            **bound: What else `programs.artifact.load` binds: `similarity`, `accept_probability_mode`.
 
         Raises:
             UserError: The artifact is damaged, or its LM cannot be connected.
@@ -100,14 +93,7 @@ class Answerer:
 
         lm = read_artifact(Path(folder)).lm
         connection = connection or connect("embedded" if lm is None else lm.id)
-        program = load(
-            Path(folder),
-            retrieve,
-            connection=connection,
-            similarity=similarity,
-            accept_probability_mode=accept_probability_mode,
-        )
-        return cls(program, connection)
+        return cls(load(Path(folder), retrieve, connection=connection, **bound), connection)
 
     def __call__(self, question: str, passages: Sequence[Passage] | None = None) -> dspy.Prediction:
         """Return the prediction; fixed `passages` replace the first retrieval.
