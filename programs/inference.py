@@ -75,7 +75,7 @@ class Answerer:
 
     @classmethod
     def load(
-        cls, folder: Path | str, retrieve: Retriever | None = None, connection: "Connection | None" = None
+        cls, folder: Path | str, retrieve: Retriever | None = None, connection: "Connection | None" = None, **bound: Any
     ) -> "Answerer":
         """Return an answerer of a frozen program.
 
@@ -83,6 +83,7 @@ class Answerer:
             folder: The artifact.
             retrieve: Ranks passages, e.g. `corpora.index.open.open_index(...)`.
             connection: By default that of the LM the program was compiled for, and the embedded one if it names none.
+            **bound: What else `programs.artifact.load` binds: `similarity`, `accept_probability_mode`.
 
         Raises:
             UserError: The artifact is damaged, or its LM cannot be connected.
@@ -92,7 +93,7 @@ class Answerer:
 
         lm = read_artifact(Path(folder)).lm
         connection = connection or connect("embedded" if lm is None else lm.id)
-        return cls(load(Path(folder), retrieve, connection=connection), connection)
+        return cls(load(Path(folder), retrieve, connection=connection, **bound), connection)
 
     def __call__(self, question: str, passages: Sequence[Passage] | None = None) -> dspy.Prediction:
         """Return the prediction; fixed `passages` replace the first retrieval.
