@@ -3,8 +3,7 @@
     answerer = Answerer.load("runs/compiled", open_index("runs/index"))
     print(answerer("Who founded the club that plays at the Theatre of Dreams?").answer)
 
-An answerer binds a program to the LM that it runs on, and has no state of its own: it may be used by many threads and
-tasks, and beside others with other LMs.
+An answerer binds a program to its LM and has no state: many threads and tasks may use it, and others beside it.
 """
 
 import asyncio
@@ -77,9 +76,8 @@ class Answerer:
         folder: Path | str,
         retrieve: Retriever | None = None,
         connection: "Connection | None" = None,
-        *,
         similarity: Similarity | None = None,
-        accept_probability_mode: bool = False,
+        **accepted: bool,
     ) -> "Answerer":
         """Return an answerer of a frozen program.
 
@@ -88,7 +86,7 @@ class Answerer:
             retrieve: Ranks passages, e.g. `corpora.index.open.open_index(...)`.
             connection: By default that of the LM the program was compiled for, and the embedded one if it names none.
             similarity: Compares questions, for an artifact that chooses demonstrations per question.
-            accept_probability_mode: As for `programs.artifact.load`.
+            **accepted: `accept_probability_mode`, as for `programs.artifact.load`.
 
         Raises:
             UserError: The artifact is damaged, or its LM cannot be connected.
@@ -98,8 +96,8 @@ class Answerer:
 
         lm = read_artifact(Path(folder)).lm
         connection = connection or connect("embedded" if lm is None else lm.id)
-        bound: dict[str, Any] = {"similarity": similarity, "accept_probability_mode": accept_probability_mode}
-        return cls(load(Path(folder), retrieve, connection=connection, **bound), connection)
+        program = load(Path(folder), retrieve, connection=connection, similarity=similarity, **accepted)
+        return cls(program, connection)
 
     def __call__(self, question: str, passages: Sequence[Passage] | None = None) -> dspy.Prediction:
         """Return the prediction; fixed `passages` replace the first retrieval.
