@@ -22,6 +22,7 @@ from optimizers.replay.record_files import RecordLog, has_record, load_memories,
 from optimizers.replay.running import Runner
 from optimizers.replay.trees import Leaf
 from programs.lms.calls.budget import BudgetExceeded
+from programs.lms.calls.control import GRACE, controlled
 from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
@@ -101,6 +102,7 @@ class Recorder:
         done: list[Explored] = []
         with (
             dspy.context(lm=self._connection.lm, adapter=self._connection.adapter, disable_history=True, trace=None),
+            controlled(say) as control,
             progress_bar("branches", len(examples), 0, shown=shown) as advance,
         ):
             pool = ThreadPool(work, examples, threads=self._config.threads)
@@ -110,12 +112,17 @@ class Recorder:
                         raise outcome.error or RuntimeError("A question ended with neither branches nor error.")
                     done.append(outcome.result)
                     advance()
-            except KeyboardInterrupt:
+            except BaseException as end:
                 pool.stop()
-                return Ended("interrupted by Ctrl-C", interrupted=True)
-            except BudgetExceeded as end:
-                pool.stop()
-                return Ended(str(end))
+                if isinstance(end, KeyboardInterrupt):
+                    control.stop()
+                for _ in pool.within(GRACE):  # what is in progress is still written
+                    pass
+                if isinstance(end, KeyboardInterrupt):
+                    return Ended("interrupted by Ctrl-C", interrupted=True)
+                if isinstance(end, BudgetExceeded):
+                    return Ended(str(end))
+                raise
         self._tell(done, self._spent() - before, say)
         return Ended()
 
