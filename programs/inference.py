@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 WIDTH = 64  # questions that an answerer asks at a time for async callers and streams
-_LOOK = 0.2  # seconds
-_END = 5.0  # seconds that a stopped question has to end; it does once the call or search in progress does
+_LOOK, _END = 0.2, 5.0  # seconds between looks; that a stopped question has to end its call or search in progress
 
 
 @dataclass(frozen=True)
@@ -94,10 +93,9 @@ class Answerer:
         from programs.artifact import load, read_artifact
         from programs.lms.connect import connect
 
-        lm = read_artifact(Path(folder)).lm
-        connection = connection or connect("embedded" if lm is None else lm.id)
-        program = load(Path(folder), retrieve, connection=connection, similarity=similarity, **accepted)
-        return cls(program, connection)
+        if connection is None:
+            connection = connect("embedded" if (lm := read_artifact(folder).lm) is None else lm.id)
+        return cls(load(folder, retrieve, connection=connection, similarity=similarity, **accepted), connection)
 
     def __call__(self, question: str, passages: Sequence[Passage] | None = None) -> dspy.Prediction:
         """Return the prediction; fixed `passages` replace the first retrieval.
