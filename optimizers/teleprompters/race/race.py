@@ -21,10 +21,11 @@ other threads have got by then can differ, and with them what the next rung gets
 not. More threads try some training questions more, which costs calls and changes no program.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import dspy
 
+from optimizers.teleprompters.race.arm import Arm
 from optimizers.teleprompters.race.arms import ARMS, BASELINE, UNCOMPILED, fitting_arms, sized
 from optimizers.teleprompters.race.paired import better_by_chance
 from optimizers.teleprompters.race.plan import Rung, plan
@@ -37,31 +38,6 @@ from programs.parts.meter import Meter, metered, record_parallel
 from signatures.common.errors import one_line, user_error_within
 
 USED_UP = "its share of the budget was used up"
-
-
-@dataclass
-class Arm:
-    """An optimizer in a race.
-
-    Args:
-        name: Of the optimizer, or "uncompiled".
-        program: The best it has made.
-        scores: Number of a rung -> score by question.
-        meter: What it has cost.
-        dropped: Why it was dropped; None while it is in the race.
-        note: What else is to be said.
-    """
-
-    name: str
-    program: dspy.Module
-    scores: dict[int, dict[str, float]] = field(default_factory=dict)
-    meter: Meter = field(default_factory=Meter)
-    dropped: str | None = None
-    note: str = ""
-
-    def mean(self, rung: int) -> float:
-        """Return the mean score on a rung on which it was scored."""
-        return sum(self.scores[rung].values()) / len(self.scores[rung])
 
 
 def race(student: dspy.Module, task: Task) -> dspy.Module:
