@@ -28,7 +28,7 @@ def test_an_estimate_calls_no_lm_and_writes_nothing(compiling, tmp_path, monkeyp
     monkeypatch.setattr("experiments.world.simulated.SimulatedEngine.complete", called)
     code, out, err = compiling("--optimizer", "random_search", "--option", "candidates=2", "--estimate")
     assert (code, err) == (0, "")
-    assert out.startswith("random_search: at most 4 runs on training questions, 16 runs to compare candidates; at most")
+    assert out.startswith("random_search: at most 4 runs on training questions, 16 runs to score programs; at most")
     assert "at most 20 LM calls, about 18,000 tokens, free" in out
     code, out, _ = compiling("--estimate", "--json")
     assert json.loads(out) == {
