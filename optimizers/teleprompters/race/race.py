@@ -14,7 +14,8 @@ paid for.
   there is none, it gets a second turn with what the others have left.
 - The program with the highest mean on the last rung replaces the uncompiled one only if a one-sided paired permutation
   test against it, on the same questions, is below the option `replace_below`. Otherwise the program stays as it was: a
-  prompt that is only by chance better costs tokens for nothing.
+  prompt that is only by chance better costs tokens for nothing. The p-value is not corrected for the number of arms;
+  the scores of other questions tell what was gained.
 
 The seed decides everything. Only where a part of the budget ends an arm in the middle of an evaluation, replies that
 other threads have got by then can differ, and with them what the next rung gets for nothing: with one thread, they do
@@ -81,7 +82,7 @@ def _run_rung(student: dspy.Module, task: Task, rung: Rung, arms: list[Arm], bud
     if late:
         _take_turns(late, student, task, rung, budgets, parts(budgets, len(late), kept), per_run)
     for arm in running:
-        if rung.number not in arm.scores and arm.dropped is None:
+        if rung.number not in arm.scores and arm.dropped is None and arm.name != BASELINE:
             arm.dropped = f"rung {rung.number}: nothing was scored: {arm.note or 'it made no program'}"
 
 
