@@ -190,17 +190,11 @@ class RunConfig:
 
 
 def describe_program(program: "dspy.Module", artifact: Path | None = None) -> Json:
-    """Return name, knobs, a hash of instructions and demonstrations, and the hash of the artifact if there is one.
-
-    A program that consists of others also has their descriptions, and its hash includes the demonstrations that it
-    chooses from.
-    """
-    from programs.artifact import children_of, program_name
+    """Return name, knobs, a hash of instructions and demonstrations, that of the artifact if any, and all parts."""
+    from programs.artifact import children_of, program_name, shown_state
     from programs.parts.knobs import knob_values
 
-    pool = [(entry.question, dict(entry.demos)) for entry in getattr(program, "pool", ())]
-    described = {**program.dump_state(), **({"pool": pool} if pool else {})}
-    state = json.dumps(described, sort_keys=True, ensure_ascii=False, default=str)
+    state = json.dumps(shown_state(program), sort_keys=True, ensure_ascii=False, default=str)
     children = {name: describe_program(child) for name, child in children_of(program).items()}
     return {
         "name": program_name(program),
