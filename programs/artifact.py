@@ -14,7 +14,7 @@ This module is the door to the room `programs.artifacts`: import from here.
 
 from programs.artifacts.combining import combine
 from programs.artifacts.freezing import check_freezable, freeze
-from programs.artifacts.kinds import children_of, program_name, strategies_of
+from programs.artifacts.kinds import children_of, program_name, shown_state, strategies_of
 from programs.artifacts.loading import load, needs_similarity, verify
 from programs.artifacts.record import Artifact, LMRecord, digest_of, lm_record, read_artifact
 
@@ -31,6 +31,7 @@ __all__ = [
     "needs_similarity",
     "program_name",
     "read_artifact",
+    "shown_state",
     "strategies_of",
     "verify",
 ]

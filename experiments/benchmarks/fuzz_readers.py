@@ -33,6 +33,7 @@ def readers(folder: Path) -> dict[str, Callable[[bytes], object]]:
     from experiments.runs.files import read_json, read_rows
     from experiments.runs.models import AnswerRow, parse_row
     from programs.artifact import read_artifact
+    from programs.artifacts.pool import check_pool
     from programs.artifacts.state import check_state
     from programs.rag import RAG
     from signatures.common.errors import UserError
@@ -79,6 +80,7 @@ def readers(folder: Path) -> dict[str, Callable[[bytes], object]]:
         "codes.faiss": faiss(b"Ixrq"),
         "cells.faiss": faiss(b"Iwrn"),
         "refine.faiss": faiss(b"IxSQ"),
+        "pool.json": expected(lambda content: check_pool(parse_strict_json(content), program)),
     }
 
 

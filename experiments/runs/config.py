@@ -161,20 +161,14 @@ class RunConfig:
         for name, value in (("threads", self.threads), ("processes", self.processes), ("repeats", self.repeats)):
             if value < 1:
                 raise UserError(f"{name} must be at least 1, got {value}.")
-        if self.branches < 0:
-            raise UserError(f"branches must be at least 0, got {self.branches}.")
-        if self.branches and (self.processes > 1 or self.repeats > 1):
-            raise UserError("Branches are recorded in one process, and each question is asked once.")
         if not self.metrics:
             raise UserError("No metric is named. Name at least one, e.g. em.")
         judged = [metric.name for metric in self.scored if metric.judged]
         if judged and self.judge is None:
             raise UserError(f"{judged[0]} is decided by an LM: name a judge LM, or omit the metric.")
         if self.judge is not None and not judged:
-            raise UserError(
-                "The judge LM has nothing to decide: add the metric acc[judge] or hallucination[halluqa], or name no "
-                "judge."
-            )
+            metrics = "acc[judge] or hallucination[halluqa]"
+            raise UserError(f"The judge LM has nothing to decide: add the metric {metrics}, or name no judge.")
 
     @functools.cached_property  # every question of a run reads it
     def scored(self) -> list[Metric]:
@@ -196,17 +190,11 @@ class RunConfig:
 
 
 def describe_program(program: "dspy.Module", artifact: Path | None = None) -> Json:
-    """Return name, knobs, a hash of instructions and demonstrations, and the hash of the artifact if there is one.
-
-    A program that consists of others also has their descriptions, and its hash includes the demonstrations that it
-    chooses from.
-    """
-    from programs.artifact import children_of, program_name
+    """Return name, knobs, a hash of instructions and demonstrations, that of the artifact if any, and all parts."""
+    from programs.artifact import children_of, program_name, shown_state
     from programs.parts.knobs import knob_values
 
-    pool = [(entry.question, dict(entry.demos)) for entry in getattr(program, "pool", ())]
-    described = {**program.dump_state(), **({"pool": pool} if pool else {})}
-    state = json.dumps(described, sort_keys=True, ensure_ascii=False, default=str)
+    state = json.dumps(shown_state(program), sort_keys=True, ensure_ascii=False, default=str)
     children = {name: describe_program(child) for name, child in children_of(program).items()}
     return {
         "name": program_name(program),

@@ -86,6 +86,12 @@ def children_of(program: dspy.Module) -> dict[str, dspy.Module]:
     return dict(kind.take_apart(program).children) if kind is not None else {}
 
 
+def shown_state(program: dspy.Module) -> dict[str, Any]:
+    """Return DSPy's state of a program, with the demonstrations that it chooses from, if it does."""
+    pool = [(entry.question, dict(entry.demos)) for entry in getattr(program, "pool", ())]
+    return {**program.dump_state(), **({"pool": pool} if pool else {})}
+
+
 def strategies_of(program: dspy.Module) -> dict[str, dspy.Module]:
     """Return the programs of the catalog within a program, by their path; a program of the catalog is its own, at "".
 

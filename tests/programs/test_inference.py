@@ -52,16 +52,17 @@ def test_answerers_with_different_lms_do_not_mix_in_threads(connected, retriever
 
 
 def test_async_calls_run_at_once_and_do_not_block_the_event_loop(connected, retriever):
-    together, released = threading.Barrier(12), threading.Event()
+    together, arrived, released = threading.Barrier(12), threading.Event(), threading.Event()
 
     def hold(request):
+        arrived.set()
         together.wait(PATIENCE)  # breaks unless all twelve are in flight
         assert released.wait(PATIENCE)  # set by the event loop
 
     async def ask():
         answerer = Answerer(build("rag", retriever), connected(hold=hold))
         tasks = [asyncio.create_task(answerer.acall(f"q{number}")) for number in range(12)]
-        while together.n_waiting < 1:
+        while not arrived.is_set():
             await asyncio.sleep(0)
         released.set()
         return [prediction.answer for prediction in await asyncio.gather(*tasks)]

@@ -97,7 +97,7 @@ def _lines(folder: Path, program: "dspy.Module", *, instructions: bool, path: st
     record = read_artifact(folder)
     name = record.program if record.kind == "program" else f"{record.kind} of {len(record.children)}"
     yield f"{f'Part {path}' if path else str(folder)}: {name} (at most {program.max_calls()} LM calls a question)"
-    yield from _indented(_about(record, program))
+    yield from _indented(_about(record, program, part=bool(path)))
     if not record.children:
         yield "  Predictors:"
         for predictor, one in _predictors(program).items():
@@ -112,7 +112,7 @@ def _lines(folder: Path, program: "dspy.Module", *, instructions: bool, path: st
         yield from _lines(inside, part, instructions=instructions, path=f"{path}{child}/")
 
 
-def _about(record: "Artifact", program: "dspy.Module") -> Iterator[tuple[str, str]]:
+def _about(record: "Artifact", program: "dspy.Module", *, part: bool) -> Iterator[tuple[str, str]]:
     knobs = changed_knobs(program)
     yield (
         "Knobs",
@@ -128,10 +128,12 @@ def _about(record: "Artifact", program: "dspy.Module") -> Iterator[tuple[str, st
     if record.corpus is not None:
         yield "Corpus", record.corpus
     for name, value in record.data.items():
-        yield f"Data, {name}", _short(value)
+        yield from _recorded(f"Data, {name}", value, levels=0)
     yield from _optimizer(record.optimizer)
     if record.metric:
         yield "Metric", _metric(record.metric)
+    if part:
+        return
     yield "Made with", ", ".join(f"{name} {version}" for name, version in record.versions.items()) or "unknown"
     if record.revision is not None:
         yield "Revision", record.revision
@@ -143,12 +145,31 @@ def _optimizer(optimizer: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return
     yield "Optimizer", str(optimizer.get("name", "unknown"))
     for name, value in optimizer.items():
-        if name == "name" or value in (None, {}, []):
-            continue
-        if isinstance(value, list) and all(isinstance(row, dict) for row in value):
-            yield f"Optimizer, {name}", "\n".join(_table(value))
-        else:
-            yield f"Optimizer, {name}", _short(value)
+        if name != "name":
+            yield from _recorded(f"Optimizer, {name}", value, levels=2)
+
+
+def _recorded(name: str, value: Any, *, levels: int) -> Iterator[tuple[str, str]]:
+    """Yield a value that an optimizer recorded: lists of records as tables, also within `levels` of other records."""
+    if value in (None, "", {}, []):
+        return
+    if _is_table(value):
+        yield name, "\n".join(_table(value))
+    elif isinstance(value, dict) and _has_table(value, levels):
+        for inner, one in value.items():
+            yield from _recorded(f"{name}, {inner}", one, levels=levels - 1)
+    else:
+        yield name, _short(value, zeros=not name.endswith("cost"))
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
+
+
+def _has_table(value: Any, levels: int) -> bool:
+    if _is_table(value) or not isinstance(value, dict):
+        return _is_table(value)
+    return levels > 0 and any(_has_table(one, levels - 1) for one in value.values())
 
 
 def _metric(metric: Mapping[str, Any]) -> str:
@@ -170,12 +191,14 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else textwrap.shorten(str(value), 40, placeholder="...")
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else textwrap.shorten(str(value), 60, placeholder="...")
 
 
-def _short(value: Any) -> str:
+def _short(value: Any, *, zeros: bool = True) -> str:
     if isinstance(value, dict):
-        named = [f"{name}={one}" for name, one in value.items() if one is not None and one != 0]
+        named = [f"{name}={one}" for name, one in value.items() if one is not None and (zeros or one != 0)]
         return textwrap.shorten(", ".join(named), _LONGEST, placeholder=" ...") or "none"
     return textwrap.shorten(str(value), _LONGEST, placeholder=" ...")
 

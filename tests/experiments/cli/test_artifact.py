@@ -45,9 +45,10 @@ def first(tmp_path):
     ]
     optimizer = {
         "name": "bootstrap_rs",
-        "arguments": {"seed": 3},
+        "arguments": {"seed": 0, "options": {"rungs": 4}},
         "cost": {"calls": 21, "usd": 0.0},
         "candidates": candidates,
+        "details": {"race": {"winner": "none", "stopped": None, "rows": [{"optimizer": "knn", "score": 0.5}]}},
     }
     freeze(
         rag(["one", "two"], k=3),
@@ -78,7 +79,10 @@ def test_show_says_what_it_is_and_how_it_was_made(first, verihop):
         "LM: simulated, weights ffffffffffff; adapter JsonForm, P(yes) from samples",
         "Corpus: bm25-1",
         "Optimizer: bootstrap_rs",
+        "Optimizer, arguments: seed=0, options={'rungs': 4}\n",
         "Optimizer, cost: calls=21\n",
+        "Optimizer, details, race, winner: none\n",
+        "Optimizer, details, race, rows:\n    optimizer  score\n    knn        0.5\n",
         "    label        mean  calls\n    bootstrap 1  0.5   12\n    bootstrap 2  0.25  9\n",
         "Metric: em 0.333 [0.100, 0.900] on 3 validation questions",
         "Revision: abc",

@@ -11,6 +11,7 @@ from programs.artifacts.bindings import PROBABILITY_KNOBS
 from programs.artifacts.kinds import KINDS
 from programs.catalog import PROGRAMS, build
 from programs.ensemble import Ensemble
+from programs.inference import Answerer
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.parts.knobs import knobs_of
 from signatures.common.errors import UserError, UserNotice
@@ -115,3 +116,11 @@ def test_a_pickle_is_refused_by_name_and_never_opened(retro, retriever, tmp_path
     (whole / "program.pkl").write_bytes(b"\x80\x04.")  # what `save(save_program=True)` of DSPy writes
     with pytest.raises(UserError, match="is a pickle"):
         load(whole)
+
+
+def test_an_answerer_binds_what_load_binds(retro, retriever):
+    samples = connection("samples")
+    with pytest.raises(UserError, match="accept_probability_mode"):
+        Answerer.load(retro, retriever, samples)
+    with pytest.warns(UserNotice, match="from logprobs"):
+        Answerer.load(retro, retriever, samples, accept_probability_mode=True)
