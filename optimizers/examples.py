@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 Score = Callable[[Any, Any], float | None]  # a Metric is one
 OptimizerMetric = Callable[..., float | bool]
 Asked = TypeVar("Asked")  # an example or a question: it has the attribute `question`
-HELD_OUT = 0.5  # share of the training questions that candidates are compared on if no validation questions are given
+# Of the training questions, those that candidates are compared on if no validation questions are given.
+HELD_OUT, MOST_HELD_OUT = 0.5, 200
 
 
 def to_examples(questions: "Iterable[Question]") -> list[dspy.Example]:
@@ -40,8 +41,8 @@ def same_words(text: str) -> str:
 def hold_out(asked: Sequence[Asked], *, seed: int = 0) -> tuple[list[Asked], list[Asked]]:
     """Divide questions into training and validation questions, each in the given order.
 
-    A share of `HELD_OUT` is held out for validation, the same for the same seed and questions in any order. Questions
-    of the same words stay together.
+    A share of `HELD_OUT`, at most `MOST_HELD_OUT`, is held out for validation, the same for the same seed and questions
+    in any order. Questions of the same words stay together.
 
     Raises:
         UserError: There are fewer than two different questions.
@@ -53,7 +54,7 @@ def hold_out(asked: Sequence[Asked], *, seed: int = 0) -> tuple[list[Asked], lis
             "An optimizer that compares candidates needs at least two different questions: one to learn from and one "
             "to compare on."
         )
-    held = set(order[: max(1, round(HELD_OUT * len(order)))])
+    held = set(order[: min(MOST_HELD_OUT, max(1, round(HELD_OUT * len(order))))])
     pairs = list(zip(asked, texts, strict=True))
     return [each for each, text in pairs if text not in held], [each for each, text in pairs if text in held]
 

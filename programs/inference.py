@@ -1,12 +1,9 @@
 """Answer questions with a program: one at a time, many at once, from async code, or hop by hop.
 
-    from programs.inference import Answerer
-
     answerer = Answerer.load("runs/compiled", open_index("runs/index"))
     print(answerer("Who founded the club that plays at the Theatre of Dreams?").answer)
 
-An answerer binds a program to the LM that it runs on, and has no state of its own: it may be used by many threads and
-tasks, and beside others with other LMs.
+An answerer binds a program to its LM and has no state: many threads and tasks may use it, and others beside it.
 """
 
 import asyncio
@@ -29,14 +26,13 @@ from programs.parts.meter import Meter, metered, record_parallel
 from programs.parts.prediction import Listener, hops_heard_by
 from programs.parts.threads import Threads, caught, run_all
 from signatures.common.errors import UserError, one_line
-from signatures.types import Hop, Passage, Retriever
+from signatures.types import Hop, Passage, Retriever, Similarity
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 WIDTH = 64  # questions that an answerer asks at a time for async callers and streams
-_LOOK = 0.2  # seconds
-_END = 5.0  # seconds that a stopped question has to end; it does once the call or search in progress does
+_LOOK, _END = 0.2, 5.0  # seconds between looks; that a stopped question has to end its call or search in progress
 
 
 @dataclass(frozen=True)
@@ -75,7 +71,12 @@ class Answerer:
 
     @classmethod
     def load(
-        cls, folder: Path | str, retrieve: Retriever | None = None, connection: "Connection | None" = None, **bound: Any
+        cls,
+        folder: Path | str,
+        retrieve: Retriever | None = None,
+        connection: "Connection | None" = None,
+        similarity: Similarity | None = None,
+        **accepted: bool,
     ) -> "Answerer":
         """Return an answerer of a frozen program.
 
@@ -83,7 +84,8 @@ class Answerer:
             folder: The artifact.
             retrieve: Ranks passages, e.g. `corpora.index.open.open_index(...)`.
             connection: By default that of the LM the program was compiled for, and the embedded one if it names none.
-            **bound: What else `programs.artifact.load` binds: `similarity`, `accept_probability_mode`.
+            similarity: Compares questions, for an artifact that chooses demonstrations per question.
+            **accepted: `accept_probability_mode`, as for `programs.artifact.load`.
 
         Raises:
             UserError: The artifact is damaged, or its LM cannot be connected.
@@ -91,9 +93,9 @@ class Answerer:
         from programs.artifact import load, read_artifact
         from programs.lms.connect import connect
 
-        lm = read_artifact(Path(folder)).lm
-        connection = connection or connect("embedded" if lm is None else lm.id)
-        return cls(load(Path(folder), retrieve, connection=connection, **bound), connection)
+        if connection is None:
+            connection = connect("embedded" if (lm := read_artifact(folder).lm) is None else lm.id)
+        return cls(load(folder, retrieve, connection=connection, similarity=similarity, **accepted), connection)
 
     def __call__(self, question: str, passages: Sequence[Passage] | None = None) -> dspy.Prediction:
         """Return the prediction; fixed `passages` replace the first retrieval.
@@ -283,7 +285,7 @@ class Stream:
 
 
 def _next(told: "queue.SimpleQueue[Hop | None]") -> Hop | None:
-    """Return the next item; Ctrl-C ends the wait (`programs.parts.threads.wait_for` says why it looks up)."""
+    """Return the next item; Ctrl-C ends the wait (see `programs.parts.threads.wait_for`)."""
     while True:
         with contextlib.suppress(queue.Empty):
             return told.get(timeout=_LOOK)

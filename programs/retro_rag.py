@@ -242,8 +242,8 @@ class RetroRAG(dspy.Module):
         judged = state.scores.ask(questions)
         # Departure: an a_sc that is empty or "unknown" does not agree with an answer; no judge is asked to say so.
         answered, s_sc = judged["answered"], 0.0 if empty else judged.get("agreement")
-        judgement = {"answered": answered, "agreement": s_sc}
-        return answer._replace(**judgement, verdict=decide(self, "acceptance", **judgement))
+        accepted = decide(self, "acceptance", answered=answered, agreement=s_sc)
+        return answer._replace(answered=answered, agreement=s_sc, verdict=accepted)
 
     def _discover(self, state: State) -> tuple[State, list[Candidate]]:
         """Steps 4 to 6: return the state with the new E_i, and the records of all inferences."""

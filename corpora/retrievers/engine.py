@@ -90,6 +90,12 @@ class IndexRetriever:
         """Return those of `ids` that no passage of the index has."""
         return self._store.missing(ids)
 
+    def titles(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return the titles of those of `ids` that are in the index and have one, by id."""
+        rows = self._store.rows_of(ids)
+        found = self._store.passages(np.asarray(list(rows.values()), dtype=np.int64), np.zeros(len(rows)))
+        return {passage.id: passage.title for passage in found if passage.title}
+
     def __call__(self, query: str, k: int) -> list[Passage]:
         """Return at most `k` passages, best first; equal scores are in corpus order.
 

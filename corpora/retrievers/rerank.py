@@ -139,6 +139,11 @@ class Reranker:
         ask = getattr(self.retriever, "missing", None)
         return set(ask(ids)) if ask is not None else set()
 
+    def titles(self, ids: Iterable[str]) -> dict[str, str]:
+        """Return the titles of those of `ids` that the retriever's index has, by id; none if it cannot say."""
+        ask = getattr(self.retriever, "titles", None)
+        return dict(ask(ids)) if ask is not None else {}
+
     def __call__(self, query: str, k: int) -> list[Passage]:
         """Return at most `k` passages, best first, with the scores of the reranking.
 

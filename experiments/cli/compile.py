@@ -78,8 +78,8 @@ def compile_(
         provenance={"train_path": str(questions), "val_path": str(validation.val or ""), **reranked},
     )
     student = setup.open_program(program_config, retrieve, connection)
+    found = estimated(student, trainset, valset, config, connection=connection)  # refuses what does not fit, too
     if result.estimate:
-        found = estimated(student, trainset, valset, config, connection=connection)
         emit(found.as_dict()) if result.as_json else say(str(found))
         return
     notes = _notes_on_questions(student, trainset, valset, config, connection.id)
@@ -202,13 +202,14 @@ def _candidates_table(optimizer: dict[str, Any], metric: str) -> Any:
     from experiments.analysis.summary import percent
 
     rows = sorted(optimizer["candidates"], key=lambda row: (-row["complete"], -(row["mean"] or 0)))
-    left_out = f"{len(rows) - MOST_SHOWN} more are in artifact.json." if len(rows) > MOST_SHOWN else None
-    table = Table(title="Candidates", caption=left_out)
-    for name in ("candidate", escape(metric), "95 % interval", "questions", "LM calls until then"):
+    left_out = f"; {len(rows) - MOST_SHOWN} more are in artifact.json" if len(rows) > MOST_SHOWN else ""
+    table = Table(title="Candidates", caption=f"* frozen; LM calls until then, cached ones included{left_out}")
+    for name in ("candidate", escape(metric), "95 % interval", "questions", "LM calls"):
         table.add_column(name, justify="left" if name == "candidate" else "right")
     for row in rows[:MOST_SHOWN]:
         spread = "" if row["low"] is None else f"{percent(row['low'])} to {percent(row['high'])}"
-        label = escape(row["label"]) + (" (chosen)" if row["label"] == optimizer["chosen"] else "")
-        questions = f"{row['n']}" + ("" if row["complete"] else " (not all)")
+        label = escape(row["label"]) + (" *" if row["label"] == optimizer["chosen"] else "")
+        remarks = [*(() if row["complete"] else ("not all",)), *((f"{row['errors']} errors",) if row["errors"] else ())]
+        questions = f"{row['n']}" + (f" ({', '.join(remarks)})" if remarks else "")
         table.add_row(label, percent(row["mean"]), spread, questions, f"{row['calls']:,}")
     return table

@@ -197,6 +197,10 @@ def eval_(
                 shard, [questions, program, lm, scoring, selection, contexts, execution, limits], result.out
             )
         )
+    elif not result.as_json and recording.record_branches:
+        words = [word for group in (replace(lm, lm=lm_config.id), program, selection) for word in used(group)]
+        study = new_path(result.out.parent / "tuned")
+        next_step(command("verihop", "tune", questions, *words, "--replay", result.out, "--out", study))
     elif not result.as_json:
         groups = (replace(lm, lm=lm_config.id), scoring, selection, contexts, limits)
         words = [word for group in groups for word in used(group)]

@@ -35,6 +35,7 @@ try:
     from experiments.cli.review import review
     from experiments.cli.score import score
     from experiments.cli.shared.app import App
+    from experiments.cli.tuning.replay import replay
     from experiments.cli.tuning.tune import tune
     from signatures.common.errors import UserNotice, one_line, user_error_within
     from signatures.common.terminal import printable, printable_diagnostics
@@ -63,6 +64,7 @@ app.command("index")(index)
 app.add_typer(data, name="data")
 app.command("compile")(compile_)
 app.command("tune")(tune)
+app.command("replay")(replay)
 app.add_typer(artifact, name="artifact")
 app.command("eval")(eval_)
 app.command("merge")(merge)

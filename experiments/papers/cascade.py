@@ -18,9 +18,10 @@ import typer
 
 from experiments.papers import cascade_curves as curves
 from experiments.papers.cascade_plot import draw
-from experiments.papers.cascade_runs import ASKED, METRICS, recorded, vote
+from experiments.papers.cascade_runs import ASKED, rankings_of, recorded, vote
 from experiments.papers.command import run_command, say
 from experiments.papers.embedded_lm import student
+from experiments.papers.embedded_lm.small_lm_runs import METRICS
 from experiments.papers.embedded_lm.student_sets import SETS, Runs, open_lms, open_set
 from optimizers.cascade.fitting import as_record, fit, threshold_for
 from optimizers.cascade.rules import GAIN, LOGISTIC
@@ -55,10 +56,10 @@ def cascade(
         started = time.monotonic()
         of = open_set(name, data, work, questions)
         runs = Runs(of, lms, work / "cascade", threads=threads, resume=resume, metrics=METRICS)
-        asked = {}
+        rankings, asked = rankings_of(of), {}
         for label in labels:
             say(f"{label}, {name}")
-            asked[label] = recorded(runs, label)
+            asked[label] = recorded(runs, label, rankings)
         say(f"cascades, {name}")
         found = evaluated({label: rows for label, (rows, _) in asked.items()})
         found["runs"] = {label: summary for label, (_, summary) in asked.items()}

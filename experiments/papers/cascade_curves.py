@@ -17,6 +17,7 @@ from experiments.papers.cascade_runs import Recorded, as_samples
 from optimizers.cascade.fitting import SHARES, Sample, fit, replayed, threshold_for, threshold_of_share
 
 PARTS = 5
+REPEATS = 3
 SEED = 0
 
 
@@ -75,7 +76,11 @@ class Programs:
             for label, each in recorded.items()
         }
         cost = {label: outcome.cost for label, outcome in self.single.items()}
-        self.pairs = [Pair(*both) for both in permutations(recorded, 2) if cost[both[0]] < cost[both[1]]]
+        self.pairs = [
+            Pair(*both)
+            for both in permutations(recorded, 2)
+            if cost[both[0]] < cost[both[1]] and recorded[both[0]].shown is not None
+        ]
         self.samples = {pair: as_samples(recorded[pair.cheap], recorded[pair.dear], self.ids) for pair in self.pairs}
 
     @property
@@ -180,11 +185,25 @@ class Chosen(NamedTuple):
 def chosen_within(programs: Programs, cost: float) -> Chosen:
     """Return the cascade, or single program, that the training questions prefer at no more than a mean cost.
 
-    Candidates are compared on the training questions by `crossed`, so that none gains by having fitted them.
+    Candidates are compared on the training questions by `crossed`, so that none gains by having fitted them. Scores and
+    costs are means over `REPEATS` ways to split the questions.
     """
+    done = [_chosen_once(programs, cost, seed) for seed in range(REPEATS)]
+    outcomes = [each.outcomes for each in done]
+    return Chosen(
+        Outcomes(
+            np.mean([each.scores for each in outcomes], axis=0).tolist(),
+            np.mean([each.costs for each in outcomes], axis=0).tolist(),
+            float(np.mean([each.asked for each in outcomes])),
+        ),
+        [name for each in done for name in each.pairs],
+    )
+
+
+def _chosen_once(programs: Programs, cost: float, seed: int) -> Chosen:
     n = len(programs.ids)
     scores, costs, asked, names = [0.0] * n, [0.0] * n, 0.0, []
-    for train, test in parts(n):
+    for train, test in parts(n, seed):
         pair = _preferred(programs, train, cost)
         names.append(str(pair))
         if isinstance(pair, str):
@@ -202,19 +221,29 @@ def chosen_within(programs: Programs, cost: float) -> Chosen:
 
 
 def _preferred(programs: Programs, train: Sequence[int], cost: float) -> Pair | str:
-    def mean(values: Sequence[float]) -> float:
-        return float(np.mean([values[place] for place in train]))
+    """Return the pair that the training questions prefer, or the best single program within the cost.
 
-    best: tuple[float, Pair | str] = (-1.0, min(programs.single, key=lambda label: mean(programs.single[label].costs)))
-    for label, outcome in programs.single.items():
-        if mean(outcome.costs) <= cost:
-            best = max(best, (mean(outcome.scores), label), key=lambda item: item[0])
-    for pair in programs.pairs:
-        if mean(programs.single[pair.cheap].costs) >= cost:
-            continue
-        samples = [programs.samples[pair][place] for place in train]
-        best = max(best, (crossed(samples, within(cost), seed=SEED + 1).score, pair), key=lambda item: item[0])
-    return best[1]
+    A cascade must be ahead by one standard error of the paired difference: with a few hundred questions the best of
+    many pairs is ahead of a single program by chance.
+    """
+
+    def of(values: Sequence[float]) -> list[float]:
+        return [values[place] for place in train]
+
+    affordable = [label for label, outcome in programs.single.items() if np.mean(of(outcome.costs)) <= cost]
+    cheapest = min(programs.single, key=lambda label: programs.single[label].cost)
+    single = max(affordable or [cheapest], key=lambda label: float(np.mean(of(programs.single[label].scores))))
+    crossed_scores = {
+        pair: crossed([programs.samples[pair][place] for place in train], within(cost), seed=SEED + REPEATS).scores
+        for pair in programs.pairs
+        if np.mean(of(programs.single[pair.cheap].costs)) < cost
+    }
+    if not crossed_scores:
+        return single
+    pair = max(crossed_scores, key=lambda each: float(np.mean(crossed_scores[each])))
+    ahead = np.array(crossed_scores[pair]) - np.array(of(programs.single[single].scores))
+    error = float(ahead.std(ddof=1)) / len(ahead) ** 0.5
+    return pair if float(ahead.mean()) > error else single
 
 
 def compared(reference: Outcomes, cascade: Outcomes) -> dict[str, Any]:
@@ -227,18 +256,12 @@ def _mixed(first: Sequence[float], second: Sequence[float], share: float) -> lis
 
 
 def curve(programs: Programs, pair: Pair) -> list[dict[str, Any]]:
-    """Return a cascade at several shares, each against random routing at its cost and the best single program."""
+    """Return a cascade at several shares, each with what random routing reaches at its cost."""
     found = []
     for share in SHARES:
         done = crossed(programs.samples[pair], at_share(share))
-        best = programs.best_within(done.cost)
+        routed_f1 = routed(programs, pair, done.cost).score
         found.append(
-            {
-                "share": share,
-                **done.as_dict(),
-                "against_routing": compared(routed(programs, pair, done.cost), done),
-                "best_single": best,
-                "against_best_single": compared(programs.single[best], done),
-            }
+            {"share": share, "f1": done.score, "tokens": done.cost, "asked": done.asked, "routed_f1": routed_f1}
         )
     return found

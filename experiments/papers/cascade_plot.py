@@ -53,7 +53,7 @@ def best_pair(record: Mapping[str, Any]) -> tuple[str, list[Mapping[str, Any]]]:
     """Return the pair whose curve is furthest above random routing on average, and its curve."""
 
     def ahead(curve: list[Mapping[str, Any]]) -> float:
-        return sum(point["against_routing"]["difference"] for point in curve) / len(curve)
+        return sum(point["f1"] - point["routed_f1"] for point in curve) / len(curve)
 
     name = max(record["pairs"], key=lambda pair: ahead(record["pairs"][pair]["curve"]))
     return name, record["pairs"][name]["curve"]
@@ -74,4 +74,8 @@ def upper_hull(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def _point(outcome: Mapping[str, Any]) -> tuple[float, float]:
-    return outcome["tokens"]["mean"], _PERCENT * outcome["f1"]["mean"]
+    return _mean(outcome["tokens"]), _PERCENT * _mean(outcome["f1"])
+
+
+def _mean(value: Any) -> float:
+    return float(value["mean"] if isinstance(value, Mapping) else value)

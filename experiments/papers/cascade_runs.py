@@ -1,7 +1,8 @@
-"""The runs behind the cascades: every program asks every question once, with the features of its run beside the answer.
+"""The runs behind the cascades: every program asks every question once, in a run as any other.
 
-What a cascade of two programs does follows from their rows: `as_samples` gives what `optimizers.cascade` fits and
-replays, without asking anything again.
+What a cascade of two programs does follows from their rows and one ranking of the question, without asking anything
+again: `as_samples` gives what `optimizers.cascade.fitting` fits and replays. That holds for cheap programs that read
+the first passages of that ranking, or none (`CHEAP`); the dear one may be any.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from experiments.papers.embedded_lm.small_lm_runs import F1, METRICS, Variant, ask
-from experiments.papers.embedded_lm.student_sets import Runs
+from experiments.papers.embedded_lm.small_lm_runs import F1, Variant, ask
+from experiments.papers.embedded_lm.student_sets import EvaluationSet, Runs
 from experiments.pipeline.defaults import SMALL
 from optimizers.cascade.fitting import Sample
 from programs.catalog import PROGRAMS, build
-from programs.parts.run_features import described, run_features
+from programs.parts.run_features import run_features
 from signatures.text import normalize_answer
 from signatures.types import Passage, Retriever
 
@@ -35,30 +36,8 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "genground": ("genground", {}),
     "cov_rag": ("cov_rag", {}),
 }
-__all__ = ["ASKED", "METRICS", "Described", "Recorded", "as_samples", "recorded", "vote"]
-
-
-class Described(dspy.Module):
-    """A program whose `details` also have the features that a cascade would decide by after its run.
-
-    Args:
-        program: The program.
-        retrieve: Ranks passages for the features of a program that reads none.
-    """
-
-    def __init__(self, program: dspy.Module, retrieve: Retriever | None):
-        super().__init__()
-        self.program, self.retrieve = program, retrieve
-
-    def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the prediction of the program."""
-        found = self.program(question=question, passages=passages)
-        features = run_features(question, found, described(question, found, self.retrieve, fixed=passages))
-        return dspy.Prediction(**{**found.toDict(), "details": {**found.details, "features": features}})
-
-    def max_calls(self) -> int:
-        """Return the maximum number of LM calls for one question."""
-        return int(self.program.max_calls())
+CHEAP = {"standard": 3, "cot": 3, "rag k=1": 1, "rag k=2": 2, "rag k=3": 3, "rag k=5": 5, "cov_rag": 3}  # passages
+DEPTH = max(CHEAP.values())
 
 
 @dataclass(frozen=True)
@@ -67,9 +46,20 @@ class Recorded:
 
     Args:
         rows: Its rows.
+        rankings: The best passages for each question, with the scores of the retriever.
+        shown: Of these, those that describe a run of the program (`programs.parts.run_features.described`); None if its
+            passages are others, so that the program is not the cheap one of a cascade.
     """
 
     rows: "Mapping[str, Row]"
+    rankings: Mapping[str, Sequence[Passage]]
+    shown: int | None = None
+
+    def features(self, id: str) -> dict[str, float]:
+        """Return the features of a run."""
+        row = self.rows[id]
+        prediction = dspy.Prediction(**{name: row[name] for name in ("answer", "abstained", "details")})
+        return run_features(row["question"], prediction, self.rankings[id][: self.shown])
 
     def score(self, id: str) -> float:
         """Return the F1 of an answer."""
@@ -92,19 +82,28 @@ def variant(label: str) -> Variant:
     def program(retrieve: Retriever | None) -> dspy.Module:
         name, knobs = ASKED[label]
         preset = SMALL if SMALL in PROGRAMS[name].PRESETS else "paper"
-        return Described(build(name, retrieve, preset=preset, **knobs), retrieve)
+        return build(name, retrieve, preset=preset, **knobs)
 
-    return Variant(f"cascade-{label.replace(' ', '-').replace('=', '')}", program)
+    return Variant(label.replace(" k=", ""), program)
 
 
-def recorded(runs: Runs, label: str) -> tuple[Recorded, dict[str, Any]]:
+def rankings_of(of: EvaluationSet) -> dict[str, Sequence[Passage]]:
+    """Return the passages that the programs retrieve for each question of a set, by id."""
+    from corpora.retrievers.rerank import OWN, open_reranker
+
+    found = open_reranker(of.retrieve, OWN).many([question.question for question in of.questions], DEPTH)
+    return {question.id: ranking for question, ranking in zip(of.questions, found, strict=True)}
+
+
+def recorded(runs: Runs, label: str, rankings: Mapping[str, Sequence[Passage]]) -> tuple[Recorded, dict[str, Any]]:
     """Return the rows of a program, after asking what is not answered yet, and its scores and costs."""
     from experiments.runs.files import read_rows
 
     of = variant(label)
     summary = ask(runs, of)
     rows = read_rows(runs.folder_of(of.lm, of.name))
-    return Recorded({row["id"]: row for row in rows if row["error"] is None}), summary
+    answered = {row["id"]: row for row in rows if row["error"] is None}
+    return Recorded(answered, rankings, CHEAP.get(label)), summary
 
 
 def as_samples(cheap: Recorded, dear: Recorded, ids: Sequence[str]) -> list[Sample]:
@@ -112,7 +111,7 @@ def as_samples(cheap: Recorded, dear: Recorded, ids: Sequence[str]) -> list[Samp
     return [
         Sample(
             id,
-            cheap.rows[id]["details"]["features"],
+            cheap.features(id),
             cheap.score(id),
             cheap.score(id) if dear.rows[id]["abstained"] and not cheap.rows[id]["abstained"] else dear.score(id),
             cheap.cost(id),

@@ -9,7 +9,6 @@ If the budget is spent, the best candidate that was scored completely is frozen,
 artifact says so, the checkpoint stays, and the compilation can be resumed with a larger budget.
 """
 
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
     from optimizers.teleprompters.task import Task
     from programs.artifact import Artifact
     from programs.lms.connect import Connection
+
+SAVE_SECONDS = 5.0  # between two writings of the cost so far
 
 
 def compile_program(
@@ -87,7 +88,6 @@ def compile_program(
         if checkpoint is None:
             return read_artifact(out)
         warm_up(student, connection)
-        started = time.monotonic()
         compiled = _optimize(
             student, task, config, connection, checkpoint, CompileProgress(estimate, config.metric.name, shown=progress)
         )
@@ -96,7 +96,7 @@ def compile_program(
 
             raise BudgetExceeded(f"{compiled.stopped} {out} is not replaced: no candidate was scored completely.")
         scores, stopped = _scores(compiled, questions.val, config, connection, checkpoint, progress=progress)
-        cost = checkpoint.cost(round(time.monotonic() - started, 1))
+        cost = checkpoint.cost()
         checkpoint.kept = stopped is not None
         return freeze_compiled(
             compiled,
@@ -159,13 +159,18 @@ def _optimize(
 
     def scored(candidate: Any) -> None:
         log.add(candidate)
+        checkpoint.save()
         progress.scored(candidate)
+
+    def ran() -> None:
+        checkpoint.save(every=SAVE_SECONDS)
+        progress.ran()
 
     task = replace(
         task,
         progress=progress.tried,
         on_candidate=scored,
-        on_run=progress.ran,
+        on_run=ran,
         known=log.read(),
         folder=checkpoint.folder / "optimizer",
     )

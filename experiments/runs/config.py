@@ -161,20 +161,14 @@ class RunConfig:
         for name, value in (("threads", self.threads), ("processes", self.processes), ("repeats", self.repeats)):
             if value < 1:
                 raise UserError(f"{name} must be at least 1, got {value}.")
-        if self.branches < 0:
-            raise UserError(f"branches must be at least 0, got {self.branches}.")
-        if self.branches and (self.processes > 1 or self.repeats > 1):
-            raise UserError("Branches are recorded in one process, and each question is asked once.")
         if not self.metrics:
             raise UserError("No metric is named. Name at least one, e.g. em.")
         judged = [metric.name for metric in self.scored if metric.judged]
         if judged and self.judge is None:
             raise UserError(f"{judged[0]} is decided by an LM: name a judge LM, or omit the metric.")
         if self.judge is not None and not judged:
-            raise UserError(
-                "The judge LM has nothing to decide: add the metric acc[judge] or hallucination[halluqa], or name no "
-                "judge."
-            )
+            metrics = "acc[judge] or hallucination[halluqa]"
+            raise UserError(f"The judge LM has nothing to decide: add the metric {metrics}, or name no judge.")
 
     @functools.cached_property  # every question of a run reads it
     def scored(self) -> list[Metric]:

@@ -7,6 +7,7 @@ goes to the dear program. Each feature alone is a rule, too, but only where it i
 choosing among many rules costs more than it gains (`experiments/papers/README.md`, "Cascade").
 """
 
+import math
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -95,12 +96,15 @@ def threshold_for(samples: Sequence[Sample], weights: str, *, most_cost: float |
         weights: The fitted knob.
         most_cost: The mean cost at most, in the units of the samples; None for no limit.
     """
-    scores = [score(sample.features, weights) for sample in samples]
-    best = (-1.0, 1.0)
-    for threshold in [1.0, *sorted(set(scores), reverse=True), 0.0]:
-        outcome = replayed(samples, weights, threshold)
-        if (most_cost is None or outcome.cost <= most_cost) and outcome.mean > best[0] + 1e-12:
-            best = (outcome.mean, threshold)
+    ranked = sorted(((score(sample.features, weights), sample) for sample in samples), key=lambda item: -item[0])
+    quality, cost = sum(sample.cheap for sample in samples), sum(sample.cheap_cost for sample in samples)
+    most = math.inf if most_cost is None else most_cost * len(samples)
+    best = (quality, 1.0)
+    for place, (at, sample) in enumerate(ranked, start=1):
+        quality, cost = quality + sample.dear - sample.cheap, cost + sample.dear_cost
+        below = ranked[place][0] if place < len(ranked) else 0.0
+        if below < at and cost <= most and quality > best[0] + 1e-9:
+            best = (quality, (at + below) / 2 if place < len(ranked) else 0.0)
     return best[1]
 
 

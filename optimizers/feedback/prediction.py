@@ -7,9 +7,9 @@ from typing import Any
 from optimizers.feedback.gold import Gold, matches, quoted, settles
 from optimizers.metrics import answer
 from optimizers.metrics.citations import cited_ids
-from optimizers.metrics.fields import answer_of, read_ids_of, response_of
+from optimizers.metrics.fields import answer_of, question_of, read_ids_of, response_of
 from signatures.citation_marks import citation_numbers, find_marks, unread_marks
-from signatures.text_words import text_words
+from signatures.text_words import same_words, text_words
 from signatures.types import Hop
 
 _ALSO = 3  # further accepted answers that are named
@@ -27,7 +27,7 @@ def describe(example: Any, prediction: Any, gold: Gold) -> list[str]:
         *_on_answer(prediction, gold),
         *_on_passages(prediction, gold),
         *_on_citations(prediction, gold),
-        *_on_hops(prediction, gold),
+        *_on_hops(question_of(example), prediction, gold),
         *_on_replies(prediction),
     ]
 
@@ -105,10 +105,10 @@ def _on_answer(prediction: Any, gold: Gold) -> list[str]:
 
 
 def _on_passages(prediction: Any, gold: Gold) -> list[str]:
-    """Say which gold passages were not retrieved, or weighed and dropped."""
-    if not gold.gold_ids:
-        return []
+    """Say which gold passages were not retrieved, or weighed and dropped; nothing of a program that reads none."""
     read = set(read_ids_of(prediction))
+    if not gold.gold_ids or not (read or hops_of(prediction)):
+        return []
     missing = [id for id in gold.gold_ids if id not in read]
     dropped = {
         piece.passage_id: piece.reason
@@ -149,9 +149,11 @@ def _marks(numbers: Sequence[int]) -> str:
     return "".join(f"[{number}]" for number in numbers)
 
 
-def _on_hops(prediction: Any, gold: Gold) -> list[str]:
-    """Say which hop went astray against the gold decomposition."""
+def _on_hops(question: str, prediction: Any, gold: Gold) -> list[str]:
+    """Say which hop went astray against the gold decomposition, or which round of search found nothing new."""
     hops = hops_of(prediction)
+    if hops and same_words(hops[0].question) == same_words(question):
+        return _on_rounds(hops, gold)
     if not gold.steps or not hops:
         return []
     done = gold.settled(hops)
@@ -171,6 +173,18 @@ def _on_hops(prediction: Any, gold: Gold) -> list[str]:
     else:
         said.append(f"It stopped after {len(hops)} hops, too early: {wanted}.")
     return [*said, *_spoiled(hops, gold)]
+
+
+def _on_rounds(hops: Sequence[Hop], gold: Gold) -> list[str]:
+    """Judge hops that each take the whole question again: by what their search found."""
+    found: set[str] = set()
+    said = []
+    for number, hop in enumerate(hops, start=1):
+        missing = [id for id in gold.gold_ids if id not in found]
+        if number > 1 and missing and not set(missing) & set(hop.passage_ids):
+            said.append(f"Round {number} searched for {quoted(hop.question)} and found nothing of what was missing.")
+        found |= set(hop.passage_ids)
+    return said
 
 
 def _spoiled(hops: Sequence[Hop], gold: Gold) -> list[str]:

@@ -152,7 +152,7 @@ def with_memory(program: dspy.Module) -> dspy.Module:
     changed = copy.deepcopy(program)
     wrapped: dict[int, RememberingRetriever] = {}
     for _, module in changed.named_sub_modules():
-        retriever = getattr(module, "retrieve", None)
+        retriever = vars(module).get("retrieve")  # of a cascade it is that of a part
         if retriever is not None and not isinstance(retriever, RememberingRetriever):
             module.retrieve = wrapped.setdefault(id(retriever), RememberingRetriever(retriever))
     return changed

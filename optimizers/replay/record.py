@@ -8,7 +8,7 @@ import dspy
 
 from optimizers.evaluating import Outcome
 from optimizers.replay.trees import Inconsistent, Leaf, Step, Tree, grown, leaves_of
-from programs.artifact import program_name
+from programs.artifacts.kinds import KINDS, program_name
 from programs.catalog import PROGRAMS
 from programs.parts.gates import gates_of, replayable_knobs
 from programs.parts.meter import Meter
@@ -16,6 +16,7 @@ from signatures.common.errors import UserError, one_line
 
 _COMPARED = ("program.name", "program.state_sha256", "lm", "judge", "corpus", "given")
 _NONE = Meter().counts()
+id_of = id  # of an object; `id` names questions here
 
 Json = dict[str, Any]
 Root = tuple[tuple[str, Any], ...]  # knobs that no gate reads and that differ from the recorded program's
@@ -24,20 +25,25 @@ Root = tuple[tuple[str, Any], ...]  # knobs that no gate reads and that differ f
 class Record:
     """The leaves of every recorded question, as trees; safe under threads.
 
+    Attributes:
+        knobs: Of the recorded program.
+        base: Knobs that settings have in place of these where they do not name them.
+
     Args:
         run: What was recorded: `program` (name, knobs, `state_sha256`), `lm`, `corpus`, `metrics` and what else
             describes the run.
-        program: Has the gates; by default the program of the catalog that the run names.
+        program: Has the gates; by default what the run names: a program of the catalog, or a kind of combination.
 
     Raises:
-        UserError: The program is another one, not in the catalog, or has no gates.
+        UserError: The program is another one, unknown, or has no gates.
     """
 
     def __init__(self, run: Json, program: dspy.Module | type[dspy.Module] | None = None):
         self.run = run
         self.name: str = run["program"]["name"]
         self.knobs: dict[str, Any] = dict(run["program"]["knobs"])
-        found = PROGRAMS.get(self.name) if program is None else program
+        self.base: dict[str, Any] = {}
+        found = _known().get(self.name) if program is None else program
         if isinstance(program, dspy.Module) and (other := program_name(program)) != self.name:
             raise UserError(_differs("program.name", repr(self.name), repr(other)))
         check_gates(self.name, found)
@@ -46,6 +52,7 @@ class Record:
         self.replayable = frozenset(replayable_knobs(self.program))
         self.questions: dict[str, str] = {}  # id -> question
         self._trees: dict[tuple[str, Root], Tree] = {}
+        self._outcomes: dict[int, tuple[Leaf, dict[str, Outcome]]] = {}  # with the leaf, so that no other has its place
         self._lock = threading.Lock()
 
     @property
@@ -54,15 +61,15 @@ class Record:
         return list(self.run["metrics"])
 
     def setting(self, knobs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all knobs of the program: those given, and the recorded ones."""
-        return {**self.knobs, **knobs}
+        """Return all knobs of the program: those given, and those of the base."""
+        return {**self.knobs, **self.base, **knobs}
 
     def root(self, knobs: Mapping[str, Any]) -> Root:
-        """Return the knobs that no gate reads and that differ from the recorded ones."""
+        """Return the knobs of a setting that no gate reads and that differ from the recorded ones."""
         return tuple(
             sorted(
                 (name, value)
-                for name, value in knobs.items()
+                for name, value in {**self.base, **knobs}.items()
                 if name not in self.replayable and value != self.knobs.get(name)
             )
         )
@@ -104,9 +111,10 @@ class Record:
 
     def outcome(self, id: str, leaf: Leaf, metric: str) -> Outcome:
         """Return what a leaf says of a question; the same object each time."""
-        outcome: Outcome | None = leaf._outcomes.get(metric)
+        _, outcomes = self._outcomes.setdefault(id_of(leaf), (leaf, {}))
+        outcome = outcomes.get(metric)
         if outcome is None:
-            outcome = leaf._outcomes[metric] = Outcome(id, leaf.scores[metric], {**_NONE, **leaf.costs}, 0.0)
+            outcome = outcomes[metric] = Outcome(id, leaf.scores[metric], {**_NONE, **leaf.costs}, 0.0)
         return outcome
 
     def check(self, run: Mapping[str, Any], questions: Mapping[str, str] | None = None) -> None:
@@ -141,6 +149,10 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     return {key: item for name, each in value.items() for key, item in _flat(each, f"{prefix}{name}.").items()}
 
 
+def _known() -> dict[str, type[dspy.Module]]:
+    return {**PROGRAMS, **{name: kind.cls for name, kind in KINDS.items()}}
+
+
 def _differs(name: str, recorded: str, now: str) -> str:
     return (
         f"The record is of another run: {name} was {recorded} and is now {now}. "
@@ -155,5 +167,5 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
 def check_gates(name: str, program: dspy.Module | type[dspy.Module] | None) -> None:
     """Raise UserError if a program has no gates."""
     if program is None or not gates_of(program):
-        gated = ", ".join(sorted(each for each, cls in PROGRAMS.items() if gates_of(cls)))
+        gated = ", ".join(sorted(each for each, cls in _known().items() if gates_of(cls)))
         raise UserError(f"Program {name!r} has no gates, so nothing can be replayed. Programs with gates: {gated}.")

@@ -44,7 +44,7 @@ def load_record(folder: Path | str, program: dspy.Module | type[dspy.Module] | N
     """Return the record in the folder of a run.
 
     Args:
-        folder: Of a run that was recorded (`verihop eval --record-branches`).
+        folder: Of a run that was recorded (`experiments.pipeline.branches`).
         program: Has the gates; by default the program of the catalog that the record names.
 
     Raises:
@@ -56,7 +56,9 @@ def load_record(folder: Path | str, program: dspy.Module | type[dspy.Module] | N
         header = _Header.model_validate(next(values))
         _check_header(header)
     except StopIteration:
-        raise UserError(f"{folder} has no recorded branches: run `verihop eval` with --record-branches.") from None
+        raise UserError(
+            f"{folder} has no recorded branches: evaluate the program with branches recorded first."
+        ) from None
     except ValidationError as error:
         raise UserError(f"{path} is damaged ({first_problem(error)}). Record the run again.") from None
     except KeyError as error:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr
+from pydantic import BaseModel, ConfigDict
 
 from programs.parts.gates import Gate
 
@@ -40,7 +40,6 @@ class Leaf(BaseModel):
     costs: dict[str, float]
     answer: str
     abstained: bool
-    _outcomes: dict[str, Any] = PrivateAttr(default_factory=dict)  # by metric
 
 
 class Node:

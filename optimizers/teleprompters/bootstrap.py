@@ -21,6 +21,7 @@ from programs.parts.threads import Ended, run_all
 from signatures.common.errors import UserError, user_error_within
 
 _MAX_FAILURES = 8  # consecutive
+_LARGER = 8
 Demos = Mapping[str, dspy.Example]  # name of a predictor -> its demonstration
 
 
@@ -64,7 +65,8 @@ class DemoPool:
                 break
             if index not in self._tries:
                 ahead = [each for each in order[place:] if each not in self._tries]
-                self._run(ahead[: self._task.threads])
+                # Of a block all wait for the slowest, so larger ones where everything is tried anyway.
+                self._run(ahead[: self._task.threads * (_LARGER if number >= len(order) else 1)])
             attempt = self._tries[index]
             if attempt.accepted:
                 found.append(attempt.demos)

@@ -22,7 +22,7 @@ from optimizers.teleprompters.recording import Candidate, Recording, cleaned, sa
 from optimizers.teleprompters.task import Task, check_splits, resolved_options
 from programs.lms.calls.budget import BudgetExceeded
 from programs.nearest_demos import NearestDemos
-from programs.parts.meter import Meter, metered, record_parallel
+from programs.parts.meter import inner_meter, metered
 from signatures.common.errors import UserError
 
 
@@ -76,7 +76,7 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
     """
     task = checked_task(student, task, optimizer)
     stopped, program = None, None
-    meter = Meter()
+    meter = inner_meter()
     recording = Recording(task.valset, meter, known=task.known, on_candidate=task.on_candidate, on_run=task.on_run)
     callbacks = [*(dspy.settings.get("callbacks") or ()), recording]
     try:
@@ -85,8 +85,6 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         stopped = recording.stopped
     except BudgetExceeded as spent:
         stopped = str(spent)
-    finally:
-        record_parallel([meter])  # for the meter outside
     if program is None:
         best = recording.best()
         program = cleaned((best.program if best else student).deepcopy())

@@ -26,7 +26,7 @@ _lock = threading.Lock()
 _users = [0]
 
 
-class ContextExecutor(ParallelExecutor):  # type: ignore[misc]
+class ContextExecutor(ParallelExecutor):
     """Runs a function on each item of a list, in threads that have the context of the caller."""
 
     def execute(self, function: Callable[[Any], Any], data: Sequence[Any]) -> list[Any]:

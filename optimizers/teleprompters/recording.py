@@ -29,6 +29,7 @@ class Candidate:
         label: What it is, e.g. "bootstrap 3".
         complete: Whether it was scored on the whole validation set; only such candidates can be chosen.
         lm: The LM that it was scored on, if an optimizer trained it; None for the task LM.
+        errors: Examples that ended in an error, which score 0.
     """
 
     program: dspy.Module
@@ -37,6 +38,7 @@ class Candidate:
     label: str
     complete: bool
     lm: dspy.LM | None = None
+    errors: int = 0
 
     @property
     def mean(self) -> float:
@@ -44,7 +46,7 @@ class Candidate:
         return sum(self.scores.values()) / len(self.scores) if self.scores else 0.0
 
 
-class Recording(BaseCallback):  # type: ignore[misc]
+class Recording(BaseCallback):
     """Candidates in the order in which they were scored, and counts of training examples.
 
     Args:
@@ -84,6 +86,7 @@ class Recording(BaseCallback):  # type: ignore[misc]
         label: str | None = None,
         *,
         n_calls: int | None = None,
+        errors: int = 0,
     ) -> Candidate:
         """Record a program with its scores on validation examples, and return it as a candidate.
 
@@ -92,6 +95,7 @@ class Recording(BaseCallback):  # type: ignore[misc]
             scores: By id; those of training examples are left out.
             label: What it is; a number by default.
             n_calls: LM calls until then; by default what the meter has counted.
+            errors: Examples that ended in an error.
         """
         copy = cleaned(program.deepcopy())
         of_validation = {name: float(score) for name, score in scores.items() if name in self._ids}
@@ -99,7 +103,7 @@ class Recording(BaseCallback):  # type: ignore[misc]
         with self._lock:
             name = self.name_for(label)
             calls = self._meter.calls if n_calls is None else n_calls
-            candidate = Candidate(copy, of_validation, calls, name, complete, self.lm)
+            candidate = Candidate(copy, of_validation, calls, name, complete, self.lm, errors)
             self.candidates.append(candidate)
         if self._on_candidate is not None:
             self._on_candidate(candidate)
@@ -108,8 +112,10 @@ class Recording(BaseCallback):  # type: ignore[misc]
     def name_for(self, label: str | None) -> str:
         """Return the label that the next candidate gets: this one, numbered if it is taken, or else a number."""
         taken = {candidate.label for candidate in self.candidates}
+        if not label:
+            return f"candidate {len(taken) + 1}"
         names = (label if number == 1 else f"{label} ({number})" for number in itertools.count(1))
-        return next(name for name in names if name not in taken) if label else f"candidate {len(taken) + 1}"
+        return next(name for name in names if name not in taken)
 
     def best(self) -> Candidate | None:
         """Return the complete candidate with the highest mean, the earlier of equals; None if there is none."""
@@ -137,7 +143,7 @@ class Recording(BaseCallback):  # type: ignore[misc]
             return
         scores = {example_id(example): _number(score) for example, _, score in outputs.results}
         if self._ids & scores.keys():
-            self.add(program, scores)
+            self.add(program, scores, errors=sum(_failed(prediction) for _, prediction, _ in outputs.results))
 
 
 def cleaned(program: dspy.Module) -> dspy.Module:
@@ -159,6 +165,11 @@ def same_program(one: dspy.Module, other: dspy.Module) -> bool:
 def _state(program: dspy.Module) -> Any:
     pool = getattr(program, "pool", None)  # of demonstrations that are chosen per question
     return json.dumps(program.dump_state(), sort_keys=True, default=str), pool
+
+
+def _failed(prediction: Any) -> bool:
+    """Return whether DSPy has put an empty prediction in place of one that ended in an error."""
+    return isinstance(prediction, dspy.Prediction) and not prediction.keys()
 
 
 def _number(score: Any) -> float:

@@ -91,10 +91,11 @@ def score_candidate(
 
     Raises:
         BudgetExceeded: The budget is spent; the candidate is not recorded.
+        UserError: It is the first candidate, and every example ended in an error.
     """
     known = task.recording.known.get(task.recording.name_for(label))
     if known is not None and known.complete and not examples and same_program(known.program, program):
-        return task.recording.add(program, known.scores, label, n_calls=known.n_calls)
+        return task.recording.add(program, known.scores, label, n_calls=known.n_calls, errors=known.errors)
     outcomes = evaluate_examples(
         program,
         examples or task.valset,
@@ -102,7 +103,11 @@ def score_candidate(
         threads=task.threads,
         report=lambda outcome: _count(task.recording, outcome),
     )
-    return task.recording.add(program, {outcome.id: outcome.score or 0.0 for outcome in outcomes}, label)
+    failed = [outcome.error for outcome in outcomes if outcome.error is not None]
+    if failed and len(failed) == len(outcomes) and not task.recording.candidates:
+        raise UserError(f"All {len(failed)} validation examples ended in an error; the first: {one_line(failed[0])}")
+    scores = {outcome.id: outcome.score or 0.0 for outcome in outcomes}
+    return task.recording.add(program, scores, label, errors=len(failed))
 
 
 def _count(recording: Recording, outcome: Outcome) -> None:

@@ -16,8 +16,8 @@ import dspy
 
 from signatures.common.errors import UserError, one_line
 
-_EXAMPLES = 20  # that the summary of the questions is made of
-_SUMMARY_CALLS = 3  # for as many
+_EXAMPLES = 10  # that the summary of the questions is made of; each further ten would take another call
+_SUMMARY_CALLS = 2
 _SHOWN_DEMOS = 3
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from optimizers.evaluating import Outcome
+from optimizers.replay.replaying import count_unseen
 from optimizers.tuning.outcomes import COSTS, Evaluator, cost_of
 from optimizers.tuning.prompts import is_prompt
 from optimizers.tuning.space import Space
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from corpora.questions import Question
 
 FIRST_RUNG = 8  # questions before a trial may be pruned; each further rung doubles them
-SCORES, COST, SPENT, ERRORS, BASELINE = "scores", "costs", "spent", "errors", "baseline"  # user attributes of a trial
+# User attributes of a trial.
+SCORES, COST, SPENT, ERRORS, BASELINE, UNSEEN = "scores", "costs", "spent", "errors", "baseline", "unseen"
 _DIGITS = {"calls": 0, "tokens": 0, "seconds": 3, "usd": 7}
 
 
@@ -80,7 +82,8 @@ class Objective:
         """Return the mean score of a trial's setting, and its mean cost if that is a goal, too.
 
         Raises:
-            TrialPruned: The setting is probably worse than the best one.
+            TrialPruned: The setting is probably worse than the best one, or a question met a branch that the replayed
+                record lacks: what it scores on the others cannot be compared.
             TrialCut: What is no Exception ended the evaluation, as a spent budget; it is the cause.
             UserError: The LM cannot be reached, or the metric is undefined for every question.
         """
@@ -90,6 +93,11 @@ class Objective:
         try:
             for rung in self._rungs():
                 outcomes += self._ask(setting, rung)
+                if unseen := count_unseen(outcomes):
+                    from optuna import TrialPruned
+
+                    trial.set_user_attr(UNSEEN, unseen)
+                    raise TrialPruned(f"{unseen} questions met branches that were never recorded")
                 self._keep(trial, outcomes, before)
                 if len(outcomes) < len(self.questions) and self._worse(trial, outcomes):
                     from optuna import TrialPruned

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from optimizers.tuning.objective import BASELINE, COST, ERRORS, SCORES, Goal
+from optimizers.tuning.objective import BASELINE, COST, ERRORS, SCORES, UNSEEN, Goal
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -24,6 +24,7 @@ class Trial:
         errors: Questions that ended in an error.
         baseline: Whether it is the program as it was.
         redo_of: Number of the failed trial that it repeats.
+        unseen: Questions that met a branch which the replayed record lacks.
     """
 
     number: int
@@ -34,6 +35,7 @@ class Trial:
     errors: int = 0
     baseline: bool = False
     redo_of: int | None = None
+    unseen: int = 0
 
     @property
     def complete(self) -> bool:
@@ -74,6 +76,7 @@ def read_trial(trial: "FrozenTrial") -> Trial:
         errors=int(attributes.get(ERRORS) or 0),
         baseline=bool(attributes.get(BASELINE)),
         redo_of=system.get("failed_trial"),
+        unseen=int(attributes.get(UNSEEN) or 0),
     )
 
 

@@ -6,6 +6,7 @@ storage class of Optuna has no such signs, a file beside it is touched.
 """
 
 import contextlib
+import json
 import os
 import re
 import threading
@@ -27,7 +28,7 @@ from optimizers.tuning.objective import BASELINE
 from optimizers.tuning.signs import GRACE_SECONDS, HEARTBEAT_SECONDS
 from signatures.common.errors import UserError, one_line
 
-JOURNAL = "journal:"
+JOURNAL, QUICK = "journal:", "quick:"
 _POSTGRES = re.compile(r"^postgres(?:ql)?(?:\+\w+)?://")
 MOST_RETRIES = 3  # of a trial whose process dies: the trial may be what kills it
 StaleCallback = Callable[[optuna.Study, FrozenTrial], None]
@@ -72,13 +73,17 @@ def open_storage(place: str, *, heartbeat: int = HEARTBEAT_SECONDS, grace: int =
     """Open a storage.
 
     Args:
-        place: "journal:FILE", "postgresql://...", "sqlite:///FILE", or the path of an SQLite file.
+        place: "journal:FILE", "postgresql://...", "sqlite:///FILE", or the path of an SQLite file. "quick:FILE" is a
+            journal of one process, for trials that take milliseconds: they give no signs of life, and the last ones may
+            be lost if the machine fails.
         heartbeat: Seconds between two signs of life of a running trial.
         grace: Seconds without one after which its process is taken for dead.
 
     Raises:
         UserError: The database cannot be reached, its driver is missing, or the file is none of a study.
     """
+    if place.startswith(QUICK):
+        return JournalStorage(_QuickJournal(_made_parent(place.removeprefix(QUICK))))
     if place.startswith(JOURNAL):
         return _open_journal(Path(place.removeprefix(JOURNAL)), heartbeat=heartbeat, grace=grace)
     url = database_url(place)
@@ -130,6 +135,20 @@ def _reason(error: Exception, place: str) -> str:
     for secret in secrets - {""}:
         text = text.replace(secret, "...")
     return f"{text.rstrip('.')}. Check address, user and rights; a password is best kept in PGPASSWORD or ~/.pgpass."
+
+
+def _made_parent(path: str) -> str:
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+class _QuickJournal(JournalFileBackend):
+    """A journal without lock and without waiting for the disk."""
+
+    def append_logs(self, logs: list[dict[str, Any]]) -> None:
+        lines = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs)
+        with open(self._file_path, "ab") as file:
+            file.write(lines.encode())
 
 
 def _open_journal(path: Path, *, heartbeat: int, grace: int) -> "JournalWithHeartbeat":

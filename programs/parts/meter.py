@@ -69,6 +69,7 @@ class Meter:
     usd: float = 0.0
     retries: int = 0
     wait_seconds: float = 0.0
+    _outer: "Meter | None" = field(default=None, repr=False, compare=False)
     _unreadable: str | None = field(default=None, repr=False, compare=False)
     _thinking: list[Thought] = field(default_factory=list, repr=False, compare=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
@@ -78,11 +79,16 @@ class Meter:
         with self._lock:
             for name, count in counts.items():
                 setattr(self, name, getattr(self, name) + count)
+        if self._outer is not None:
+            self._outer.add(**counts)
 
     def add_thinking(self, thoughts: Iterable[Thought]) -> None:
         """Keep what the LM thought, of each question the first `MOST_THOUGHTS`; safe under threads."""
         with self._lock:
-            self._thinking.extend(islice(thoughts, max(0, MOST_THOUGHTS - len(self._thinking))))
+            kept = list(islice(thoughts, MOST_THOUGHTS))
+            self._thinking.extend(kept[: max(0, MOST_THOUGHTS - len(self._thinking))])
+        if self._outer is not None:
+            self._outer.add_thinking(kept)
 
     def thinking(self) -> list[Thought]:
         """Return what the LM thought, oldest first."""
@@ -99,6 +105,8 @@ class Meter:
         with self._lock:
             if self._unreadable is None:
                 self._unreadable = " ".join(reply[: 4 * _SHOWN].split())[:_SHOWN]
+        if self._outer is not None:
+            self._outer.keep_unreadable(reply)
 
     def counts(self) -> dict[str, float]:
         """Return all counts by name."""
@@ -117,6 +125,11 @@ def metered(meter: Meter | None = None) -> Iterator[Meter]:
         yield meter
     finally:
         _current.reset(token)
+
+
+def inner_meter() -> Meter:
+    """Return a new meter whose counts are also those of the meter of the running context, at once."""
+    return Meter(_outer=_current.get())
 
 
 def record_unreadable(reply: str | None) -> None:

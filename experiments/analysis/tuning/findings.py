@@ -53,9 +53,14 @@ class Findings:
         if gain is None or gain.difference is None or gain.low is None or gain.high is None:
             return "There are too few questions to compare the best setting with the program as it was."
         numbers = f"{100 * gain.difference:+.1f} points, 95 % interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
+        small = f" {gain.notice}" if gain.notice else ""
         if gain.low > 0:
-            return f"The best setting is better than the program as it was, {how}: {numbers}."
-        return f"The best setting is not better than the program as it was beyond chance, {how}: {numbers}."
+            return f"The best setting is better than the program as it was, {how}: {numbers}.{small}"
+        if gain.high < 0:
+            return (
+                f"Settings chosen so are worse than the program as it was, {how}: {numbers}. Keep it as it was.{small}"
+            )
+        return f"The best setting is not better than the program as it was beyond chance, {how}: {numbers}.{small}"
 
     @property
     def surely_better(self) -> bool:

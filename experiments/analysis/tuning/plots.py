@@ -70,7 +70,9 @@ def _points(axes: "Axes", found: Findings, trials: Sequence[Trial], x: Any) -> N
     """Draw every trial, the program as it was and the best one, each once in the legend."""
     special = {trial.number for trial in (found.best, found.baseline) if trial is not None}
     others = [trial for trial in trials if trial.number not in special]
-    axes.scatter([x(trial) for trial in others], [_percent(trial) for trial in others], s=22, c=_TRIAL, label="trial")
+    axes.scatter(
+        [x(trial) for trial in others], [_percent(trial) for trial in others], s=22, c=_TRIAL, alpha=0.75, label="trial"
+    )
     for trial, colour, marker, label in (
         (found.baseline, _BASE, "s", "as it was"),
         (found.best, _BEST, "*", "best"),
@@ -157,6 +159,8 @@ def _front(found: Findings, complete: Sequence[Trial], metric: str) -> "Figure":
         place = (trial.cost(cost), _percent(trial))
         axes.annotate(f"{trial.number}", place, xytext=(4, 5), textcoords="offset points", fontsize=8)
     axes.set_xlabel(f"{_UNITS[cost]} per question")
+    if cost == "tokens":
+        axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.set_ylabel(f"{metric}, %")
     axes.margins(0.08)
     axes.grid(alpha=0.25)

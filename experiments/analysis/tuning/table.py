@@ -13,18 +13,26 @@ if TYPE_CHECKING:
 _SHOWN = 8
 
 
-def ranked(found: Findings, most: int = _SHOWN) -> list[Trial]:
-    """Return the trials to show: the front, cheapest first, or the best ones; the program as it was is among them."""
+def ranked(found: Findings, most: int = _SHOWN) -> list[tuple[Trial, int]]:
+    """Return the trials to show, each with the number of others that scored and cost the same on every question.
+
+    They are the front, cheapest first, or else the best ones; the program as it was is among them.
+    """
     if found.front:
-        shown = list(found.front)
+        shown = [(trial, 0) for trial in found.front]
     else:
         complete = [trial for trial in found.trials if trial.complete and trial.score() is not None]
         complete.sort(
             key=lambda each: (not each.feasible(found.goal), -(each.score() or 0.0), each.cost("calls"), each.number)
         )
-        shown = complete[:most]
-    if found.baseline is not None and found.baseline.number not in {trial.number for trial in shown}:
-        shown.append(found.baseline)
+        alike: dict[str, list[Trial]] = {}
+        for trial in complete:
+            alike.setdefault(repr((trial.scores, trial.costs.get("calls"), trial.costs.get("tokens"))), []).append(
+                trial
+            )
+        shown = [(group[0], len(group) - 1) for group in alike.values()][:most]
+    if found.baseline is not None and found.baseline.number not in {trial.number for trial, _ in shown}:
+        shown.append((found.baseline, 0))
     return shown
 
 
@@ -48,12 +56,13 @@ def trials_table(found: Findings, present: dict[str, Any], *, metric: str, chose
     for name in costs:
         table.add_column(name, justify="right")
     table.add_column("Setting", overflow="fold")
-    for trial in ranked(found):
+    for trial, alike in ranked(found):
         mean = mean_of(trial.scores)
         ends = "" if mean.low is None or mean.high is None else f" [{100 * mean.low:.1f}, {100 * mean.high:.1f}]"
         changed = differing(trial.setting, present)
         text = ", ".join(f"{name}={_short(value)}" for name, value in changed.items()) or "as it was"
         marks = "" if trial.feasible(found.goal) else " (beyond the limits)"
+        marks += f" ({alike} more with the same answers)" if alike else ""
         table.add_row(
             f"{trial.number}{'*' if trial.number == chosen else ''}",
             Text(f"{100 * (mean.mean or 0.0):.1f}{ends}"),

@@ -95,7 +95,7 @@ class Validation:
         Path | None,
         typer.Option(
             help="Questions to compare candidates on, and to score the result on. By default half of the training "
-            "questions if the optimizer compares candidates, else none.",
+            "questions, at most 200, if the optimizer compares candidates, else none.",
             show_default=False,
         ),
     ] = None

@@ -5,7 +5,8 @@ from typing import Any
 
 _CAPTION = (
     "Means over the n validation questions of an optimizer's last rung: compare rows of equal n. p: one-sided paired "
-    "permutation test against the uncompiled program. LM calls sent, over all rungs; replies from the cache are free."
+    "permutation test against the uncompiled program. Calls are over all rungs, as if none were cached; "
+    "sent: those of this session that were not."
 )
 
 
@@ -21,11 +22,26 @@ def race_table(race: Mapping[str, Any], metric: str) -> Any:
 
     from experiments.analysis.summary import percent
 
+    priced = any(row.get("usd") for row in race["rows"])
+    names = [
+        "optimizer",
+        escape(metric),
+        "95 % interval",
+        "n",
+        "p",
+        "calls",
+        "sent",
+        *["usd"][: int(priced)],
+        "outcome",
+    ]
     table = Table(title="Race of the optimizers", caption=_CAPTION)
-    for name in ("optimizer", escape(metric), "95 % interval", "n", "p", "LM calls", "usd", "outcome"):
-        table.add_column(name, justify="left" if name in ("optimizer", "outcome") else "right")
+    for name in names:
+        table.add_column(
+            name, justify="left" if name in ("optimizer", "outcome") else "right", no_wrap=name != "outcome"
+        )
     for row in race["rows"]:
         scored = "score" in row
+        price = [f"{row['usd']:.4f}" if "usd" in row else "-"] if priced else []
         table.add_row(
             escape(row["optimizer"]),
             percent(row["score"]) if scored else "-",
@@ -33,7 +49,8 @@ def race_table(race: Mapping[str, Any], metric: str) -> Any:
             str(row.get("n", "-")),
             f"{row['p']:.3f}" if "p" in row else "-",
             f"{row['calls']:,}" if "calls" in row else "-",
-            f"{row['usd']:.4f}" if "usd" in row else "-",
+            f"{row['sent']:,}" if "sent" in row else "-",
+            *price,
             escape(row["outcome"]),
         )
     return table

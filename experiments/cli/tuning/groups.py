@@ -89,6 +89,17 @@ class Search:
             "not with --against or a grid.",
         ),
     ] = True
+    replay: Annotated[
+        Path | None,
+        typer.Option(
+            help="Evaluate trials from the record of this run (`eval --record-branches`), without LM calls.",
+            show_default=False,
+        ),
+    ] = None
+    buy: Annotated[
+        bool,
+        typer.Option("--buy", help="Ask, within the budget, what the record lacks; once for all trials."),
+    ] = False
     folds: Annotated[
         int,
         typer.Option(
@@ -127,11 +138,12 @@ class Prompts:
     demos: Annotated[
         str | None,
         typer.Option(
-            help="Optimizers that make sets of demonstrations, separated by commas, e.g. bootstrap,labeled.",
+            help="Optimizers whose demonstrations and instructions are tried, separated by commas, e.g. "
+            "bootstrap,labeled; `verihop compile --help` names them.",
             show_default=False,
         ),
     ] = None
-    demo_sets: Annotated[int, typer.Option(min=1, max=50, help="Sets per optimizer, with different seeds.")] = 2
+    demo_sets: Annotated[int, typer.Option(min=1, max=50, help="Compilations per optimizer, with different seeds.")] = 2
     accept: Annotated[
         float, typer.Option(min=0.001, max=1, help="Minimum score of a training question to become a demonstration.")
     ] = 1.0
@@ -140,7 +152,10 @@ class Prompts:
         int, typer.Option(min=0, max=50, help="Instructions to write for each predictor, by an LM.")
     ] = 0
     prompt_lm: Annotated[
-        str | None, typer.Option(help="LM that writes them; by default the program's.", show_default=False)
+        str | None,
+        typer.Option(
+            help="LM that writes instructions, also for --demos; by default the program's.", show_default=False
+        ),
     ] = None
     prompt_api_base: Annotated[str | None, typer.Option(help="Base URL of that LM's server.", show_default=False)] = (
         None

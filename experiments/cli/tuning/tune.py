@@ -53,7 +53,8 @@ def tune(
     trainset = prompts.trainset()
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm_config, limits.budget())
-    student = setup.open_program(program_config, retrieve, connection)
+    alone = search.replay is not None and not search.buy  # a record needs no index
+    student = setup.open_program(program_config, retrieve, connection, contexts=alone)
     reranked = {} if program_config.rerank is None else {"rerank": program_config.rerank}
     config = TuneConfig(
         metric=typed_metric(objective.metric),
@@ -70,6 +71,8 @@ def tune(
         threads=execution.threads,
         storage=execution.storage,
         study=execution.study,
+        replay=search.replay,
+        buy=search.buy,
         chosen=result.pick,
         index=program_config.index,
         provenance={"tuned_path": str(questions), "train_path": str(prompts.train or ""), **reranked},
@@ -77,6 +80,7 @@ def tune(
     if result.estimate:
         _estimate(student, selected, trainset, config, result)
         return
+    notes = _notes(student, selected, trainset, connection.id)
     with resumable():
         found = tune_program(
             student,
@@ -89,7 +93,7 @@ def tune(
             overwrite=result.overwrite,
             progress=not result.quiet,
         )
-    _print(found, config, result)
+    _print(found, config, result, notes)
     if not result.as_json and found.artifact is not None:
         words = [*used(lm), *used(program, "retriever", "rerank", "precision")]
         following = [command("verihop", "ask", "--artifact", found.artifact, *words, QUESTION)]
@@ -138,7 +142,19 @@ def _estimate(
     say(str(whole))
 
 
-def _print(found: "Found", config: "TuneConfig", result: Result) -> None:
+def _notes(student: Any, questions: "list[Question]", trainset: "list[Question]", lm_id: str) -> list[str]:
+    """Print and return notes on gold passages that the index lacks, and on questions unknown to the LM."""
+    from experiments.pipeline.corpus_notes import gold_note, retrieves, simulated_note
+
+    retrieve = getattr(student, "retrieve", None) if retrieves(student) else None
+    found = (gold_note([*questions, *trainset], retrieve), simulated_note(lm_id, questions))
+    notes = [text for text in found if text]
+    for text in notes:
+        note(f"Note: {text}")
+    return notes
+
+
+def _print(found: "Found", config: "TuneConfig", result: Result, notes: list[str]) -> None:
     """Print the best trials, what they gain, and what was written."""
     from experiments.analysis.tuning.table import trials_table
 
@@ -147,7 +163,7 @@ def _print(found: "Found", config: "TuneConfig", result: Result) -> None:
             "artifact": str(found.artifact) if found.artifact else None,
             "plots": [str(path) for path in found.plots],
         }
-        emit({**written, **found.record})
+        emit({**written, **found.record, "notes": notes})
         return
     number = found.chosen.number if found.chosen else None
     show(trials_table(found.findings, found.present, metric=config.metric.name, chosen=number))
@@ -158,6 +174,11 @@ def _print(found: "Found", config: "TuneConfig", result: Result) -> None:
         interval = "" if held.low is None or held.high is None else f" [{100 * held.low:.1f}, {100 * held.high:.1f}]"
         say(f"Held-out estimate of the chosen setting: {100 * held.mean:.1f} %{interval}, {config.folds} folds.")
     say(found.findings.verdict)
+    if unseen := [trial for trial in found.findings.trials if trial.unseen]:
+        say(
+            f"{len(unseen)} trials met branches that were never recorded and have no score: record more branches "
+            "(eval --record-branches), or add --buy."
+        )
     for path in found.plots:
         say(f"Plot: {path}")
     if found.artifact is not None:

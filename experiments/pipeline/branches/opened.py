@@ -13,6 +13,7 @@ from optimizers.replay.evaluator import Buyer, ReplayEvaluator
 from optimizers.replay.record import Record
 from optimizers.replay.record_files import RecordLog, load_memories, load_record
 from optimizers.replay.running import Runner, scores_by
+from programs.parts.knobs import knob_values
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -33,7 +34,8 @@ def checked_record(
         folder: Of the run.
         metric: Must have been recorded.
         questions: Must have been recorded.
-        program: Must be the recorded one, except for its knobs; None is not compared.
+        program: Must be the recorded one, except for its knobs, which settings start from; None is not compared, and
+            settings start from those recorded.
         connection: Must be that of the run; None is not compared.
 
     Raises:
@@ -49,6 +51,7 @@ def checked_record(
         if (retriever := getattr(program, "retrieve", None)) is not None:
             compared["corpus"] = {"fingerprint": retriever.fingerprint}
     record.check(compared, {question.id: question.question for question in questions})
+    record.base = {} if program is None else knob_values(program)
     return record
 
 
@@ -69,7 +72,7 @@ def buying(
         folder: Of the run; one process may buy at a time.
         metric: Of the study, one of those recorded.
         questions: Of the study, all recorded.
-        program: The recorded one with its retriever; its knobs do not matter.
+        program: The recorded one with its retriever; settings start from its knobs.
         connection: The LM of the run, with the budget.
         judge: The judge of the run, if it had one.
         threads: Questions bought in parallel.
@@ -88,6 +91,7 @@ def buying(
             raise UserError(f"The definition of {each.name} has changed since the run was recorded: record it again.")
     with run_lock(folder), judged_by(judge), RecordLog(folder) as log:
         record = load_record(folder, program)  # another process may have bought in the meantime
+        record.base = knob_values(program)
         buyer = Buyer(Runner.for_program(program, record, scores_by(metrics)), load_memories(folder), log)
         import dspy
 

@@ -22,7 +22,8 @@ from optimizers.replay.record_files import RecordLog, has_record, load_memories,
 from optimizers.replay.running import Runner
 from optimizers.replay.trees import Leaf
 from programs.lms.calls.budget import BudgetExceeded
-from signatures.common.errors import one_line
+from programs.lms.calls.control import GRACE, controlled
+from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
     import dspy
@@ -48,10 +49,13 @@ class Recorder:
         connection: The LM and its adapter.
 
     Raises:
-        UserError: The program has no gates, or the folder has the record of another run.
+        UserError: The program has no gates, the folder has the record of another run, or the run has processes or
+            repeats.
     """
 
     def __init__(self, folder: Path, run: Json, program: "dspy.Module", config: RunConfig, connection: Connected):
+        if config.processes > 1 or config.repeats > 1:
+            raise UserError("Branches are recorded in one process, and each question is asked once.")
         self.program = with_memory(program)
         self._folder, self._config, self._connection = folder, config, connection
         self._run = described(run)
@@ -98,6 +102,7 @@ class Recorder:
         done: list[Explored] = []
         with (
             dspy.context(lm=self._connection.lm, adapter=self._connection.adapter, disable_history=True, trace=None),
+            controlled(say) as control,
             progress_bar("branches", len(examples), 0, shown=shown) as advance,
         ):
             pool = ThreadPool(work, examples, threads=self._config.threads)
@@ -107,12 +112,17 @@ class Recorder:
                         raise outcome.error or RuntimeError("A question ended with neither branches nor error.")
                     done.append(outcome.result)
                     advance()
-            except KeyboardInterrupt:
+            except BaseException as end:
                 pool.stop()
-                return Ended("interrupted by Ctrl-C", interrupted=True)
-            except BudgetExceeded as end:
-                pool.stop()
-                return Ended(str(end))
+                if isinstance(end, KeyboardInterrupt):
+                    control.stop()
+                for _ in pool.within(GRACE):  # what is in progress is still written
+                    pass
+                if isinstance(end, KeyboardInterrupt):
+                    return Ended("interrupted by Ctrl-C", interrupted=True)
+                if isinstance(end, BudgetExceeded):
+                    return Ended(str(end))
+                raise
         self._tell(done, self._spent() - before, say)
         return Ended()
 

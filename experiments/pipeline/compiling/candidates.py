@@ -42,6 +42,7 @@ class CandidateLog:
             "label": candidate.label,
             "complete": candidate.complete,
             "n_calls": candidate.n_calls,
+            "errors": candidate.errors,
             "scores": dict(candidate.scores),
             "state": dump_state(candidate.program) if plain else None,
         }
@@ -71,7 +72,8 @@ class CandidateLog:
         program = self._student.deepcopy()
         apply_state(program, line["state"])
         scores = {str(name): float(score) for name, score in line["scores"].items()}
-        return Candidate(program, scores, int(line["n_calls"]), str(line["label"]), bool(line["complete"]))
+        calls, label = int(line["n_calls"]), str(line["label"])
+        return Candidate(program, scores, calls, label, bool(line["complete"]), errors=int(line["errors"]))
 
 
 def candidate_rows(candidates: "Sequence[Candidate]") -> list[dict[str, Any]]:
@@ -80,7 +82,8 @@ def candidate_rows(candidates: "Sequence[Candidate]") -> list[dict[str, Any]]:
     for candidate in candidates:
         mean = mean_of(list(candidate.scores.values()))
         spread = {name: mean.as_dict()[name] for name in ("mean", "low", "high", "n")}
-        rows.append({"label": candidate.label, **spread, "calls": candidate.n_calls, "complete": candidate.complete})
+        counts = {"calls": candidate.n_calls, "complete": candidate.complete, "errors": candidate.errors}
+        rows.append({"label": candidate.label, **spread, **counts})
     return rows
 
 
@@ -94,4 +97,4 @@ def scores_of(candidate: "Candidate | None", undefined: Collection[str] = ()) ->
     if candidate is None:
         return {}
     scores = {name: None if name in undefined else score for name, score in candidate.scores.items()}
-    return {**mean_of(list(scores.values())).as_dict(), "scores": scores}
+    return {**mean_of(list(scores.values())).as_dict(), "errors": candidate.errors, "scores": scores}

@@ -3,9 +3,10 @@
 import contextlib
 import json
 import shutil
+import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -38,10 +39,21 @@ class Checkpoint:
     replaces: bool = False
     continues: bool = False
     kept: bool = False
+    started: float = field(default_factory=time.monotonic)
+    _saved: float = 0.0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def cost(self, seconds: float) -> dict[str, float]:
-        """Return the cost of all sessions, this one having taken `seconds`."""
-        now = {**self.meter.counts(), "seconds": seconds}
+    def save(self, *, every: float = 0.0) -> None:
+        """Write the cost so far, unless that was done less than `every` seconds ago; a killed session loses no more."""
+        with self._lock:
+            if time.monotonic() - self._saved < every:
+                return
+            self._saved = time.monotonic()
+            write_json(self.folder / _STOPPED_COSTS, self.cost())
+
+    def cost(self) -> dict[str, float]:
+        """Return the cost of all sessions."""
+        now = {**self.meter.counts(), "seconds": round(time.monotonic() - self.started, 1)}
         return {name: round(value + self.earlier.get(name, 0), 6) for name, value in now.items()}
 
 
@@ -72,7 +84,6 @@ def compile_checkpoint(
         costs = folder / _STOPPED_COSTS
         earlier = read_json(costs) if costs.exists() else {}
         checkpoint = Checkpoint(folder, meter, earlier, out.exists() and done is None, done == "stopped")
-        started = time.monotonic()
         try:
             yield checkpoint
         except BaseException:
@@ -80,10 +91,10 @@ def compile_checkpoint(
             if not (meter.cached_calls or control.any_answers or read_rows(folder / "val")):
                 shutil.rmtree(folder)
             else:
-                write_json(costs, checkpoint.cost(round(time.monotonic() - started, 1)))
+                checkpoint.save()
             raise
         if checkpoint.kept:
-            write_json(costs, checkpoint.cost(round(time.monotonic() - started, 1)))
+            checkpoint.save()
         else:
             shutil.rmtree(folder)
 

@@ -40,7 +40,7 @@ class CompileEstimate:
             return f"{self.optimizer}: no LM call."
         runs = [
             f"{self.runs.teacher:,} runs on training questions" if self.runs.teacher else "",
-            f"{self.runs.student:,} runs to compare candidates" if self.runs.student else "",
+            f"{self.runs.student:,} runs to score programs" if self.runs.student else "",
             f"{self.runs.prompt_calls:,} calls to write instructions" if self.runs.prompt_calls else "",
         ]
         price = "price unknown" if self.usd is None else f"{self.usd:.2f} USD" if self.usd else "free"

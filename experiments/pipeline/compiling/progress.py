@@ -4,8 +4,6 @@ import contextlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rich.markup import escape
-
 from experiments.analysis.summary import percent
 from signatures.common.terminal import open_console
 
@@ -29,16 +27,15 @@ class CompileProgress:
             MofNCompleteColumn,
             Progress,
             TextColumn,
-            TimeElapsedColumn,
             TimeRemainingColumn,
         )
 
         self.console = open_console(stderr=True, quiet=not shown)
         self._estimate, self._metric = estimate, metric
-        self._accepted, self._best, self._count = 0, "", 0
+        self._accepted = self._count = 0
         self._best_mean: float | None = None
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=16), MofNCompleteColumn())
-        self._bar = Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=self.console)
+        self._bar = Progress(*columns, TimeRemainingColumn(), console=self.console)
         total = estimate.runs.student + estimate.runs.teacher
         self._line: Any = self._bar.add_task(f"Compile ({estimate.optimizer})", total=total, visible=total > 0)
 
@@ -66,7 +63,7 @@ class CompileProgress:
         """Show a candidate that was scored."""
         self._count += 1
         if candidate.complete and (self._best_mean is None or candidate.mean > self._best_mean):
-            self._best_mean, self._best = candidate.mean, candidate.label
+            self._best_mean = candidate.mean
         part = "" if candidate.complete else " (not the whole validation set)"
         self.say(
             f"{candidate.label}: {self._metric} {percent(candidate.mean)} on {len(candidate.scores)} questions{part}, "
@@ -77,6 +74,5 @@ class CompileProgress:
     def _describe(self) -> None:
         figures = [f"{self._accepted} accepted"] if self._accepted else []
         if self._best_mean is not None:
-            figures = [f"{self._count} candidates", f"best {percent(self._best_mean)} ({escape(self._best)})"]
-        name = f"Compile ({self._estimate.optimizer})"
-        self._bar.update(self._line, description=", ".join([name, *figures]))
+            figures = [f"{self._count} candidates", f"best {percent(self._best_mean)}"]
+        self._bar.update(self._line, description=", ".join([f"Compile ({self._estimate.optimizer})", *figures]))

@@ -53,6 +53,7 @@ def task_of(student: "dspy.Module", questions: Divided, config: CompileConfig, c
         UserError: The optimizer or one of its options is unknown, or it does not fit program, questions or LM.
     """
     from optimizers.examples import to_examples
+    from optimizers.feedback.metric import feedback_metric
     from optimizers.teleprompters.compile import checked_task
     from optimizers.teleprompters.task import Task
 
@@ -60,6 +61,7 @@ def task_of(student: "dspy.Module", questions: Divided, config: CompileConfig, c
         trainset=to_examples(questions.train),
         valset=to_examples(questions.val),
         score=config.metric,
+        feedback=feedback_metric(config.metric, titles=_titles(student, questions.train)),
         accept=config.accept,
         max_demos=config.max_demos,
         seed=config.seed,
@@ -72,3 +74,9 @@ def task_of(student: "dspy.Module", questions: Divided, config: CompileConfig, c
         task = replace(task, prompt_lm=config.prompt.lm, prompt_adapter=config.prompt.adapter)
     with connection.use():  # some optimizers fit only some LMs
         return checked_task(student, task, config.optimizer)
+
+
+def _titles(student: "dspy.Module", questions: "Sequence[Question]") -> dict[str, str]:
+    """Return the titles of the gold passages of training questions, as far as the index knows them."""
+    ask = getattr(getattr(student, "retrieve", None), "titles", None)
+    return dict(ask({id for question in questions for id in question.gold_ids})) if ask is not None else {}

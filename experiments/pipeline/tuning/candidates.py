@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
+    from optimizers.teleprompters.task import Task
     from optimizers.tuning.space import Space
     from programs.lms.connect import Connection
 
@@ -129,16 +130,39 @@ def _compiled(
     say: Callable[[str], None],
 ) -> "list[dspy.Module]":
     """Add a set of demonstrations for each optimizer and seed; return the compiled programs."""
-    from optimizers.examples import to_examples
     from optimizers.teleprompters.compile import compile
+
+    programs = []
+    for label, optimizer, task in _tasks(student, trainset, valset, config):
+        say(f"Compile: {label}.")
+        compiled = compile(student, task, optimizer=optimizer)
+        if compiled.stopped:
+            made.notes.append(f"{label} was ended early: {compiled.stopped}")
+        if type(compiled.program) is not type(student):
+            other = type(compiled.program).__name__
+            made.notes.append(f"{label} makes a program of another kind ({other}), which is left out.")
+            continue
+        programs += _from_program(student, compiled.program, label, made)
+    return programs
+
+
+def _tasks(
+    student: "dspy.Module", trainset: "Sequence[Question]", valset: "Sequence[Question]", config: TuneConfig
+) -> "list[tuple[str, str, Task]]":
+    """Return label, optimizer and task of each compilation.
+
+    Raises:
+        UserError: An optimizer does not fit the program.
+    """
+    from optimizers.examples import to_examples
+    from optimizers.teleprompters.compile import checked_task
     from optimizers.teleprompters.task import Task
 
     asked: Candidates = config.candidates
-    programs = []
+    writer = asked.prompt_lm
+    tasks = []
     for optimizer in asked.optimizers:
         for number in range(asked.seeds):
-            label = f"{optimizer}-{number + 1}"
-            say(f"Compile demonstrations: {label}.")
             task = Task(
                 trainset=to_examples(trainset),
                 valset=to_examples(valset),
@@ -147,23 +171,33 @@ def _compiled(
                 max_demos=asked.max_demos,
                 seed=config.seed + number,
                 threads=config.threads,
+                prompt_lm=writer.lm if writer is not None else None,
+                prompt_adapter=writer.adapter if writer is not None else None,
             )
-            compiled = compile(student, task, optimizer=optimizer)
-            demos = demos_of(compiled.program)
-            if compiled.stopped:
-                made.notes.append(f"{label} was ended early: {compiled.stopped}")
-            if demos in [demos_of(student), *made.prompts.demos.values()]:
-                reason = "no training question was answered well enough" if not any(demos.values()) else "repeated"
-                made.notes.append(f"{label} adds no demonstrations ({reason}).")
-            else:
-                made.prompts.demos[_unused(label, made.prompts.demos)] = demos
-                programs.append(compiled.program)
-            own = instructions_of(student)
-            for predictor, text in instructions_of(compiled.program).items():
-                labels = made.prompts.instructions.setdefault(predictor, {})
-                if text not in (own.get(predictor), *labels.values()):
-                    labels[_unused(label, labels)] = text
-    return programs
+            checked_task(student, task, optimizer)
+            tasks.append((f"{optimizer}-{number + 1}", optimizer, task))
+    return tasks
+
+
+def _from_program(student: "dspy.Module", program: "dspy.Module", label: str, made: Prepared) -> "list[dspy.Module]":
+    """Add what is new in a compiled program; return the program if its demonstrations are."""
+    new = []
+    demos = demos_of(program)
+    if demos not in [demos_of(student), *made.prompts.demos.values()]:
+        made.prompts.demos[_unused(label, made.prompts.demos)] = demos
+        new.append(program)
+    own, written = instructions_of(student), False
+    for predictor, text in instructions_of(program).items():
+        labels = made.prompts.instructions.setdefault(predictor, {})
+        if text not in (own.get(predictor), *labels.values()):
+            labels[_unused(label, labels)] = text
+            written = True
+    if not (new or written):
+        reason = (
+            "they are those of another candidate" if any(demos.values()) else "no training question was good enough"
+        )
+        made.notes.append(f"{label} adds neither demonstrations nor instructions ({reason}).")
+    return new
 
 
 def _written(

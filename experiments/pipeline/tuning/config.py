@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 DATABASE = "study.db"  # in the folder of the study, unless a storage is named
+QUICK_JOURNAL = "study.journal"  # of a replay, whose trials take less time than a transaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,12 +81,15 @@ class TuneConfig:
         study: Name of the study in its storage; None means the name of the folder.
         heartbeat: Seconds between two signs of life of a running trial, at least 1.
         grace: Seconds without one after which its process is taken for dead.
+        replay: Folder of a run with recorded branches, from which trials are evaluated; None asks the LM.
+        buy: Whether branches that the record lacks are asked, within the budget, once for all trials.
         chosen: Number of the trial that is frozen; None means the best.
         index: Folder of the index; the artifact stores its path relative to itself.
         provenance: Further data for the artifact, such as paths of question files.
 
     Raises:
-        UserError: A judge LM decides the metric, lower is better in it, or the sampler is unknown.
+        UserError: A judge LM decides the metric, lower is better in it, the sampler is unknown, or a replay is to do
+            what it cannot.
     """
 
     metric: "Metric"
@@ -104,13 +108,16 @@ class TuneConfig:
     study: str | None = None
     heartbeat: int = HEARTBEAT_SECONDS
     grace: int = GRACE_SECONDS
+    replay: Path | None = None
+    buy: bool = False
     chosen: int | None = None
     index: Path | None = None
     provenance: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check_sampler(self.sampler)
-        if self.metric.judged:
+        self._check_replay()
+        if self.metric.judged and self.replay is None:
             raise UserError(f"{self.metric.name} is decided by a judge LM, which a study lacks: tune for another.")
         if not self.metric.higher_is_better:
             raise UserError(
@@ -118,7 +125,17 @@ class TuneConfig:
                 "calls, tokens, seconds or usd as the cost."
             )
 
+    def _check_replay(self) -> None:
+        if self.replay is None:
+            if self.buy:
+                raise UserError("Only a replay buys branches that its record lacks: name the recorded run.")
+            return
+        if self.candidates.trained or self.candidates.artifacts:
+            raise UserError("A record has one set of prompts: replay knobs alone, or tune without a record.")
+        if "seconds" in (self.goal.cost, *self.goal.at_most):
+            raise UserError("Seconds cannot be replayed: choose calls, tokens or usd as the cost.")
+
     @property
     def pruned(self) -> bool:
-        """Whether trials may be ended early."""
-        return self.prune and self.goal.cost is None and self.sampler != "grid"
+        """Whether trials may be ended early: not where that would save nothing."""
+        return self.prune and self.goal.cost is None and self.sampler != "grid" and self.replay is None

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from experiments.pipeline.cost_estimate import TYPICAL_TOKENS, Estimate
 from experiments.pipeline.tuning.config import TuneConfig
+from experiments.pipeline.tuning.replaying import searched_knobs
 from optimizers.tuning.samplers import grid_size
 from optimizers.tuning.space import Space, dearest, knob_space
 
@@ -31,9 +32,11 @@ def estimate_study(
     from experiments.pipeline.tuning.questions import split_questions
 
     train, asked = split_questions(trainset, questions, config)
-    knobs = knob_space(student, searched=config.searched, narrowed=config.narrowed)
-    runs = trials_of(knobs, config) * len(asked)
-    calls = runs * dearest(student, knobs) + _candidate_calls(student, asked, train, config)
+    knobs = knob_space(student, searched=searched_knobs(student, config), narrowed=config.narrowed)
+    made = config.candidates.trained or config.candidates.artifacts  # how many, is not known yet
+    runs = (config.trials if made else trials_of(knobs, config)) * len(asked)
+    replayed = config.replay is not None and not config.buy
+    calls = 0 if replayed else runs * dearest(student, knobs) + _candidate_calls(student, asked, train, config)
     return Estimate(runs, calls, calls * TYPICAL_TOKENS, None, None, 0)
 
 

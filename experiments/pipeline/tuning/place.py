@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from experiments.pipeline.tuning.config import DATABASE, TuneConfig
+from experiments.pipeline.tuning.config import DATABASE, QUICK_JOURNAL, TuneConfig
 from signatures.common.errors import UserError
 from signatures.common.files import exclusive_lock
 
@@ -13,19 +13,23 @@ from signatures.common.files import exclusive_lock
 @contextlib.contextmanager
 def opened_storage(out: Path, config: TuneConfig, *, resume: bool, overwrite: bool) -> Iterator[tuple[Any, bool]]:
     """Open the storage; yield it, and whether no other process can work on the study: so it is with that in `out`."""
-    from optimizers.tuning.storages import open_storage
+    from optimizers.tuning.storages import QUICK, open_storage
 
     out.mkdir(parents=True, exist_ok=True)
     if config.storage is not None:
         yield open_storage(config.storage, heartbeat=config.heartbeat, grace=config.grace), False
         return
-    database = out / DATABASE
+    database = out / (DATABASE if config.replay is None else QUICK_JOURNAL)
     busy = f"Another process tunes in {out}: wait for it, or let both name one storage, which they then share."
     with exclusive_lock(out / f".{DATABASE}.lock", busy):
         if overwrite:
-            database.unlink(missing_ok=True)
-        elif database.exists() and not resume:
+            for name in (DATABASE, QUICK_JOURNAL):
+                (out / name).unlink(missing_ok=True)
+        elif any((out / name).exists() for name in (DATABASE, QUICK_JOURNAL)) and not resume:
             raise UserError(f"{out} contains a study already: resume it, overwrite it, or choose another folder.")
+        if config.replay is not None:
+            yield open_storage(f"{QUICK}{database}"), True
+            return
         yield open_storage(str(database), heartbeat=config.heartbeat, grace=config.grace), True
 
 

@@ -1,7 +1,8 @@
 """What a study leaves in its folder: `study.json`, plots, and the chosen setting as an artifact."""
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,6 +68,31 @@ def write_results(
     Raises:
         UserError: The trial that was named is not complete, or a file cannot be written.
     """
+    with _one_writer(out):
+        return _write(study, space, live, questions, config, request, spent, stopped, connection, out)
+
+
+@contextlib.contextmanager
+def _one_writer(out: Path) -> Iterator[None]:
+    """Wait for other processes of the study that write into the same folder."""
+    import filelock
+
+    with filelock.FileLock(out / ".results.lock"):
+        yield
+
+
+def _write(
+    study: "optuna.Study",
+    space: Space,
+    live: LiveEvaluator,
+    questions: "Sequence[Question]",
+    config: TuneConfig,
+    request: dict[str, Any],
+    spent: dict[str, float],
+    stopped: str | None,
+    connection: "Connection",
+    out: Path,
+) -> Found:
     trials = [read_trial(trial) for trial in study.get_trials(deepcopy=False)]
     found = findings(trials, config.goal, folds=config.folds, questions=len(questions))
     chosen = _chosen(found, config.chosen)

@@ -18,6 +18,7 @@ from experiments.pipeline.tuning.opening import Opened, open_study
 from experiments.pipeline.tuning.place import opened_storage, quiet_optuna
 from experiments.pipeline.tuning.progress import StudyProgress
 from experiments.pipeline.tuning.questions import split_questions
+from experiments.pipeline.tuning.replaying import replayed, searched_knobs
 from experiments.pipeline.tuning.results import Found, write_results
 from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import describe_lm, describe_program, describe_questions
@@ -48,7 +49,6 @@ def tune_program(
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = True,
-    evaluator: Evaluator | None = None,
 ) -> Found:
     """Search the best setting of a program on questions, and freeze it to `out/artifact`.
 
@@ -62,7 +62,6 @@ def tune_program(
         resume: Go on with the study in `out`; one in a named storage is joined in any case.
         overwrite: Start anew in `out`.
         progress: Show estimate and progress on stderr.
-        evaluator: Scores settings in place of the program on the LM, for a replay.
 
     Raises:
         UserError: A question is of the split test or in both sets, there is nothing to search, `out` has a study, or
@@ -74,12 +73,17 @@ def tune_program(
     check_freezable(student)
     whole = estimate_study(student, questions, trainset, config)
     trainset, questions = split_questions(trainset, questions, config)
-    knobs = knob_space(student, searched=config.searched, narrowed=config.narrowed)
+    knobs = knob_space(student, searched=searched_knobs(student, config), narrowed=config.narrowed)
     if not knobs.dimensions and not (config.candidates.trained or config.candidates.artifacts):
         raise UserError("There is nothing to search: name knobs, or candidates for demonstrations or instructions.")
     request = _request(student, knobs, questions, trainset, config, connection)
     with opened_storage(out, config, resume=resume, overwrite=overwrite) as (storage, alone), quiet_optuna():
-        with connection.use(), StudyProgress(config.trials, shown=progress) as bar, bar.controlled():
+        with (
+            connection.use(),
+            replayed(student, questions, config, connection) as record,
+            StudyProgress(config.trials, shown=progress) as bar,
+            bar.controlled(),
+        ):
             opened = open_study(
                 storage,
                 config.study or out.resolve().name,
@@ -101,8 +105,9 @@ def tune_program(
 
                 fail_running(opened.study)
             bar.say(f"Study of {trials_of(space, config)} trials. {whole}")
-            warm_up(student, connection)
-            stopped, interrupted = _run(opened, space, evaluator or live, questions, config, connection, bar)
+            if record is None or config.buy:
+                warm_up(student, connection)
+            stopped, interrupted = _run(opened, space, record or live, questions, config, connection, bar)
         found = write_results(
             opened.study,
             space,
@@ -154,6 +159,7 @@ def _request(
         "points": config.points if config.sampler == "grid" else None,
         "prune": config.pruned,
         "seed": config.seed,
+        "replay": None if config.replay is None else {"buy": config.buy},
     }
     return dict(json.loads(json.dumps(request, default=str)))  # as read back from the storage, to be compared
 

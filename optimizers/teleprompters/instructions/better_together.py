@@ -6,8 +6,12 @@ prompt optimizer of the option, "w" trains the LM's weights on traces that the m
 an optimizer by its name. The best program of all steps on the validation set is returned; a step goes on from its
 predecessor, even if that was not the best, as in the paper.
 
-Weights are trained where the LM can be (`optimizers/distill/bootstrap_finetune.py`): the task LM is then one that
-`trainable_lm` returned. With any other LM a strategy without "w" fits.
+Weights are trained where the LM can be (`optimizers/distill/bootstrap_finetune.py`), which needs a folder for them:
+
+    with connection.use(), dspy.context(lm=trainable_lm(connection, Path("trained"), make_settings(epochs=2))):
+        compiled = compile(program, task, optimizer="better_together")
+
+`compiled.lm` is then the LM with the weights that belong to the program. With any other LM a strategy without "w" fits.
 
 Departure: DSPy's class evaluates with a metric of its own, ends at the first failing step without saying so, and drops
 the trained LM wherever a prompt optimizer copies the program. Here every step's candidates are recorded with their LM.
@@ -116,8 +120,8 @@ def _fits(student: dspy.Module, task: Task | None) -> str | None:
             return f"its step {step} does not: {reason}"
     if WEIGHTS in steps and not _trainable(dspy.settings.lm):
         return (
-            "its step w trains weights, and this LM cannot be trained here; an LM in this process can (embedded), or "
-            "leave w out, as in the strategy 'p -> p'"
+            "its step w trains weights, and this LM cannot be trained: in Python, give an LM of `trainable_lm`, or "
+            "leave w out, as in the strategy 'random_search -> infer_rules'"
         )
     return None
 

@@ -11,6 +11,8 @@ https://arxiv.org/abs/2406.11695, by `dspy.MIPROv2`, with these traps closed:
 - the validation set is never cut: `auto` sets the number of candidates and trials only.
 """
 
+import contextlib
+import io
 import random
 from typing import Any
 
@@ -63,7 +65,7 @@ class _Search(dspy.MIPROv2):
     def __init__(self, task: Task, size: Size, watch: Watch):
         super().__init__(
             metric=bootstrap_metric(task.score, threshold=task.accept),
-            prompt_model=prompt_lm(task),
+            prompt_model=prompt_lm(task, temperature=task.options["init_temperature"]),
             teacher_settings=task.teacher_settings(),
             max_bootstrapped_demos=task.max_demos,
             max_labeled_demos=0,
@@ -100,7 +102,9 @@ class _Search(dspy.MIPROv2):
     ) -> dict[int, list[str]]:  # fmt: skip
         """Return instructions per predictor, the present one first."""
         of_program, of_data, of_tips, of_demos = aware
-        with dspy.context(**{**self.task.prompt_settings(), "trace": []}):
+        settings = {**self.task.prompt_settings(), "trace": []}
+        # DSPy prints signatures as it reads the source of the program.
+        with dspy.context(**settings), contextlib.redirect_stdout(io.StringIO()):
             proposer = _Proposer(
                 program=program,
                 trainset=[_told(example) for example in trainset],

@@ -21,13 +21,17 @@ _LONGEST = 400  # characters of a passage or another value in a prompt about pro
 def prompt_lm(task: Task, number: int = 0, **settings: Any) -> dspy.LM:
     """Return the prompt LM of a task (the task LM if there is none), seeded by the task's seed and the call's number.
 
+    At a temperature of 0 there is nothing to seed.
+
     Args:
         task: With the LM and the seed.
         number: Of the call, so that samples of one prompt differ.
         **settings: Such as `temperature`.
     """
     lm = task.prompt_settings().get("lm") or dspy.settings.lm
-    return lm.copy(rollout_id=task.seed * _ROLLOUTS + number, **settings)
+    if settings.get("temperature", lm.kwargs.get("temperature")):
+        settings["rollout_id"] = task.seed * _ROLLOUTS + number
+    return lm.copy(**settings)
 
 
 def ask(task: Task, signature: Any, *, number: int, temperature: float, **inputs: Any) -> dspy.Prediction | None:

@@ -38,7 +38,7 @@ def better_by_chance(scores: Mapping[str, float], others: Mapping[str, float], *
     return float((np.sum(signs @ np.asarray(differing) >= least) + 1) / (_DRAWS + 1))
 
 
-def _signs(differing: Sequence[float]) -> product:  # type: ignore[type-arg]
+def _signs(differing: Sequence[float]) -> product:
     return product((-1.0, 1.0), repeat=len(differing))
 
 

@@ -9,8 +9,6 @@ import dspy
 from optimizers.teleprompters.bootstrap import shuffled
 from optimizers.teleprompters.task import Task
 
-_FEWEST = 4  # questions of a set, if there are so many
-
 
 @dataclass(frozen=True)
 class Rung:
@@ -34,6 +32,8 @@ class Rung:
 def plan(task: Task, contenders: int) -> list[Rung]:
     """Return the rungs: each keeps one in `keep_one_in` contenders and has so many times more questions.
 
+    No set has fewer questions than `fewest`, if there are so many.
+
     The last rung, which one contender reaches (or more, where the option `rungs` allows no further one), has all
     questions. Their order is random, by the task's seed.
     """
@@ -46,7 +46,8 @@ def plan(task: Task, contenders: int) -> list[Rung]:
     for number, count in enumerate(counts, start=1):
         left = len(counts) - number + 1
         share = float(factor) ** -(left - 1)
-        rungs.append(Rung(number, left, _part(train, share), _part(val, share), count))
+        few = task.options["fewest"]
+        rungs.append(Rung(number, left, _part(train, share, few), _part(val, share, few), count))
     return rungs
 
 
@@ -54,5 +55,5 @@ def _in_order(examples: Sequence[dspy.Example], seed: str) -> list[dspy.Example]
     return [examples[number] for number in shuffled(len(examples), seed)]
 
 
-def _part(examples: list[dspy.Example], share: float) -> list[dspy.Example]:
-    return examples[: max(round(share * len(examples)), _FEWEST)]
+def _part(examples: list[dspy.Example], share: float, fewest: int) -> list[dspy.Example]:
+    return examples[: max(round(share * len(examples)), fewest)]

@@ -6,17 +6,19 @@ among the rungs that are left, and a rung's part equally among its arms. An arm 
 it had made on the one before, and the cache answers what was asked before, so that a rung continues what the last one
 paid for.
 
-- The uncompiled program and random search are on every rung. Of the others each rung keeps the best ones; of these it
-  also drops who is worse than the best of all by a paired permutation test (option `drop_below`).
+- The uncompiled program and random search are on every rung. Of the others each rung keeps the best ones, of equals
+  those that are earlier in `ARMS`, where the cheaper ones are first; of these it also drops who is worse than the best
+  of all by a paired permutation test (option `drop_below`).
 - An arm is run in the largest size that its part of the budget allows (`arms.py`), by the calls that a run of the
-  uncompiled program takes. If its part is used up, its best program that was scored on the rung's questions counts.
+  uncompiled program takes. If its part is used up, its best program that was scored on the rung's questions counts; if
+  there is none, it gets a second turn with what the others have left.
 - The program with the highest mean on the last rung replaces the uncompiled one only if a one-sided paired permutation
   test against it, on the same questions, is below the option `replace_below`. Otherwise the program stays as it was: a
   prompt that is only by chance better costs tokens for nothing.
 
 The seed decides everything. Only where a part of the budget ends an arm in the middle of an evaluation, replies that
 other threads have got by then can differ, and with them what the next rung gets for nothing: with one thread, they do
-not.
+not. More threads try some training questions more, which costs calls and changes no program.
 """
 
 from dataclasses import dataclass, field, replace
@@ -26,13 +28,15 @@ import dspy
 from optimizers.teleprompters.race.arms import ARMS, BASELINE, UNCOMPILED, fitting_arms, sized
 from optimizers.teleprompters.race.paired import better_by_chance
 from optimizers.teleprompters.race.plan import Rung, plan
-from optimizers.teleprompters.race.shares import Purse, part_of, purses, within
+from optimizers.teleprompters.race.shares import Purse, parts, purses, within
 from optimizers.teleprompters.race.table import report
 from optimizers.teleprompters.recording import Candidate, Recording
 from optimizers.teleprompters.task import Task, score_candidate
 from programs.lms.calls.budget import BudgetExceeded, Share
 from programs.parts.meter import Meter, metered, record_parallel
 from signatures.common.errors import one_line, user_error_within
+
+USED_UP = "its share of the budget was used up"
 
 
 @dataclass
@@ -89,26 +93,44 @@ def _run_rung(student: dspy.Module, task: Task, rung: Rung, arms: list[Arm], bud
         task, trainset=rung.trainset, valset=rung.valset, known={}, on_candidate=None, progress=None, folder=None
     )
     before = arms[0].meter.calls
-    _run_arm(arms[0], student, task, rung, [], [])
+    _run_arm(arms[0], student, task, rung, [])
     per_run = max(1.0, (arms[0].meter.calls - before) / len(rung.valset))
     running = [arm for arm in arms[1:] if arm.dropped is None]
     if not running:
         return
-    limits = [part_of(purse, rung.left * len(running)) for purse in budgets]
-    affordable = min((part["calls"] / per_run for part in limits if "calls" in part), default=float("inf"))
+    kept = [{name: left * (rung.left - 1) / rung.left for name, left in purse.left().items()} for purse in budgets]
+    _take_turns(running, student, task, rung, budgets, parts(budgets, rung.left * len(running)), per_run)
+    # What the others have left of the rung's part may let those finish that have scored nothing yet.
+    late = [arm for arm in running if arm.note == USED_UP and rung.number not in arm.scores]
+    if late:
+        _take_turns(late, student, task, rung, budgets, parts(budgets, len(late), kept), per_run)
     for arm in running:
+        if rung.number not in arm.scores and arm.dropped is None:
+            arm.dropped = f"rung {rung.number}: nothing was scored: {arm.note or 'it made no program'}"
+
+
+def _take_turns(
+    arms: list[Arm],
+    student: dspy.Module,
+    task: Task,
+    rung: Rung,
+    budgets: list[Purse],
+    limits: list[dict[str, float]],
+    per_run: float,
+) -> None:
+    """Run arms one after the other, each within the same limits and in the size that they allow."""
+    affordable = min((part["calls"] / per_run for part in limits if "calls" in part), default=float("inf"))
+    for arm in arms:
         start = arm.program if type(arm.program) is type(student) else student
-        record = ARMS[arm.name]
-        options = sized(arm.name, start, task, affordable)
-        inner = replace(task, options=options)
-        if reason := record.fits(start, inner):
+        inner = replace(task, options=sized(arm.name, start, task, affordable))
+        if reason := ARMS[arm.name].fits(start, inner):
             arm.dropped = f"rung {rung.number}: does not fit: {reason}"
             continue
         with within(budgets, limits) as shares:
-            _run_arm(arm, start, inner, rung, budgets, shares)
+            _run_arm(arm, start, inner, rung, shares)
 
 
-def _run_arm(arm: Arm, start: dspy.Module, task: Task, rung: Rung, budgets: list[Purse], shares: list[Share]) -> None:
+def _run_arm(arm: Arm, start: dspy.Module, task: Task, rung: Rung, shares: list[Share]) -> None:
     """Run an arm and note its best program that was scored on all questions of the rung."""
     outer, meter = task.recording, Meter()
     recording = Recording(task.valset, meter, on_run=outer.ran)
@@ -119,7 +141,7 @@ def _run_arm(arm: Arm, start: dspy.Module, task: Task, rung: Rung, budgets: list
         with metered(meter), dspy.context(callbacks=[*others, recording]):
             _optimize(arm, start, task)
     except BudgetExceeded as spent:
-        arm.note = "its share of the budget was used up"
+        arm.note = USED_UP
         # The last arm's share is all that is left: the budget itself is then used up with it.
         if recording.best() is None and not any(spent.share is share for share in shares):
             raise
@@ -148,12 +170,9 @@ def _optimize(arm: Arm, start: dspy.Module, task: Task) -> None:
 
 
 def _note(arm: Arm, best: Candidate | None, outer: Recording, rung: Rung) -> None:
-    if best is None:
-        if arm.name != UNCOMPILED:
-            arm.dropped = f"rung {rung.number}: nothing was scored: {arm.note or 'it made no program'}"
-        return
-    arm.program, arm.scores[rung.number] = best.program, dict(best.scores)
-    outer.add(best.program, best.scores, f"race {rung.number}: {arm.name}")
+    if best is not None:
+        arm.program, arm.scores[rung.number] = best.program, dict(best.scores)
+        outer.add(best.program, best.scores, f"race {rung.number}: {arm.name}")
 
 
 def _drop(arms: list[Arm], rung: Rung, task: Task) -> None:

@@ -56,6 +56,7 @@ RACE = Optimizer(
         "calls": Option(None, "LM calls of the race; by default what the LM's budget allows.", 1, 10**9, kind=int),
         "keep_one_in": Option(3, "One in so many optimizers goes on to the next rung.", 2, 100),
         "rungs": Option(4, "Rungs at most.", 1, 20),
+        "fewest": Option(8, "Questions of a rung at least, of each set.", 1, 10_000),
         "drop_below": Option(0.05, "p of the paired test below which a worse optimizer is dropped.", 0, 1),
         "replace_below": Option(0.1, "p below which the winner replaces the uncompiled program.", 0, 1),
     },

@@ -51,9 +51,22 @@ def purses(task: Task) -> Iterator[list[Purse]]:
         yield [Purse(budget, None if number else share) for number, budget in enumerate(budgets)]
 
 
-def part_of(purse: Purse, parts: int) -> dict[str, float]:
-    """Return the limits of one of so many equal parts of what is left in a purse, calls and tokens whole."""
-    return {name: left // parts if name in _WHOLE else left / parts for name, left in purse.left().items()}
+def parts(
+    purses: Sequence[Purse], number: int, kept: Sequence[dict[str, float]] | None = None
+) -> list[dict[str, float]]:
+    """Return, for each purse, the limits of one of so many equal parts of what is left, calls and tokens whole.
+
+    Args:
+        purses: To divide.
+        number: Of parts.
+        kept: For each purse, what is not divided.
+    """
+    limits = []
+    for index, purse in enumerate(purses):
+        rest = {name: left - (kept[index].get(name, 0.0) if kept else 0.0) for name, left in purse.left().items()}
+        part = {name: max(0.0, left / number) for name, left in rest.items()}
+        limits.append({name: float(int(each)) if name in _WHOLE else each for name, each in part.items()})
+    return limits
 
 
 @contextlib.contextmanager

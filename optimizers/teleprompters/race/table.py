@@ -8,11 +8,11 @@ from optimizers.teleprompters.race.paired import better_by_chance, interval
 if TYPE_CHECKING:
     from optimizers.teleprompters.race.race import Arm
 
-_HEAD = ("optimizer", "score", "95 % interval", "n", "p", "calls", "usd", "")
+_HEAD = ("optimizer", "score", "95 % interval", "n", "p", "calls", "sent", "usd", "")
 _MEANING = (
     "Scores are means over the n validation questions of the last rung that an optimizer ran on; compare rows of equal "
-    "n. p: one-sided paired permutation test against the uncompiled program on the same questions. calls: LM calls "
-    "sent, over all rungs; replies from the cache are free."
+    "n. p: one-sided paired permutation test against the uncompiled program on the same questions. calls: of the LM "
+    "over all rungs, as if none were cached; sent: those of this session that were not."
 )
 
 
@@ -41,8 +41,8 @@ def _row(arm: "Arm", uncompiled: "Arm", seed: int) -> dict[str, Any]:
     counts = arm.meter.counts()
     row: dict[str, Any] = {
         "optimizer": arm.name,
-        "calls": int(counts["calls"] - counts["cached_calls"]),
-        "cached_calls": int(counts["cached_calls"]),
+        "calls": int(counts["calls"]),
+        "sent": int(counts["calls"] - counts["cached_calls"]),
         "usd": round(counts["usd"], 6),
         "tokens": int(counts["prompt_tokens"] + counts["completion_tokens"]),
         "outcome": "; ".join(filter(None, [arm.dropped, _note(arm)])),
@@ -83,6 +83,7 @@ def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
         str(row["n"]) if scored else "-",
         f"{row['p']:.3f}" if "p" in row else "-",
         str(row["calls"]) if "calls" in row else "-",
+        str(row["sent"]) if "sent" in row else "-",
         f"{row['usd']:.4f}" if "usd" in row else "-",
         row["outcome"],
     )

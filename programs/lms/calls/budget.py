@@ -206,7 +206,7 @@ class Budget:
         return not self._limits_usd() or not math.isnan(self._sums["highest_price"])
 
     def _limits_usd(self) -> bool:
-        return any(each.limits["usd"] is not None for each in (self, *self._shares))
+        return any(limits["usd"] is not None for limits in (self.limits, *(share.limits for share in self._shares)))
 
     def _seconds(self) -> float:
         start = self._sums["start"]

@@ -73,6 +73,7 @@ def test_own_reranker_is_a_retriever_that_ranks_best_first(own, hybrid):
     assert own("", 3) == []
     assert len(own("amber", 50)) == 50
     assert own.missing(["p0", "unknown"]) == {"unknown"}
+    assert own.titles(["p0", "unknown"]).keys() <= {"p0"}
 
 
 def test_single_and_batch_agree(own):

@@ -140,3 +140,11 @@ def test_ids_that_no_passage_has_are_found_without_reading_texts(tmp_path):
 def test_an_index_knows_which_ids_it_lacks(retrievers, name):
     known = retrievers[name](QUERIES[0], 1)[0].id
     assert retrievers[name].missing([known, "nowhere"]) == {"nowhere"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_index_names_titles_by_id(retrievers, name):
+    found = retrievers[name](QUERIES[0], 3)
+    titles = retrievers[name].titles([*(passage.id for passage in reversed(found)), "nowhere"])
+    assert titles == {passage.id: passage.title for passage in found if passage.title}
+    assert retrievers[name].titles([]) == {}

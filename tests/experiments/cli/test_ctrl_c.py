@@ -1,5 +1,6 @@
 """Ctrl-C while an LM server hangs: real processes, and a real server that answers some requests and then none."""
 
+import json
 import os
 import signal
 import subprocess
@@ -115,6 +116,18 @@ def test_a_compilation_leaves_what_it_needs_to_be_resumed(hanging_after, world: 
     )  # fmt: skip
     assert "Resume with the same command" in err
     assert (tmp_path / ".artifact.compiling" / "request.json").exists()
+
+
+def test_a_search_keeps_its_candidates(hanging_after, verihop, world: Path, tmp_path: Path) -> None:
+    words = (
+        "compile", world / "questions.jsonl", "--program", "rag", "--index", world / "index", "--limit", 20,
+        "--optimizer", "random_search", "--option", "candidates=1", "--out", tmp_path / "artifact", "--threads", 2,
+    )  # fmt: skip
+    err = interrupted_while(hanging_after(25), *words)
+    assert err.strip().endswith("Interrupted. Resume with the same command and --resume.")
+    kept = (tmp_path / ".artifact.compiling" / "candidates.jsonl").read_text().splitlines()
+    assert len(kept) == 2
+    assert json.loads((tmp_path / ".artifact.compiling" / "costs.json").read_text())["calls"] >= 20
 
 
 def test_a_compilation_is_resumed_at_its_validation(hanging_after, world: Path, tmp_path: Path) -> None:

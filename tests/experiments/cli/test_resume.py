@@ -92,3 +92,41 @@ def test_after_kill_9_a_compilation_goes_on_and_makes_the_same_artifact(verihop,
     for name in ("killed", "whole"):
         assert (tmp_path / name / "program.json").exists()
     assert (tmp_path / "killed" / "program.json").read_bytes() == (tmp_path / "whole" / "program.json").read_bytes()
+
+
+KILLED = (
+    "import os, signal; from experiments.world.simulated import SimulatedEngine as E\n"
+    "real = E.complete; n = [0]\n"
+    "def complete(self, request):\n"
+    "    n[0] += 1\n"
+    "    if n[0] > {calls}: os.kill(os.getpid(), signal.SIGKILL)\n"
+    "    return real(self, request)\n"
+    "E.complete = complete; from experiments.cli.main import main; main()"
+)
+
+
+def test_a_killed_search_keeps_its_candidates_and_its_cost(verihop, world, tmp_path):
+    arguments = ["compile", world / "questions.jsonl", "--program", "genground", "--split", "train", "--limit", "16",
+                 "--set", "k=4", "--set", "max_hops=2", "--threads", "1", "--no-cache", "--optimizer", "random_search",
+                 "--option", "candidates=2", "--max-demos", "2", "--lm", "simulated", "--index", world / "index",
+                 "--quiet"]  # fmt: skip
+    killed = [*map(str, arguments), "--out", str(tmp_path / "killed")]
+    process = subprocess.run([sys.executable, "-c", KILLED.format(calls=110), *killed], check=False)
+    assert process.returncode == -signal.SIGKILL
+    folder = tmp_path / ".killed.compiling"
+    kept = [json.loads(line) for line in (folder / "candidates.jsonl").read_text().splitlines()]
+    assert [each["label"] for each in kept] == ["uncompiled", "labeled"]
+    with open(folder / "candidates.jsonl", "a") as file:
+        file.write('{"label": "half a li')  # the worst moment to die
+    spent = json.loads((folder / "costs.json").read_text())["calls"]
+    assert spent >= kept[-1]["n_calls"]
+    code, out, err = verihop(*killed, "--resume", "--json")
+    assert code == 0, err
+    resumed = json.loads(out)["optimizer"]
+    whole = json.loads(verihop(*map(str, arguments), "--out", tmp_path / "whole", "--json")[1])["optimizer"]
+    # Without a cache of replies, what was recorded is not asked again, and what was spent is not forgotten.
+    assert resumed["cost"]["calls"] == whole["cost"]["calls"] - kept[-1]["n_calls"] + spent
+    assert resumed["candidates"][:2] == whole["candidates"][:2]
+    assert [each["mean"] for each in resumed["candidates"]] == [each["mean"] for each in whole["candidates"]]
+    assert (tmp_path / "killed" / "program.json").read_bytes() == (tmp_path / "whole" / "program.json").read_bytes()
+    assert not folder.exists()

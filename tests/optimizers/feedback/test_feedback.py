@@ -62,7 +62,8 @@ def test_passages_that_were_not_retrieved_are_named_by_title():
 
 def test_a_title_that_is_known_from_nowhere_but_the_id_of_a_converted_benchmark_is_read_from_it():
     gold = example(gold_ids=["ansa-merrow-0123456789ab"])
-    text = " ".join(describe(gold, prediction(), gold_of(gold, prediction())))
+    result = prediction(passages=[FOG])
+    text = " ".join(describe(gold, result, gold_of(gold, result)))
     assert 'Needed and not retrieved: "ansa merrow".' in text
 
 
@@ -107,6 +108,23 @@ def test_hops_without_answers_are_judged_by_the_passages_they_found():
     hops = [Hop(question="old bridge", answer="", passage_ids=["bridge"]), Hop(question="fog", answer="")]
     text = said(example(sub_questions=STEPS), prediction("", hops=hops, passages=[BRIDGE]))
     assert 'Hop 2 went astray: it asked "fog"; step 2 of 2' in text
+
+
+def test_rounds_that_take_the_whole_question_again_are_judged_by_what_they_found():
+    asked = example().question
+    hops = [
+        Hop(question=asked, answer="Unknown.", passage_ids=["bridge"]),
+        Hop(question="fog", answer="A cloud.", passage_ids=["fog"]),
+        Hop(question="Ansa", answer="In Quillon.", passage_ids=["ansa"]),
+    ]
+    text = said(example(sub_questions=STEPS), prediction(hops=hops, passages=[BRIDGE, FOG, ANSA]))
+    assert 'Round 2 searched for "fog" and found nothing of what was missing.' in text
+    assert "Round 3" not in text
+    assert "went astray" not in text
+
+
+def test_a_program_that_reads_nothing_is_not_told_what_to_retrieve():
+    assert "retrieved" not in said(example(), prediction("Marle"))
 
 
 def test_a_right_draft_that_the_check_made_wrong_is_pointed_out():

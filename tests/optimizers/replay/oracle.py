@@ -8,6 +8,7 @@ import dspy
 from optimizers.evaluating import Outcome
 from optimizers.replay.record import Record
 from optimizers.replay.running import Runner
+from programs.cascade import Cascade
 from programs.catalog import PROGRAMS
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
@@ -16,7 +17,9 @@ from programs.parts.meter import metered
 from signatures.types import Passage
 from tests.conftest import ScriptedEngine
 
+WEIGHTS = "bias=-1 refused=2 top_states=-1 margin=0.5 yes_no=1 answer_length=3"
 SMALL = {
+    "rag": {"k": 3},
     "cov_rag": {"k": 3, "gate": "threshold"},
     "self_completion": {"k": 2, "cap": 9},
     "retro_rag": {"k": 3, "source_size": 2, "inferential_size": 2, "max_rounds": 3},
@@ -83,14 +86,16 @@ def scores(example: dspy.Example, prediction: dspy.Prediction) -> dict[str, floa
     return {"luck": None if chance.random() < 0.1 else chance.random(), "fog": float(prediction.answer == "fog")}
 
 
-def connection(engine: ScriptedEngine | None = None, **settings):
+def connection(engine: ScriptedEngine | None = None, *, adapter: dspy.Adapter | None = None, **settings):
     """Return a context with a metered LM on the oracle; nothing is cached unless asked for."""
     engine = engine or ScriptedEngine(reply)
     lm = metered_lm("scripted/oracle", engine=engine, temperature=0.0, **{"cache": False, **settings})
-    return dspy.context(lm=lm, adapter=JsonForm(probability_mode="verbalised"), disable_history=True)
+    return dspy.context(lm=lm, adapter=adapter or JsonForm(probability_mode="verbalised"), disable_history=True)
 
 
 def built(name: str, **knobs) -> dspy.Module:
+    if name == "cascade":
+        return Cascade(built("rag"), built("cov_rag"), **{"weights": WEIGHTS, **knobs})
     return PROGRAMS[name](Shelves(), **{**SMALL[name], **knobs})
 
 

@@ -1,4 +1,7 @@
-"""Every program with every optimizer that fits it, at the smallest settings; where one does not fit, the reason."""
+"""Every program with every optimizer that fits it, at the smallest settings; where one does not fit, the reason.
+
+What is compiled is frozen and loaded, and sends the same prompts.
+"""
 
 import uuid
 from pathlib import Path
@@ -10,6 +13,7 @@ from optimizers.teleprompters.catalog import OPTIMIZERS
 from optimizers.teleprompters.compile import checked_task, compile
 from optimizers.teleprompters.listing import listed
 from optimizers.teleprompters.task import Task
+from programs.artifact import freeze, load
 from programs.catalog import PROGRAMS, build
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
@@ -95,7 +99,7 @@ def task_for(optimizer, prompt_lm):
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_every_program_with_every_optimizer(name, optimizer, retriever):
+def test_every_program_with_every_optimizer(name, optimizer, retriever, tmp_path):
     student = build(name, retriever, **SHORT.get(name, {}))
     engine = ScriptedEngine(obliging)
     lm = metered_lm(f"scripted/{uuid.uuid4()}", engine=engine, cache=False)
@@ -111,12 +115,18 @@ def test_every_program_with_every_optimizer(name, optimizer, retriever):
         compiled = compile(student, task, optimizer=optimizer)
         made = len(engine.requests)
         compiled.program(question="Question 3?")
+        asked = sorted(str(request.messages) for request in engine.requests[made:])  # in parallel in any order
+        freeze(compiled.program, tmp_path / "artifact")
+        loaded = load(tmp_path / "artifact", retriever, similarity=task.similarity)
+        again = len(engine.requests)
+        loaded(question="Question 3?")
     assert student.dump_state() == before
     assert compiled.stopped is None
     assert compiled.costs["calls"] == made
     runs = OPTIMIZERS[optimizer].estimate(student, checked_task(student, task, optimizer))
     assert made <= (runs.student + runs.teacher) * student.max_calls() + runs.prompt_calls
-    assert len(engine.requests) - made <= compiled.program.max_calls()
+    assert asked == sorted(str(request.messages) for request in engine.requests[again:])
+    assert len(asked) <= compiled.program.max_calls()
     if OPTIMIZERS[optimizer].compares:
         assert compiled.chosen in [each.label for each in compiled.candidates if each.complete]
 

@@ -112,6 +112,22 @@ def test_costs_reach_the_meter_outside_even_if_the_work_fails(metered_engine, re
     assert meter.calls == len(engine.requests) > 0
 
 
+def test_errors_score_0_and_are_counted_and_a_program_that_always_fails_is_refused(metered_engine, retriever):
+    class Broken(tasks.Scripted):
+        def complete(self, request):
+            if "Question 1" in request.messages[-1].text:
+                raise RuntimeError("a bug")
+            return super().complete(request)
+
+    metered_engine(engine=Broken())
+    mixed = [*examples(1, 24), *examples(1, 12)]
+    found = compile(RAG(retriever), search(valset=mixed), optimizer="random_search")
+    assert [each.errors for each in found.candidates] == [1] * len(found.candidates)
+    assert found.candidates[0].scores == {"q24": 1.0, "q12": 0.0}
+    with pytest.raises(UserError, match=r"All 4 validation examples ended in an error; the first: .*a bug"):
+        compile(RAG(retriever), search(valset=examples(4, 10)), optimizer="random_search")
+
+
 def test_test_questions_are_refused_by_id(retriever):
     bad = examples(1, 7, split="Test")
     for task in (Task([*examples(3), *bad], exact), Task(examples(3), exact, valset=bad)):
@@ -197,8 +213,10 @@ def test_an_error_is_one_failed_question_and_no_server_ends_the_evaluation(scrip
         return {"answer": "right"}
 
     scripted(reply)
-    with on_our_threads():
+    recording = Recording(examples(12))
+    with on_our_threads(), dspy.context(callbacks=[recording]):
         result = evaluation(max_errors=1)(RAG(retriever))
+    assert recording.candidates[0].errors == 1
     assert [score for *_, score in result.results] == [1.0] * 3 + [0.0] + [1.0] * 8
 
     def gone(system, user):

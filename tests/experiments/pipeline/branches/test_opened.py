@@ -49,6 +49,19 @@ def test_a_study_needs_neither_program_nor_lm(setup, tmp_path):
         evaluator.evaluate({"threshold": 0.5}, {}, questions)
 
 
+def test_settings_start_from_the_knobs_of_the_program_that_is_tuned(setup, tmp_path):
+    program, questions, _ = setup
+    given = {"metric": METRIC, "questions": questions}
+    recorded = ReplayEvaluator(checked_record(tmp_path / "run", **given), METRIC)
+    tuned = ReplayEvaluator(checked_record(tmp_path / "run", program=with_knobs(program, **OTHER), **given), METRIC)
+    assert tuned.evaluate({}, {}, questions) == recorded.evaluate(OTHER, {}, questions)
+    assert tuned.evaluate({"max_revisions": 1, "gate": "threshold"}, {}, questions) == recorded.evaluate(
+        {}, {}, questions
+    )
+    wider = ReplayEvaluator(checked_record(tmp_path / "run", program=with_knobs(program, k=3), **given), METRIC)
+    assert count_unseen(wider.evaluate({}, {}, questions)) == len(questions)
+
+
 def test_what_is_unseen_is_bought_once_for_all_trials(setup, tmp_path):
     program, questions, connect = setup
     first = connect()

@@ -116,15 +116,15 @@ def test_a_program_without_gates_is_not_recorded(setup, tmp_path, world):
 
     _, questions, connection = setup()
     program = build("rag", open_index(world / "index"))
-    with pytest.raises(UserError, match="'rag' has no gates.*cov_rag, retro_rag, self_completion"):
+    with pytest.raises(UserError, match="'rag' has no gates.*cascade, cov_rag, retro_rag, self_completion"):
         evaluate(program, questions, config(), connection=connection, folder=tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("wrong", [{"processes": 2}, {"repeats": 2}, {"branches": -1}])
-def test_what_cannot_be_recorded_is_refused(wrong):
-    with pytest.raises(UserError, match=r"[Bb]ranches"):
-        config(**wrong)
+def test_processes_cannot_record(setup, tmp_path):
+    with pytest.raises(UserError, match="Branches are recorded in one process"):
+        run(setup, tmp_path / "run", processes=2)
+    assert not (tmp_path / "run").exists()
 
 
 def test_the_record_names_no_paths_and_no_machine():

@@ -40,7 +40,7 @@ def work(number: int, folder: Path, storage: str, questions: list[Question], tun
     engine = ScriptedEngine(reply)
     found = tune(
         connection=link(engine),
-        out=folder / f"worker-{number}",
+        out=folder / f"worker-{min(number, 2)}",  # the last two write into one folder
         storage=storage,
         study="shared",
         questions=questions,
@@ -77,7 +77,7 @@ def test_the_trial_of_a_killed_worker_is_redone_and_the_count_is_right(kind, req
     logs = {path.name: path.read_text() for path in tmp_path.glob("log-*.txt")}
     assert [worker.exitcode for worker in workers] == [-signal.SIGKILL, 0, 0, 0], logs
 
-    records = [json.loads((tmp_path / f"worker-{number}" / "study.json").read_text()) for number in (1, 2, 3)]
+    records = [json.loads((tmp_path / f"worker-{number}" / "study.json").read_text()) for number in (1, 2)]
     for record in records:
         assert record["trials"] == records[0]["trials"]
         assert record["counts"]["complete"] == TRIALS

@@ -1,12 +1,18 @@
 """What the prompt LM is told: GEPA and SIMBA show feedback in words, and replies that could not be read."""
 
+from pathlib import Path
+
 import dspy
+import pytest
 
 from optimizers.teleprompters.compile import compile
 from optimizers.teleprompters.instructions.prompt_lm import shown
 from programs.genground import GenGround
 from programs.rag import RAG
 from signatures.types import Hop, Passage
+from tests.conftest import load_module
+
+SMALLEST = load_module(Path(__file__).with_name("smallest.py")).SMALLEST
 
 
 def asked(here):
@@ -96,3 +102,14 @@ def test_values_are_shown_as_in_other_prompts_and_cut():
     assert len(text["passages"]) < 500
     assert text["hops"] == "[1] Who? -> Ansa"
     assert text["n"] == "3"
+
+
+@pytest.mark.parametrize("optimizer", SMALLEST)
+def test_a_prompt_lm_at_temperature_0_gets_no_samples_to_tell_apart(optimizer, world, retriever, recwarn, capsys):
+    here = world()
+    for lm in (here.lm, here.prompt_lm):
+        lm.kwargs["temperature"] = 0.0
+    with here.context():
+        compile(RAG(retriever), here.task(optimizer), optimizer=optimizer)
+    assert [str(each.message) for each in recwarn if "rollout_id" in str(each.message)] == []
+    assert capsys.readouterr() == ("", "")

@@ -11,7 +11,7 @@ from programs.lms.calls.budget import Budget
 from programs.rag import RAG
 from signatures.common.errors import UserError
 
-FEW = {"arms": "bootstrap,infer_rules,gepa,knn", "keep_one_in": 2}
+FEW = {"arms": "bootstrap,infer_rules,gepa,knn", "keep_one_in": 2, "fewest": 4}
 
 
 def run(here, retriever, **fields):
@@ -58,7 +58,7 @@ def test_the_whole_race_keeps_to_its_budget_and_every_arm_to_its_share(world, re
         here = world(budget=Budget(calls=calls))
         compiled = run(here, retriever, **many)
         sent = len(here.task_engine.requests) + len(here.prompt_engine.requests)
-        assert sent == sum(row.get("calls", 0) for row in rows(compiled).values()) <= calls
+        assert sent == sum(row.get("sent", 0) for row in rows(compiled).values()) <= calls
 
 
 def test_calls_can_be_limited_for_the_race_alone(world, retriever, many):
@@ -94,10 +94,12 @@ def test_the_same_seed_gives_the_same_race(world, retriever, many):
     def same(threads, **limits):
         options = {"arms": "bootstrap,infer_rules"} if "tokens" in limits else FEW
         compiled = run(world(budget=Budget(**limits)), retriever, threads=threads, options=options, **many)
-        return compiled.program.dump_state(), compiled.details
+        costs = ("calls", "sent", "tokens") if threads > 1 else ()
+        table = [{key: row[key] for key in row if key not in costs} for row in compiled.details["race"]["rows"]]
+        return compiled.program.dump_state(), table, compiled.details["race"]["why"]
 
     assert same(1, calls=100) == same(1, calls=100)
-    assert same(1, tokens=10**6) == same(4, tokens=10**6)
+    assert same(3, tokens=10**6) == same(4, tokens=10**6)
 
 
 def test_a_race_that_is_run_again_gets_everything_from_the_cache(world, retriever, many):
@@ -108,7 +110,7 @@ def test_a_race_that_is_run_again_gets_everything_from_the_cache(world, retrieve
     again = run(here, retriever, **many)
     assert (len(here.task_engine.requests), len(here.prompt_engine.requests)) == sent
     assert again.program.dump_state() == first.program.dump_state()
-    assert all(row.get("calls", 0) == 0 for row in rows(again).values())
+    assert all(row.get("sent", 0) == 0 for row in rows(again).values())
 
 
 def test_a_spent_budget_ends_the_race_with_the_best_so_far(world, retriever, many):
@@ -170,7 +172,7 @@ def test_an_unknown_arm_is_refused(world, retriever):
 def test_the_sets_of_questions_are_nested_and_grow_to_all(world, retriever, many):
     here = world()
     with here.context():
-        task = checked_task(RAG(retriever), here.task(options={"keep_one_in": 3}, **many), "race")
+        task = checked_task(RAG(retriever), here.task(options={"keep_one_in": 3, "fewest": 4}, **many), "race")
     rungs = plan(task, 9)
     assert [(rung.contenders, len(rung.trainset), len(rung.valset), rung.left) for rung in rungs] == [
         (9, 4, 4, 3), (3, 4, 4, 2), (1, 12, 12, 1)
@@ -192,7 +194,7 @@ def test_all_optimizers_of_the_catalog_but_the_composed_ones_are_arms(world, ret
 
 
 def test_no_race_asks_for_more_than_it_says(world, retriever, make_examples):
-    here, options = world(), {"arms": "bootstrap,infer_rules,copro", "keep_one_in": 2}
+    here, options = world(), {"arms": "bootstrap,infer_rules,copro", "keep_one_in": 2, "fewest": 2}
     sets = {"trainset": make_examples(6), "valset": make_examples(6, 100), "options": options}
     with here.context():
         task = checked_task(RAG(retriever), here.task(**sets), "race")
@@ -200,3 +202,27 @@ def test_no_race_asks_for_more_than_it_says(world, retriever, make_examples):
     run(here, retriever, **sets)
     assert here.runs <= estimate.student + estimate.teacher
     assert len(here.prompt_engine.requests) <= estimate.prompt_calls
+
+
+def test_an_arm_that_has_scored_nothing_gets_what_the_others_left(world, retriever, make_examples):
+    """Ten calls each: random search pays for the labelled program, and bootstrapping needs fourteen for itself."""
+    sets = {"trainset": make_examples(8), "valset": make_examples(8, 100)}
+    options = {"arms": "labeled,bootstrap", "rungs": 1}
+    compiled = run(world(budget=Budget(calls=8 + 3 * 10)), retriever, options=options, **sets)
+    table = rows(compiled)
+    assert [table[name]["sent"] for name in ("uncompiled", "random_search", "labeled", "bootstrap")] == [8, 10, 0, 14]
+    assert table["bootstrap"]["n"] == 8
+    assert compiled.stopped is None
+
+
+def test_what_is_left_is_divided_equally_and_rounded_down():
+    from optimizers.teleprompters.race.shares import Purse, parts
+
+    budget = Budget(calls=100, usd=1.0)
+    with budget.reserve(tokens=1, calls=10) as booking:
+        booking.usd = 0.25
+    assert parts([Purse(budget)], 4) == [{"calls": 22.0, "usd": 0.1875}]
+    assert parts([Purse(budget)], 2, [{"calls": 60.0}]) == [{"calls": 15.0, "usd": 0.375}]
+    with budget.within(calls=30) as share:
+        assert parts([Purse(budget, share)], 3)[0]["calls"] == 10.0
+    assert parts([Purse(Budget())], 3) == [{}]

@@ -1,0 +1,97 @@
+"""`verihop eval --record-branches`, and `verihop replay` of what it recorded."""
+
+import json
+import shlex
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def run(world, tmp_path_factory):
+    return tmp_path_factory.mktemp("recorded") / "run"
+
+
+@pytest.fixture
+def recorded(world, run, verihop):
+    """Record CoV-RAG on ten questions, once; return the run and what was printed."""
+    program = ("--program", "cov_rag", "--set", "gate=threshold", "--index", world / "index", "--lm", "simulated")
+    limit = ("--limit", 10, "--metrics", "em,f1[hotpot]", "--threads", 2)
+    arguments = [
+        "eval",
+        world / "questions.jsonl",
+        *program,
+        *limit,
+        "--record-branches",
+        "--branches",
+        2,
+        "--out",
+        run,
+    ]
+    return run, verihop(*arguments, *(["--resume"] if run.exists() else []))
+
+
+def test_a_run_is_recorded_and_leads_to_a_study(recorded, verihop):
+    _, (code, out, err) = recorded
+    assert code == 0
+    assert "em" in out
+    assert "Settings drawn at random can be replayed on" in err
+    following = err.split("Next: ")[1].split("\n")[0]
+    assert following.startswith("verihop tune ")
+    words = [*shlex.split(following)[1:], "--trials", 5, "--sampler", "random", "--folds", 0]
+    assert {"--replay", "gate=threshold"} <= set(map(str, words))
+    code, out, err = verihop(*words)
+    assert (code, "LM calls sent: 0" in out + err) == (0, True), err
+
+
+def test_other_thresholds_are_scored_beside_the_recorded_ones(recorded, verihop):
+    run, _ = recorded
+    code, out, _ = verihop("replay", run, "--set", "max_revisions=3", "--json")
+    found = json.loads(out)
+    assert (code, found["program"], found["questions"], found["knobs"]) == (0, "cov_rag", 10, {"max_revisions": 3})
+    calls, n = found["results"]["calls"], 10 - found["unseen"]
+    assert calls["difference"]["n"] == n > 0
+    assert calls["replayed"]["mean"] >= calls["recorded"]["mean"]
+    code, out, _ = verihop("replay", run)
+    assert (code, "10 of 10 questions replayed" in out, "+0.0 [+0.0, +0.0]" in out) == (0, True, True)
+
+
+def test_what_is_unseen_is_counted_and_has_a_cure(recorded, verihop):
+    run, _ = recorded
+    code, out, err = verihop("replay", run, "--set", "k=2")
+    assert (code, "0 of 10 questions replayed" in out) == (0, True)
+    assert "10 questions go ways that were never recorded" in err
+    assert "--buy" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["--set", "threshold=0.5"], "Unknown knob of CoVRAG 'threshold'"),
+        (["--set", "bias_above=7"], "Knob bias_above must be a number from 0 to 1, got 7"),
+        (["--set", "bias_above"], "--set takes name=value, got 'bias_above'. Example: --set threshold=0.5"),
+    ],
+)
+def test_mistakes_are_one_line(recorded, verihop, arguments, reason):
+    code, _, err = verihop("replay", recorded[0], *arguments)
+    assert (code, reason in err, err.count("\n")) == (2, True, 1), err
+
+
+def test_a_folder_without_a_record_is_refused(tmp_path, verihop):
+    code, _, err = verihop("replay", tmp_path)
+    assert (code, "has no recorded branches" in err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("program", "more", "reason"),
+    [
+        ("rag", [], "Program 'rag' has no gates"),
+        ("cov_rag", ["--processes", 2], "Branches are recorded in one process"),
+        ("cov_rag", ["--repeats", 2, "--temperature", 0.7], "each question is asked once"),
+    ],
+)
+def test_what_cannot_be_recorded_is_refused(world, tmp_path, verihop, program, more, reason):
+    code, _, err = verihop(
+        *["eval", world / "questions.jsonl", "--program", program, "--index", world / "index", "--lm", "simulated"],
+        *["--limit", 2, "--record-branches", "--out", tmp_path / "run", *more],
+    )
+    assert (code, reason in err) == (2, True), err

@@ -1,0 +1,112 @@
+"""Where demonstrations and instructions of a study come from."""
+
+import pytest
+
+from corpora.questions import Question
+from experiments.pipeline.tuning.config import Candidates
+from optimizers.tuning.prompts import PRESENT
+from programs.artifact import freeze, load, read_artifact
+from programs.cot import CoT
+from programs.lms.calls.budget import Budget
+from programs.parts.knobs import with_knobs
+from programs.rag import RAG
+from signatures.common.errors import UserError
+from tests.conftest import ListRetriever, ScriptedEngine
+
+BETTER = "Answer with the single word right."
+
+
+def obeys(system: str, user: str) -> str:
+    """Write an instruction if asked for one; answer right if told so or shown how, else wrong."""
+    if "proposed_instruction" in system:
+        return f"[[ ## proposed_instruction ## ]]\n{BETTER}\n\n[[ ## completed ## ]]"
+    if "observations" in system or "summary" in system:
+        field = "summary" if "[[ ## summary ## ]]" in system else "observations"
+        return f"[[ ## {field} ## ]]\nQuestions about fog.\n\n[[ ## completed ## ]]"
+    lucky = any(f"Question {n}?" in user for n in range(0, 24, 3))
+    told = BETTER in system
+    return f"[[ ## answer ## ]]\n{'right' if told or lucky else 'wrong'}\n\n[[ ## completed ## ]]"
+
+
+@pytest.fixture
+def engine() -> ScriptedEngine:
+    return ScriptedEngine(obeys)
+
+
+def test_instructions_are_written_tried_and_frozen(tune, tmp_path, passages):
+    found = tune(candidates=Candidates(instructions=2), searched=(), trials=6, sampler="random")
+    assert set(found.present) == {"instruction.reading"}
+    assert found.findings.best.setting == {"instruction.reading": "written-1"}
+    assert found.findings.best.score() == 1.0
+    program = load(tmp_path / "s" / "artifact", ListRetriever(passages))
+    assert program.reading.signature.instructions == BETTER
+    assert found.record["request"]["trainset"]["n"] == 8  # a third of the questions
+    assert len(found.record["questions"]) == 16
+    assert found.record["spent"]["calls"] >= 2 + 6 * 16 - 16
+
+
+def test_sets_of_demonstrations_are_compiled_from_questions_that_no_trial_asks(tune, engine, passages, tmp_path):
+    train = [Question(id=f"t{n}", question=f"Train: Question {3 * n}?", answers=["right"]) for n in range(6)]
+    found = tune(
+        candidates=Candidates(optimizers=("bootstrap",), seeds=2, max_demos=2),
+        trainset=train,
+        searched=(),
+        sampler="grid",
+        trials=9,
+    )
+    assert found.present == {"demos": PRESENT}
+    assert {trial.setting["demos"] for trial in found.findings.trials} == {PRESENT, "bootstrap-1", "bootstrap-2"}
+    assert len(found.findings.trials) == 4  # the grid and the program as it was
+    asked = set(found.record["questions"])
+    assert not asked & {question.id for question in train}
+    number = next(trial.number for trial in found.findings.trials if trial.setting["demos"] == "bootstrap-2")
+    again = tune(
+        candidates=Candidates(optimizers=("bootstrap",), seeds=2, max_demos=2),
+        trainset=train,
+        searched=(),
+        sampler="grid",
+        trials=9,
+        resume=True,
+        chosen=number,
+    )
+    program = load(again.artifact, ListRetriever(passages))
+    assert [demo["answer"] for demo in program.reading.demos] == ["right", "right"]
+    assert read_artifact(again.artifact).optimizer["accepted"] == {"reading": 2}
+
+
+def test_artifacts_are_tried_whole_right_after_the_program_as_it_is(tune, tmp_path, passages):
+    other = with_knobs(RAG(ListRetriever(passages)), k=9)
+    other.reading.signature = other.reading.signature.with_instructions(BETTER)
+    freeze(other, tmp_path / "compiled")
+    found = tune(candidates=Candidates(artifacts=(tmp_path / "compiled",)), trials=2)
+    assert [trial.setting for trial in found.findings.trials] == [
+        {"k": 3, "instruction.reading": PRESENT},
+        {"k": 9, "instruction.reading": "compiled"},
+    ]
+    assert found.findings.best.score() == 1.0
+
+
+def test_an_artifact_of_another_program_is_refused(tune, tmp_path):
+    freeze(CoT(), tmp_path / "cot")
+    with pytest.raises(UserError, match="contains the program cot, the study is of rag"):
+        tune(candidates=Candidates(artifacts=(tmp_path / "cot",)))
+
+
+def test_half_of_a_budget_is_left_for_the_trials(tune):
+    found = tune(candidates=Candidates(instructions=40), searched=(), trials=1, budget=Budget(calls=40))
+    assert found.record["counts"] == {"complete": 1}
+    assert found.record["spent"]["calls"] <= 40
+
+
+def test_an_optimizer_that_makes_another_kind_of_program_is_left_out_with_a_note(tune, capsys):
+    train = [Question(id=f"t{n}", question=f"Train: Question {3 * n}?", answers=["right"]) for n in range(6)]
+    asked = Candidates(optimizers=("ensemble",), seeds=1)
+    found = tune(candidates=asked, trainset=train, trials=1, progress=True)
+    assert found.record["counts"] == {"complete": 1}
+    assert "makes a program of another kind (Ensemble)" in " ".join(capsys.readouterr().err.split())
+
+
+def test_an_optimizer_that_does_not_fit_is_refused_before_any_call(tune, engine):
+    with pytest.raises(UserError, match="better_together does not fit this program"):
+        tune(candidates=Candidates(optimizers=("bootstrap", "better_together")), trials=1)
+    assert engine.requests == []

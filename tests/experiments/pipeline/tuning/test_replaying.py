@@ -1,0 +1,87 @@
+"""A study whose trials are evaluated from the record of a run."""
+
+import pytest
+
+from experiments.pipeline.evaluate import evaluate
+from experiments.pipeline.tuning.config import Candidates
+from experiments.runs.config import RunConfig
+from optimizers.metrics.catalog import get_metric
+from optimizers.tuning.objective import Goal
+from programs.catalog import build
+from signatures.common.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"candidates": Candidates(instructions=1)}, "one set of prompts"),
+        ({"goal": Goal("seconds")}, "Seconds cannot be replayed"),
+        ({"goal": Goal(at_most={"seconds": 1})}, "Seconds cannot be replayed"),
+    ],
+)
+def test_what_a_record_cannot_say_is_refused(options, said, tune, tmp_path):
+    with pytest.raises(UserError, match=said):
+        tune(replay=tmp_path / "run", **options)
+
+
+def test_only_a_replay_buys(tune):
+    with pytest.raises(UserError, match="Only a replay buys"):
+        tune(buy=True)
+
+
+def test_a_program_without_gates_cannot_be_replayed(tune, tmp_path):
+    with pytest.raises(UserError, match="nothing to search|no gates"):
+        tune(replay=tmp_path / "run")
+    with pytest.raises(UserError, match="Knob k decides more than gates do"):
+        tune(replay=tmp_path / "run", searched=("k",))
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
+    """Record both sides of CoV-RAG's gates on a small simulated world; return folder, program, questions, connect."""
+    from corpora.index.build import build_index
+    from corpora.index.open import open_index
+    from corpora.questions import read_questions
+    from experiments.world.connect import connect_any
+    from experiments.world.generate import generate
+
+    folder = tmp_path_factory.mktemp("world")
+    passages, _ = generate(folder, questions=20, seed=0)
+    build_index(passages, folder / "index", retriever="bm25")
+    questions = [each for each in read_questions(folder / "questions.jsonl") if each.split != "test"][:10]
+    program = build("cov_rag", open_index(folder / "index"), gate="threshold")
+
+    def connect():
+        return connect_any("simulated", cache=False)
+
+    config = RunConfig(metrics=["f1[hotpot]"], threads=2, branches=1)
+    evaluate(program, questions, config, connection=connect(), folder=folder / "run", progress=False)
+    return folder / "run", program, questions, connect
+
+
+def test_a_replay_searches_the_knobs_of_gates_and_scores_as_the_program_does(recorded, tune, tmp_path):
+    run, program, questions, connect = recorded
+    poor = {"student": program, "questions": questions, "metric": get_metric("f1[hotpot]"), "folds": 2, "threads": 4}
+    replayed = tune(**poor, connection=connect(), replay=run, trials=12, sampler="random", out=tmp_path / "a")
+    assert set(replayed.present) == {
+        "gate", "combine", "reference_below", "correctness_below", "bias_above", "truthfulness_below", "max_revisions"
+    }  # fmt: skip
+    assert replayed.record["spent"].get("calls", 0) == 0
+    unseen = [trial for trial in replayed.findings.trials if trial.unseen]
+    assert unseen, "the run has only its own branches"
+    assert all(trial.state == "pruned" for trial in unseen)
+    assert replayed.findings.baseline.complete
+
+    bought = tune(
+        **poor, connection=connect(), replay=run, buy=True, trials=12, sampler="random", out=tmp_path / "b",
+        searched=("gate", "max_revisions", "combine"),
+    )  # fmt: skip
+    assert bought.record["counts"] == {"complete": 12}
+    assert bought.record["spent"]["calls"] > 0
+    live = tune(
+        **poor, connection=connect(), trials=12, sampler="random", out=tmp_path / "c",
+        searched=("gate", "max_revisions", "combine"),
+    )  # fmt: skip
+    for ours, real in zip(bought.findings.trials, live.findings.trials, strict=True):
+        assert (ours.setting, ours.scores, ours.costs["calls"]) == (real.setting, real.scores, real.costs["calls"])
+    assert live.record["spent"]["calls"] > bought.record["spent"]["calls"]
