@@ -18,8 +18,10 @@ def warm_up(program: "dspy.Module", connection: "Connected") -> None:
     Raises:
         UserError: A model cannot be loaded.
     """
+    from programs.artifact import all_parts
+
     engine, retriever = getattr(connection.lm, "engine", None), getattr(program, "retrieve", None)
-    similarities = [getattr(part, "similarity", None) for _, part in program.named_sub_modules()]
+    similarities = [getattr(part, "similarity", None) for part in all_parts(program)]
     loads: list[Any] = [getattr(each, "load", None) for each in (engine, retriever, *similarities)]
     for load in loads:
         if callable(load):
