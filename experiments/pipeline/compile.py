@@ -172,7 +172,6 @@ def _optimize(
         on_candidate=scored,
         on_run=ran,
         known=log.read(),
-        folder=checkpoint.folder / "optimizer",
     )
     with progress.running(), connection.use(), controlled(progress.say):
         return compile(student, task, optimizer=config.optimizer)

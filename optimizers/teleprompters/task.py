@@ -43,7 +43,6 @@ class Task:
         on_candidate: Called with each candidate as soon as it is scored.
         on_run: Called after each run of a program on an example, from several threads.
         known: Candidates of earlier sessions by label; an optimizer may take their scores over.
-        folder: Where an optimizer may keep what it needs to be resumed; None if nothing is kept.
         recording: What the optimizer has tried and scored; `compile` makes it.
     """
 
@@ -66,7 +65,6 @@ class Task:
     on_candidate: Callable[[Candidate], None] | None = None
     on_run: Callable[[], None] | None = None
     known: Mapping[str, Candidate] = field(default_factory=dict)
-    folder: Any = None
     recording: Recording = field(default_factory=Recording)
 
     def teacher_settings(self) -> dict[str, Any]:

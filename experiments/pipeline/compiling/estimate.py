@@ -1,6 +1,7 @@
 """What a compilation takes at most: runs of the program, LM calls, tokens and price, before it starts."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.cost_estimate import TYPICAL_TOKENS
@@ -27,6 +28,7 @@ class CompileEstimate:
         calls: LM calls of all of these.
         tokens: Prompt and completion tokens, from typical values.
         usd: Price; 0 if the LMs are free, None if one states no price.
+        limits: Of the budget, by name.
     """
 
     optimizer: str
@@ -34,10 +36,14 @@ class CompileEstimate:
     calls: int
     tokens: int
     usd: float | None
+    limits: Mapping[str, float | None] = field(default_factory=dict)
 
     def __str__(self) -> str:
         if not self.calls:
             return f"{self.optimizer}: no LM call."
+        most = {"calls": self.calls, "tokens": self.tokens, "usd": self.usd or 0.0}
+        tight = [f"{limit:g} {name}" for name, limit in self.limits.items() if limit and limit < most.get(name, 0)]
+        early = f" The budget of {' and '.join(tight)} may end it early." if tight else ""
         runs = [
             f"{self.runs.teacher:,} runs on training questions" if self.runs.teacher else "",
             f"{self.runs.student:,} runs to score programs" if self.runs.student else "",
@@ -46,7 +52,7 @@ class CompileEstimate:
         price = "price unknown" if self.usd is None else f"{self.usd:.2f} USD" if self.usd else "free"
         return (
             f"{self.optimizer}: at most {', '.join(part for part in runs if part)}; at most {self.calls:,} LM calls, "
-            f"about {self.tokens:,} tokens, {price} (typical values, nothing measured yet)."
+            f"about {self.tokens:,} tokens, {price} (typical values, nothing measured yet).{early}"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -94,6 +100,7 @@ def compile_estimate(
         sum(calls for calls, *_ in shares),
         sum(calls * tokens for calls, tokens, *_ in shares),
         None if None in prices else sum(price for price in prices if price is not None),
+        dict(connection.lm.budget.limits) if getattr(connection.lm, "budget", None) else {},
     )
 
 

@@ -50,6 +50,7 @@ def simba(student: dspy.Module, task: Task) -> dspy.Module:
         found = search.compile(student, trainset=list(task.trainset), seed=task.seed)
     best = None
     for number, entry in enumerate(found.candidate_programs, start=1):
+        vars(entry["program"]).pop("simba_idx", None)  # DSPy's number of the program
         candidate = score_candidate(entry["program"], task, f"simba {number}: {entry['score']:.3f} on training")
         best = candidate if best is None or candidate.mean > best.mean else best
     assert best is not None

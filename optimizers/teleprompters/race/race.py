@@ -14,17 +14,19 @@ paid for.
   there is none, it gets a second turn with what the others have left.
 - The program with the highest mean on the last rung replaces the uncompiled one only if a one-sided paired permutation
   test against it, on the same questions, is below the option `replace_below`. Otherwise the program stays as it was: a
-  prompt that is only by chance better costs tokens for nothing.
+  prompt that is only by chance better costs tokens for nothing. The p-value is not corrected for the number of arms;
+  the scores of other questions tell what was gained.
 
 The seed decides everything. Only where a part of the budget ends an arm in the middle of an evaluation, replies that
 other threads have got by then can differ, and with them what the next rung gets for nothing: with one thread, they do
 not. More threads try some training questions more, which costs calls and changes no program.
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import dspy
 
+from optimizers.teleprompters.race.arm import Arm
 from optimizers.teleprompters.race.arms import ARMS, BASELINE, UNCOMPILED, fitting_arms, sized
 from optimizers.teleprompters.race.paired import better_by_chance
 from optimizers.teleprompters.race.plan import Rung, plan
@@ -37,31 +39,6 @@ from programs.parts.meter import Meter, metered, record_parallel
 from signatures.common.errors import one_line, user_error_within
 
 USED_UP = "its share of the budget was used up"
-
-
-@dataclass
-class Arm:
-    """An optimizer in a race.
-
-    Args:
-        name: Of the optimizer, or "uncompiled".
-        program: The best it has made.
-        scores: Number of a rung -> score by question.
-        meter: What it has cost.
-        dropped: Why it was dropped; None while it is in the race.
-        note: What else is to be said.
-    """
-
-    name: str
-    program: dspy.Module
-    scores: dict[int, dict[str, float]] = field(default_factory=dict)
-    meter: Meter = field(default_factory=Meter)
-    dropped: str | None = None
-    note: str = ""
-
-    def mean(self, rung: int) -> float:
-        """Return the mean score on a rung on which it was scored."""
-        return sum(self.scores[rung].values()) / len(self.scores[rung])
 
 
 def race(student: dspy.Module, task: Task) -> dspy.Module:
@@ -89,9 +66,7 @@ def _contenders(arms: list[Arm]) -> list[Arm]:
 
 def _run_rung(student: dspy.Module, task: Task, rung: Rung, arms: list[Arm], budgets: list[Purse]) -> None:
     """Run every arm that is in the race on the questions of a rung, the uncompiled program first and without limit."""
-    task = replace(
-        task, trainset=rung.trainset, valset=rung.valset, known={}, on_candidate=None, progress=None, folder=None
-    )
+    task = replace(task, trainset=rung.trainset, valset=rung.valset, known={}, on_candidate=None, progress=None)
     before = arms[0].meter.calls
     _run_arm(arms[0], student, task, rung, [])
     per_run = max(1.0, (arms[0].meter.calls - before) / len(rung.valset))
@@ -105,7 +80,7 @@ def _run_rung(student: dspy.Module, task: Task, rung: Rung, arms: list[Arm], bud
     if late:
         _take_turns(late, student, task, rung, budgets, parts(budgets, len(late), kept), per_run)
     for arm in running:
-        if rung.number not in arm.scores and arm.dropped is None:
+        if rung.number not in arm.scores and arm.dropped is None and arm.name != BASELINE:
             arm.dropped = f"rung {rung.number}: nothing was scored: {arm.note or 'it made no program'}"
 
 

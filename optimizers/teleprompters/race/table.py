@@ -1,12 +1,10 @@
 """The table of a race, as JSON values and as text."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from optimizers.teleprompters.race.arm import Arm
 from optimizers.teleprompters.race.paired import better_by_chance, interval
-
-if TYPE_CHECKING:
-    from optimizers.teleprompters.race.race import Arm
 
 _HEAD = ("optimizer", "score", "95 % interval", "n", "p", "calls", "sent", "usd", "")
 _MEANING = (
@@ -17,7 +15,7 @@ _MEANING = (
 
 
 def report(
-    arms: "Sequence[Arm]", reasons: Mapping[str, str], winner: str, why: str, stopped: str | None, seed: int
+    arms: Sequence[Arm], reasons: Mapping[str, str], winner: str, why: str, stopped: str | None, seed: int
 ) -> dict[str, Any]:
     """Return the table as JSON values.
 
@@ -37,7 +35,7 @@ def report(
     return {"winner": winner, "why": why, "stopped": stopped, "rows": rows}
 
 
-def _row(arm: "Arm", uncompiled: "Arm", seed: int) -> dict[str, Any]:
+def _row(arm: Arm, uncompiled: Arm, seed: int) -> dict[str, Any]:
     counts = arm.meter.counts()
     row: dict[str, Any] = {
         "optimizer": arm.name,
@@ -57,7 +55,7 @@ def _row(arm: "Arm", uncompiled: "Arm", seed: int) -> dict[str, Any]:
     return row
 
 
-def _note(arm: "Arm") -> str:
+def _note(arm: Arm) -> str:
     return "" if arm.dropped and arm.note in arm.dropped else arm.note
 
 

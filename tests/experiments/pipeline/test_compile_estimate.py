@@ -12,6 +12,7 @@ from experiments.pipeline.compiling.estimate import price_of
 from optimizers.metrics.catalog import get_metric
 from programs.genground import GenGround
 from programs.lms.adapter import ChatForm
+from programs.lms.calls.budget import Budget
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection
 from tests.conftest import ScriptedEngine
@@ -68,6 +69,17 @@ def test_scoring_the_result_counts_where_no_candidates_are_compared() -> None:
     assert str(estimated(student, TRAIN, [], config("bootstrap"), connection=free())).startswith(
         "bootstrap: at most 12"
     )
+
+
+def test_a_budget_that_may_be_too_small_is_said_before() -> None:
+    student = GenGround(k=2, max_hops=2, batch_size=2)
+    engine = ScriptedEngine(lambda system, user: "")
+    small = link("scripted/a", engine, budget=Budget(calls=9, tokens=10**9))
+    assert str(estimated(student, TRAIN, VAL, config("bootstrap"), connection=small)).endswith(
+        "The budget of 9 calls may end it early."
+    )
+    large = link("scripted/a", engine, budget=Budget(calls=10**6, seconds=1))
+    assert "budget" not in str(estimated(student, TRAIN, VAL, config("bootstrap"), connection=large))
 
 
 def test_questions_are_held_out_and_left_out() -> None:

@@ -12,6 +12,8 @@ from optimizers.distill.bootstrap_finetune import of_connection, to_examples, tr
 from optimizers.distill.examples import read_examples
 from optimizers.distill.training.lm.base_model import load_base
 from optimizers.distill.training.settings import make_settings
+from optimizers.teleprompters.compile import compile
+from optimizers.teleprompters.task import Task
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection
@@ -19,6 +21,7 @@ from programs.lms.embedded import EmbeddedEngine
 from programs.lms.gguf import GgufEngine
 from programs.lms.requests import turns
 from programs.lms.weights import choice
+from programs.standard import Standard
 from signatures.common.errors import UserError
 from tests.conftest import ScriptedEngine
 from tests.programs.lms.weights.made import SHAPE, make_adapter, make_model
@@ -127,6 +130,30 @@ def test_better_together_trains_twice_from_the_same_weights_on(
     assert not trained.flag_compilation_error_occurred
     assert trained.candidate_programs[0]["score"] == 100.0
     assert '"resume_adapter": "' + str(tmp_path / "out" / "01") in (tmp_path / "out/02/training.json").read_text()
+
+
+def test_compiling_trains_weights_as_a_step(connection: Connection, tiny_bytes: Path, tmp_path: Path) -> None:
+    settings = make_settings(base=str(tiny_bytes), learning_rate=1e-2, epochs=60, precision="float32")
+    lm = trainable_lm(
+        connection, tmp_path / "out", settings, open_engine=lambda folder: TorchEngine(folder, tiny_bytes)
+    )
+    valset = [dspy.Example(question=f"{thing}s", answer=COLOURS[thing]).with_inputs("question") for thing in COLOURS]
+    task = Task(
+        TRAINSET,
+        lambda example, prediction: float(bool(prediction.answer.strip())),
+        valset=valset,
+        teacher_lm=teacher().lm,
+        options={"strategy": "w"},
+    )
+    with connection.use(), dspy.context(lm=lm):
+        compiled = compile(Standard(), task, optimizer="better_together")
+    before, after = compiled.candidates
+    assert before.lm is None
+    assert after.lm is not None
+    assert after.lm.model.startswith("tiny/llama@")
+    assert [predictor.lm for predictor in after.program.predictors()] == [None]
+    with connection.use(), dspy.context(lm=after.lm):
+        assert [after.program(thing).answer for thing in COLOURS] == list(COLOURS.values())
 
 
 def embedded(source: str) -> Connection:

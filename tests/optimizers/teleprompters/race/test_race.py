@@ -53,6 +53,12 @@ def test_random_search_and_the_uncompiled_program_are_on_every_rung(world, retri
     assert all(row["n"] < 12 for row in dropped)
 
 
+def test_random_search_is_never_dropped_even_where_nothing_is_cached(world, retriever, many):
+    table = rows(run(world(budget=Budget(calls=70), cache=False), retriever, options={**FEW, "rungs": 2}, **many))
+    assert "nothing was scored" not in table["random_search"]["outcome"]
+    assert any("nothing was scored: its share of the budget was used up" in row["outcome"] for row in table.values())
+
+
 def test_the_whole_race_keeps_to_its_budget_and_every_arm_to_its_share(world, retriever, many):
     for calls in (30, 90, 200):
         here = world(budget=Budget(calls=calls))

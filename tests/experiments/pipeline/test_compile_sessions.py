@@ -1,0 +1,93 @@
+"""A search whose budget is spent several times: what is scored stays scored, and what is spent stays counted."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corpora.questions import Question
+from experiments.pipeline.compile import compile_program
+from experiments.pipeline.compiling.candidates import CandidateLog
+from experiments.pipeline.compiling.config import CompileConfig
+from optimizers.metrics.catalog import get_metric
+from programs.artifact import Artifact
+from programs.lms.adapter import ChatForm
+from programs.lms.calls.budget import Budget
+from programs.lms.calls.metered import metered_lm
+from programs.lms.connect import Connection
+from programs.rag import RAG
+from signatures.common.errors import UserError
+from tests.conftest import ListRetriever, ScriptedEngine
+
+TRAIN = [Question(id=f"t{n}", question=f"Question {n}?", answers=["right"]) for n in range(4)]
+VAL = [Question(id=f"v{n}", question=f"Question {n}?", answers=["right"]) for n in range(10, 14)]
+
+
+def reply(system: str, user: str) -> str:
+    number = int(user.split("Question ")[-1].split("?")[0])
+    return f"[[ ## answer ## ]]\n{'wrong' if number % 2 else 'right'}\n\n[[ ## completed ## ]]"
+
+
+@pytest.fixture
+def compiled(tmp_path: Path, passages: Any) -> Any:
+    """Return a function that searches with a budget of LM calls, without a cache of replies."""
+
+    def run(calls: int | None = None, *, val: list[Question] = VAL, out: str = "a", **options: Any) -> Artifact:
+        lm = metered_lm("scripted/a", engine=ScriptedEngine(reply), cache=False, budget=Budget(calls=calls))
+        config = CompileConfig(
+            metric=get_metric("em"), optimizer="random_search", options={"candidates": 2}, threads=1, max_demos=2
+        )
+        link = Connection("scripted", lm, ChatForm(), None, "samples")
+        options = {"connection": link, "out": tmp_path / out, "progress": False, **options}
+        return compile_program(RAG(ListRetriever(passages)), TRAIN, val, config, **options)
+
+    return run
+
+
+def test_a_search_goes_on_over_several_budgets(compiled: Any, tmp_path: Path) -> None:
+    whole = compiled(out="whole").optimizer
+    labels = [each["label"] for each in whole["candidates"]]
+    assert labels == ["uncompiled", "labeled", "bootstrap 0", "bootstrap 1"]
+    spent = 0
+    for session, (calls, scored) in enumerate([(3, 0), (6, 1), (6, 2)]):
+        made = compiled(calls, resume=session > 0).optimizer
+        assert made["stopped"].startswith(f"The budget of {calls} calls is used up")
+        assert [each["label"] for each in made["candidates"]] == labels[:scored]
+        assert made["chosen"] == (None if not scored else "uncompiled")
+        spent += calls
+        assert made["cost"]["calls"] == spent
+    made = compiled(resume=True).optimizer
+    assert made["stopped"] is None
+    assert made["candidates"] == [
+        {**each, "calls": now["calls"]} for each, now in zip(whole["candidates"], made["candidates"], strict=True)
+    ]
+    # Two candidates were scored in sessions before, so that the last one asked for two only, and the demonstrations.
+    assert made["cost"]["calls"] == spent + whole["cost"]["calls"] - 2 * len(VAL)
+    assert (tmp_path / "a" / "program.json").read_bytes() == (tmp_path / "whole" / "program.json").read_bytes()
+
+
+def test_a_stopped_search_goes_on_with_the_same_questions_only(compiled: Any) -> None:
+    compiled(5)
+    with pytest.raises(UserError, match="had another data.val"):
+        compiled(resume=True, val=VAL[:3])
+
+
+def test_the_scores_of_the_frozen_program_are_those_it_was_chosen_by(compiled: Any) -> None:
+    made = compiled()
+    assert made.metric["scores"] == {"v10": 1.0, "v11": 0.0, "v12": 1.0, "v13": 0.0}
+    assert (made.metric["mean"], made.metric["n"], made.metric["errors"]) == (0.5, 4, 0)
+    unlabeled = [*VAL[:3], Question(id="v13", question="Question 13?")]
+    assert compiled(val=unlabeled, out="b").metric["scores"]["v13"] is None
+
+
+def test_damaged_candidates_are_skipped(compiled: Any, passages: Any, tmp_path: Path) -> None:
+    compiled(6)
+    compiled(6, resume=True)
+    folder, student = tmp_path / ".a.compiling", RAG(ListRetriever(passages))
+    path = folder / "candidates.jsonl"
+    kept = CandidateLog(folder, student).read()
+    assert list(kept) == ["uncompiled", "labeled"]
+    lines = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([lines[0], b'{"label": 1}', b"no JSON", lines[1][:-9]]))
+    assert list(CandidateLog(folder, student).read()) == ["uncompiled"]
+    assert compiled(resume=True).optimizer["stopped"] is None
