@@ -47,9 +47,11 @@ def _panel(axes: "Axes", name: str, record: Mapping[str, Any]) -> None:
     chosen = sorted(_point(row) for row in record["chosen"])
     axes.plot(*zip(*chosen, strict=True), color=CHOSEN, marker="o", linewidth=1.5, label="cascades chosen on others")
     oracles = sorted(_point(of["oracle"]) for of in record["pairs"].values())
-    axes.scatter(*zip(*oracles, strict=True), color=ORACLE, marker="x", s=18, label="oracles of the pairs")
+    x, y = zip(*oracles, strict=True)
+    axes.scatter(x, y, color=ORACLE, marker="x", s=18, label="oracles of the pairs")
     votes = [_point(row) for row in record["arbitration"].values()]
-    axes.scatter(*zip(*votes, strict=True), color=VOTES, marker="s", s=22, label="majority of all asked")
+    x, y = zip(*votes, strict=True)
+    axes.scatter(x, y, color=VOTES, marker="s", s=22, label="majority of all asked")
     axes.set_title(f"{name}, {record['tested']} questions", loc="left", fontsize=10)
     axes.set_xlabel("mean tokens per question")
     axes.set_ylabel("F1, %")

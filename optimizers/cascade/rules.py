@@ -52,7 +52,7 @@ def _logistic(x: Array, gain: Array) -> Array:
         chance = 1 / (1 + np.exp(-np.clip(x @ weights, -30, 30)))
         slope = x.T @ (chance - target) + ridge @ weights
         step = np.linalg.solve((x * (chance * (1 - chance))[:, None]).T @ x + ridge, slope)
-        weights = weights - step
+        weights -= step
         if np.abs(step).max() < 1e-8:
             break
     return weights
