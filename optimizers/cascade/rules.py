@@ -60,8 +60,8 @@ def _logistic(x: Array, gain: Array) -> Array:
 
 def _linear(x: Array, gain: Array) -> Array:
     """Return the weights of a ridge regression of the gain."""
-    solved: Array = np.linalg.solve(x.T @ x + _ridge(x.shape[1]), x.T @ gain)
-    return solved
+    solved = np.linalg.solve(x.T @ x + _ridge(x.shape[1]), x.T @ gain)
+    return np.asarray(solved, dtype=np.float64)
 
 
 def _ridge(size: int) -> Array:
