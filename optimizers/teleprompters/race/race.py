@@ -66,9 +66,7 @@ def _contenders(arms: list[Arm]) -> list[Arm]:
 
 def _run_rung(student: dspy.Module, task: Task, rung: Rung, arms: list[Arm], budgets: list[Purse]) -> None:
     """Run every arm that is in the race on the questions of a rung, the uncompiled program first and without limit."""
-    task = replace(
-        task, trainset=rung.trainset, valset=rung.valset, known={}, on_candidate=None, progress=None, folder=None
-    )
+    task = replace(task, trainset=rung.trainset, valset=rung.valset, known={}, on_candidate=None, progress=None)
     before = arms[0].meter.calls
     _run_arm(arms[0], student, task, rung, [])
     per_run = max(1.0, (arms[0].meter.calls - before) / len(rung.valset))
