@@ -26,7 +26,7 @@ def commands() -> list[list[str]]:
 
 @pytest.mark.parametrize("command", commands(), ids=lambda command: " ".join(command[1:3]))
 def test_every_command_and_option_of_the_readmes_exists(command):
-    words = command[1:3] if command[1] in ("data", "distill", "keyfacts", "review") else command[1:2]
+    words = command[1:3] if command[1] in ("artifact", "data", "distill", "keyfacts", "review") else command[1:2]
     shown = subprocess.run(
         [sys.executable, "-m", "experiments.cli.main", *words, "--help"],
         capture_output=True,
