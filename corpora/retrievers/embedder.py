@@ -228,6 +228,10 @@ class EmbedderSimilarity:
         """Name, weights and precision of the embedder; the weights of a model from the hub are loaded for it."""
         return f"{self.embedder.id}:{self.embedder.weights_hash[:12]}:{self.embedder.precision}"
 
+    def load(self) -> None:
+        """Load the model, which the first call would do."""
+        self.embedder.load()
+
     def __call__(self, left: Sequence[str], right: Sequence[str]) -> NDArray[np.float32]:
         """Return an array of shape (len(left), len(right)) with cosines in [-1, 1]."""
         if not left or not right:

@@ -11,15 +11,18 @@ _GREETING = "Reply with the word ready."
 
 
 def warm_up(program: "dspy.Module", connection: "Connected") -> None:
-    """Load the weights of an LM in this process, and the embedder and files of the program's index.
+    """Load the weights of an LM in this process, and the embedders and files of the program and its index.
 
     No LM call is made: nothing is sent to a server, counted or paid.
 
     Raises:
         UserError: A model cannot be loaded.
     """
+    from programs.artifact import all_parts
+
     engine, retriever = getattr(connection.lm, "engine", None), getattr(program, "retrieve", None)
-    loads: list[Any] = [getattr(engine, "load", None), getattr(retriever, "load", None)]
+    similarities = [getattr(part, "similarity", None) for part in all_parts(program)]
+    loads: list[Any] = [getattr(each, "load", None) for each in (engine, retriever, *similarities)]
     for load in loads:
         if callable(load):
             load()

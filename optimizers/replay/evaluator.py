@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,7 +10,6 @@ import dspy
 
 from optimizers.evaluating import Outcome
 from optimizers.examples import to_examples
-from optimizers.replay.memory import Memory
 from optimizers.replay.record import Record, Root
 from optimizers.replay.record_files import RecordLog
 from optimizers.replay.replaying import Unseen, outcome_of, replay
@@ -28,13 +27,11 @@ class Buyer:
 
     Args:
         runner: Runs the program.
-        memories: What is known of each question, by id.
-        log: Where what is bought is written; None keeps it for this process only.
+        log: Says what is known of each question, and where what is bought is written.
     """
 
     runner: Runner
-    memories: dict[str, Memory] = field(default_factory=dict)
-    log: RecordLog | None = None
+    log: RecordLog
     bought: int = 0
     spent: str | None = None  # why nothing more is bought
 
@@ -45,8 +42,7 @@ class Buyer:
         """Record what a question comes to with a setting; nothing if the budget is spent or the program fails."""
         if self.spent is not None:
             return
-        with self._lock:
-            memory = self.memories.setdefault(example.id, Memory())
+        memory = self.log.memory(example.id)
         try:
             leaf = self.runner.run(example, knobs, memory)
         except BudgetExceeded as end:
@@ -57,11 +53,9 @@ class Buyer:
         except Exception:  # noqa: BLE001 - the question stays unseen, as one that was never asked
             return
         finally:
-            if self.log is not None:
-                self.log.add_memory(example.id, memory)
+            self.log.add_memory(example.id, memory)
         self.runner.record.add(example.id, example.question, leaf)
-        if self.log is not None:
-            self.log.add_leaves(example.id, example.question, [leaf])
+        self.log.add_leaves(example.id, example.question, [leaf])
         with self._lock:
             self.bought += 1
 

@@ -87,7 +87,7 @@ def explore(
     settings: Sequence[Setting],
     *,
     most: int,
-    keep: Callable[[str, str, Leaf], None],
+    keep: Callable[[Leaf], None],
 ) -> Explored:
     """Run a question until its tree has `most` leaves, or every setting a leaf.
 
@@ -97,7 +97,7 @@ def explore(
         memory: Of the question.
         settings: The first is run first; the others by how many lead to the same unseen place.
         most: Leaves of the question in all.
-        keep: Called with id, question and each new leaf, after the record has it.
+        keep: Called with each new leaf, after the record has it.
 
     Raises:
         BaseException: What is no Exception, as a spent budget; the leaves until then are kept.
@@ -114,7 +114,7 @@ def explore(
             failed, lost = failed or error, lost + len(group)
             continue
         record.add(id, example.question, leaf)
-        keep(id, example.question, leaf)
+        keep(leaf)
         new += 1
         for way, rest in _regrouped(record, id, settings, group[1:]).items():
             groups.setdefault(way, []).extend(rest)

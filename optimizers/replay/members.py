@@ -5,6 +5,7 @@ by the next writer, as the incomplete line of a file of rows is. Any other damag
 """
 
 import contextlib
+import errno
 import gzip
 import json
 import os
@@ -19,6 +20,7 @@ from signatures.common.errors import UserError
 from signatures.common.secrets import redacted
 from signatures.common.strict_json import parse_strict_json
 
+Place = tuple[int, int]  # start and end of a member, in bytes
 _GZIP = 31  # of zlib's window bits: 15 with the header of gzip
 _CHUNK = 1 << 16  # bytes read at a time
 _MOST_BYTES = 256 << 20  # of one member, decompressed; RetroRAG's 200 replies with log-probabilities take 1 MB
@@ -30,11 +32,27 @@ def read_members(path: Path) -> Iterator[Any]:
     Raises:
         UserError: A member is damaged; the message names it.
     """
-    for number, raw, _ in _members(path):
+    for value, _ in placed_members(path):
+        yield value
+
+
+def placed_members(path: Path) -> Iterator[tuple[Any, Place]]:
+    """Yield the same values, each with its place in the file."""
+    start = 0
+    for number, raw, end in _members(path):
         try:
-            yield parse_strict_json(raw)
+            yield parse_strict_json(raw), (start, end)
         except ValueError as error:
             raise _damaged(path, number, error) from None
+        start = end
+
+
+def read_place(path: Path, place: Place) -> Any:
+    """Return the value at a place in the file, which this process has written or read before."""
+    start, end = place
+    with open(path, "rb") as file:
+        file.seek(start)
+        return json.loads(gzip.decompress(file.read(end - start)))
 
 
 def _members(path: Path) -> Iterator[tuple[int, bytes, int]]:
@@ -79,20 +97,21 @@ class MemberLog:
         self._path = path
         self._lock = threading.Lock()
         self._file: IO[bytes] | None = None
+        self._end = 0
 
     def __enter__(self) -> "MemberLog":
-        ends = [end for _, _, end in _members(self._path)]
+        self._end = max((end for _, _, end in _members(self._path)), default=0)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with open(self._path, "ab") as file:
-                file.truncate(ends[-1] if ends else 0)
+                file.truncate(self._end)
             self._file = open(self._path, "ab", buffering=0)
         except OSError as error:
             raise self._unwritable(error) from error
         return self
 
-    def append(self, value: Any) -> None:
-        """Write one value, with keys hidden.
+    def append(self, value: Any) -> Place:
+        """Write one value, with keys hidden, and return its place.
 
         Raises:
             UserError: The disk is full; earlier values are intact.
@@ -105,9 +124,13 @@ class MemberLog:
         with self._lock:
             try:
                 if self._file.write(member) != len(member):
-                    raise OSError(0, "no space left")
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             except OSError as error:
+                with contextlib.suppress(OSError):  # what follows must not stand behind half a member
+                    os.ftruncate(self._file.fileno(), self._end)
                 raise self._unwritable(error) from error
+            start, self._end = self._end, self._end + len(member)
+        return start, self._end
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None

@@ -13,7 +13,7 @@ from typing import Any
 import dspy
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from optimizers.replay.members import MemberLog, read_members
+from optimizers.replay.members import MemberLog, Place, placed_members, read_members, read_place
 from optimizers.replay.memory import Memory
 from optimizers.replay.names import BRANCHES, REPLIES
 from optimizers.replay.record import Record
@@ -92,12 +92,19 @@ def load_memories(folder: Path | str) -> dict[str, Memory]:
     """Return what is known of each question, by id; empty if nothing was recorded."""
     path, kept = Path(folder) / REPLIES, dict[str, list[Json]]()
     for value in read_members(path):
-        try:
-            kept.setdefault(str(value["id"]), []).append(value)
-        except (TypeError, KeyError):
-            raise UserError(f"{path} is damaged (a member is of no question). Record the run again.") from None
+        kept.setdefault(_id_of(value, path), []).append(value)
+    return {id: _memory(found, path) for id, found in kept.items()}
+
+
+def _id_of(value: Any, path: Path) -> str:
+    if not isinstance(value, dict) or not isinstance(value.get("id"), str):
+        raise UserError(f"{path} is damaged (a member is of no question). Record the run again.")
+    return str(value["id"])
+
+
+def _memory(kept: Sequence[Json], path: Path) -> Memory:
     try:
-        return {id: Memory(found) for id, found in kept.items()}
+        return Memory(kept)
     except (TypeError, KeyError, ValueError, IndexError, AttributeError) as error:
         raise UserError(f"{path} is damaged ({one_line(error)}). Record the run again.") from None
 
@@ -110,12 +117,16 @@ class RecordLog:
     """
 
     def __init__(self, folder: Path | str):
-        self._branches, self._replies = MemberLog(Path(folder) / BRANCHES), MemberLog(Path(folder) / REPLIES)
+        self._path = Path(folder) / REPLIES
+        self._branches, self._replies = MemberLog(Path(folder) / BRANCHES), MemberLog(self._path)
+        self._places: dict[str, list[Place]] = {}  # of each question's replies
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> "RecordLog":
         self._stack.enter_context(self._branches)
         self._stack.enter_context(self._replies)
+        for value, place in placed_members(self._path):
+            self._places.setdefault(_id_of(value, self._path), []).append(place)
         return self
 
     def __exit__(self, *ended: Any) -> None:
@@ -125,10 +136,15 @@ class RecordLog:
         """Write what is recorded; once, before anything else."""
         self._branches.append({"record": SCHEMA, "run": run})
 
+    def memory(self, id: str) -> Memory:
+        """Return what is known of a question, read from the file."""
+        return _memory([read_place(self._path, place) for place in self._places.get(id, [])], self._path)
+
     def add_memory(self, id: str, memory: Memory) -> None:
         """Write what a question's memory has learned since the last time."""
         if news := memory.news():
-            self._replies.append({"id": id, **news})
+            place = self._replies.append({"id": id, **news})
+            self._places.setdefault(id, []).append(place)
 
     def add_leaves(self, id: str, question: str, leaves: Sequence[Leaf]) -> None:
         """Write leaves of a question; what led to them should be written before."""

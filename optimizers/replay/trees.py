@@ -96,10 +96,10 @@ def hashable(decision: Any) -> Any:
 
 def walk(tree: Tree | None, knobs: Knobs) -> Leaf | None:
     """Return the leaf that a setting of all knobs leads to; None if it was never recorded."""
-    while tree.__class__ is Node:
-        decision = tree.decide(tree.values, knobs)  # type: ignore[union-attr]
-        tree = tree.edges.get(decision if decision.__class__ is bool else hashable(decision))  # type: ignore[union-attr]
-    return tree  # type: ignore[return-value]
+    while isinstance(tree, Node):
+        decision = tree.decide(tree.values, knobs)
+        tree = tree.edges.get(decision if decision.__class__ is bool else hashable(decision))
+    return tree
 
 
 def way_to(tree: Tree | None, knobs: Knobs) -> tuple[Way, Leaf | None]:

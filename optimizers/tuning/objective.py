@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 FIRST_RUNG = 8  # questions before a trial may be pruned; each further rung doubles them
 # User attributes of a trial.
 SCORES, COST, SPENT, ERRORS, BASELINE, UNSEEN = "scores", "costs", "spent", "errors", "baseline", "unseen"
+SURPLUS = "surplus"  # likewise: another process made the trial superfluous
 _DIGITS = {"calls": 0, "tokens": 0, "seconds": 3, "usd": 7}
 
 

@@ -24,7 +24,7 @@ from optuna.storages._rdb import models
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, TrialState
 
-from optimizers.tuning.objective import BASELINE
+from optimizers.tuning.objective import BASELINE, SURPLUS
 from optimizers.tuning.signs import GRACE_SECONDS, HEARTBEAT_SECONDS
 from signatures.common.errors import UserError, one_line
 
@@ -54,6 +54,18 @@ def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
             system_attrs={_FIRST: trial.number, **kept, _HISTORY: history},
         )
     )
+    _keep_one(study, history)
+
+
+def _keep_one(study: optuna.Study, history: list[int]) -> None:
+    """Drop repetitions of one trial but the first: SQLite lets two processes declare the same trial failed at once."""
+    waiting = study.get_trials(deepcopy=False)
+    same = [trial for trial in waiting if trial.system_attrs.get(_HISTORY) == history]
+    for trial in same[1:]:
+        if trial.state == TrialState.WAITING:
+            with contextlib.suppress(optuna.exceptions.UpdateFinishedTrialError):  # another process was faster
+                study._storage.set_trial_user_attr(trial._trial_id, SURPLUS, True)
+                study._storage.set_trial_state_values(trial._trial_id, state=TrialState.FAIL)
 
 
 @contextlib.contextmanager

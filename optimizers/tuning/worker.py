@@ -11,11 +11,10 @@ from typing import Any
 import optuna
 from optuna.trial import FrozenTrial, TrialState
 
-from optimizers.tuning.objective import BASELINE, SPENT, Objective, TrialCut
+from optimizers.tuning.objective import BASELINE, SPENT, SURPLUS, Objective, TrialCut
 from optimizers.tuning.storages import fail_stale, queue_again
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
-SURPLUS = "surplus"  # user attribute of a trial that another process made superfluous
 _WAIT = 1.0  # seconds between looks at the trials of other processes
 
 

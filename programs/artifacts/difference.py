@@ -9,7 +9,7 @@ from typing import Any
 
 import dspy
 
-from programs.artifacts.kinds import children_of, program_name, strategies_of
+from programs.artifacts.kinds import all_parts, children_of, program_name, strategies_of
 from programs.artifacts.loading import load_unbound
 from programs.artifacts.record import Artifact, read_artifact
 from programs.artifacts.state import dump_state
@@ -162,15 +162,11 @@ def _pool(program: dspy.Module) -> list[Json]:
     """Return the demonstrations to choose from as one list, each with its training question and predictor."""
     return [
         {"question": entry.question, "predictor": name, "demos": [dict(demo) for demo in demos]}
-        for each in _all(program)
+        for each in all_parts(program)
         if isinstance(each, NearestDemos)
         for entry in each.pool
         for name, demos in entry.demos.items()
     ]
-
-
-def _all(program: dspy.Module) -> list[dspy.Module]:
-    return [program, *(inner for child in children_of(program).values() for inner in _all(child))]
 
 
 def _compare(first: Json, second: Json) -> PredictorDifference:

@@ -8,6 +8,7 @@ from typing import Any
 
 import dspy
 from dspy.utils.callback import BaseCallback
+from pydantic import BaseModel
 
 from programs.artifacts.bindings import PROBABILITY_KNOBS
 from programs.artifacts.kinds import program_name, strategies_of
@@ -72,7 +73,8 @@ def templates(program: dspy.Module, adapter: Any, *, mode: ProbabilityMode | Non
         adapter: Formats the messages; one without a context size cuts nothing.
         mode: How P(yes) is computed, which decides how its questions are worded; that of the adapter if None.
     """
-    return list(_templates(program, adapter, mode or getattr(adapter, "probability_mode", "samples")))
+    chosen: ProbabilityMode = mode or getattr(adapter, "probability_mode", None) or "samples"
+    return list(_templates(program, adapter, chosen))
 
 
 def _templates(program: dspy.Module, adapter: Any, mode: ProbabilityMode) -> Iterator[Prompt]:
@@ -136,9 +138,9 @@ def sent(program: dspy.Module, question: str, passages: list[Passage] | None = N
 def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a call as JSON values; the type of the reply as its JSON schema."""
     return {
-        name: value.model_json_schema() if isinstance(value, type) else value
+        name: value.model_json_schema() if isinstance(value, type) and issubclass(value, BaseModel) else value
         for name, value in settings.items()
-        if isinstance(value, type | str | int | float | bool | list | dict) and name != "rollout_id"
+        if isinstance(value, str | int | float | list | dict | type(BaseModel)) and name != "rollout_id"
     }
 
 

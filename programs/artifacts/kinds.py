@@ -86,6 +86,11 @@ def children_of(program: dspy.Module) -> dict[str, dspy.Module]:
     return dict(kind.take_apart(program).children) if kind is not None else {}
 
 
+def all_parts(program: dspy.Module) -> list[dspy.Module]:
+    """Return a program and all programs within it."""
+    return [program, *(inner for child in children_of(program).values() for inner in all_parts(child))]
+
+
 def shown_state(program: dspy.Module) -> dict[str, Any]:
     """Return DSPy's state of a program, with the demonstrations that it chooses from, if it does."""
     pool = [(entry.question, dict(entry.demos)) for entry in getattr(program, "pool", ())]

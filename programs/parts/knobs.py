@@ -101,6 +101,8 @@ def check_knobs(cls: type[dspy.Module], values: dict[str, Any]) -> None:
     """Raise UserError for the first of `values` that is not a knob of `cls` or has a value that is not allowed."""
     knobs = knobs_of(cls)
     for name, value in values.items():
+        if not knobs:
+            raise UserError(f"{cls.__name__} has no knobs, got {reprlib.repr(name)}.")
         if name not in knobs:
             raise unknown(f"knob of {cls.__name__}", name, knobs)
         knobs[name].check(value)

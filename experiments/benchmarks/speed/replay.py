@@ -34,6 +34,7 @@ from optimizers.replay.names import BRANCHES, REPLIES
 from optimizers.replay.record import Record
 from optimizers.replay.record_files import load_record
 from optimizers.replay.replaying import Unseen, replay
+from programs.cascade import Cascade
 from programs.catalog import build
 from programs.parts.knobs import with_knobs
 
@@ -42,6 +43,7 @@ METRIC = "f1[hotpot]"
 PROGRAMS: dict[str, dict[str, Any]] = {
     "cov_rag": {"gate": "threshold"},
     "self_completion": {},
+    "cascade": {},  # of rag and cov_rag
     "retro_rag": {"k": 3, "source_size": 3, "inferential_size": 2, "max_rounds": 3},
 }
 
@@ -56,10 +58,18 @@ class Sizes:
     branches: int
 
 
+def opened(name: str, index: Path) -> Any:
+    """Return a program with its retriever and the knobs of this benchmark."""
+    retrieve = open_index(index)
+    if name == "cascade":
+        return Cascade(build("rag", retrieve), build("cov_rag", retrieve), **PROGRAMS[name])
+    return build(name, retrieve, **PROGRAMS[name])
+
+
 def measure(name: str, world: Path, run: Path, sizes: Sizes) -> dict[str, Any]:
     """Record a program, replay settings, run some of them for real, and return times, counts and sizes."""
     questions = list(read_questions(world / "questions.jsonl"))[: sizes.questions]
-    program = build(name, open_index(world / "index"), **PROGRAMS[name])
+    program = opened(name, world / "index")
     connection = connect_any("simulated", cache=False)
     config = RunConfig(metrics=["em", METRIC], threads=2, branches=sizes.branches)
     start = time.perf_counter()

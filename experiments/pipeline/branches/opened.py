@@ -11,7 +11,7 @@ from optimizers.metrics.judges.answer_judge import judged_by
 from optimizers.metrics.typed.opened import typed_metric
 from optimizers.replay.evaluator import Buyer, ReplayEvaluator
 from optimizers.replay.record import Record
-from optimizers.replay.record_files import RecordLog, load_memories, load_record
+from optimizers.replay.record_files import RecordLog, load_record
 from optimizers.replay.running import Runner, scores_by
 from programs.parts.knobs import knob_values
 from signatures.common.errors import UserError
@@ -92,7 +92,7 @@ def buying(
     with run_lock(folder), judged_by(judge), RecordLog(folder) as log:
         record = load_record(folder, program)  # another process may have bought in the meantime
         record.base = knob_values(program)
-        buyer = Buyer(Runner.for_program(program, record, scores_by(metrics)), load_memories(folder), log)
+        buyer = Buyer(Runner.for_program(program, record, scores_by(metrics)), log)
         import dspy
 
         with dspy.context(lm=connection.lm, adapter=connection.adapter, disable_history=True, trace=None):

@@ -16,9 +16,9 @@ from experiments.pipeline.run_question import scored
 from experiments.runs.config import Connected, RunConfig
 from experiments.runs.files import Json
 from optimizers.replay.exploring import Explored, drawn_settings, explore
-from optimizers.replay.memory import Memory, remembering, with_memory
+from optimizers.replay.memory import remembering, with_memory
 from optimizers.replay.record import Record
-from optimizers.replay.record_files import RecordLog, has_record, load_memories, load_record
+from optimizers.replay.record_files import RecordLog, has_record, load_record
 from optimizers.replay.running import Runner
 from optimizers.replay.trees import Leaf
 from programs.lms.calls.budget import BudgetExceeded
@@ -62,7 +62,6 @@ class Recorder:
         self._begun = has_record(folder)
         self.record = load_record(folder, program) if self._begun else Record(self._run, program)
         self.record.check(self._run)
-        self._memories = load_memories(folder)
         self._log = RecordLog(folder)
         self._runner = Runner(self.program, self.record, self._scores, self._inputs)
 
@@ -78,7 +77,7 @@ class Recorder:
     @contextlib.contextmanager
     def asking(self, example: Any) -> Iterator[None]:
         """Record the calls and searches of a question that is asked in the block, however it ends."""
-        memory = self._memories.setdefault(example.id, Memory())
+        memory = self._log.memory(example.id)
         try:
             with remembering(memory):
                 yield
@@ -92,12 +91,16 @@ class Recorder:
         settings, before = drawn_settings(self.program), self._spent()
 
         def work(example: Any) -> Explored:
+            memory = self._log.memory(example.id)
+
+            def keep(leaf: Leaf) -> None:
+                self._log.add_memory(example.id, memory)  # what led to the leaf first
+                self._log.add_leaves(example.id, example.question, [leaf])
+
             try:
-                memory = self._memories.setdefault(example.id, Memory())
-                most = self._config.branches
-                return explore(self._runner, example, memory, settings, most=most, keep=self._keep)
+                return explore(self._runner, example, memory, settings, most=self._config.branches, keep=keep)
             finally:
-                self._log.add_memory(example.id, self._memories[example.id])
+                self._log.add_memory(example.id, memory)
 
         done: list[Explored] = []
         with (
@@ -125,10 +128,6 @@ class Recorder:
                 raise
         self._tell(done, self._spent() - before, say)
         return Ended()
-
-    def _keep(self, id: str, question: str, leaf: Leaf) -> None:
-        self._log.add_memory(id, self._memories[id])  # what led to the leaf first
-        self._log.add_leaves(id, question, [leaf])
 
     def _spent(self) -> float:
         budget = getattr(self._connection.lm, "budget", None)

@@ -66,5 +66,10 @@ def _candidate_calls(
 
 
 def trials_of(space: Space, config: TuneConfig) -> int:
-    """Return the trials of a study: a grid has no more than its combinations, and the program as it is."""
+    """Return the trials of a study: a grid has no more than its combinations, and the program as it is.
+
+    Without anything to try, because no candidate could be made, the program as it is remains.
+    """
+    if not space.dimensions:
+        return 1
     return min(config.trials, grid_size(space, config.points) + 1) if config.sampler == "grid" else config.trials

@@ -7,6 +7,7 @@ import pytest
 
 from experiments.pipeline.corpus_notes import retrieves
 from experiments.pipeline.setup import ProgramConfig, open_program, require_retriever
+from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import describe_program
 from programs.artifact import freeze
 from programs.catalog import build
@@ -26,6 +27,13 @@ class Zero:
 def nearest(answer, retriever=None, k=2):
     demo = dspy.Example(question="Q?", passages=[], answer=answer)
     return NearestDemos(build("rag", retriever, k=k), [PoolQuestion("Who?", {"reading": [demo]})], Zero())
+
+
+def test_the_similarity_of_a_part_is_loaded_before_the_first_question(monkeypatch):
+    loaded = []
+    monkeypatch.setattr(Zero, "load", lambda self: loaded.append("similarity"), raising=False)
+    warm_up(Ensemble([build("cot"), nearest("a")]), SimpleNamespace(lm=SimpleNamespace()))
+    assert loaded == ["similarity"]
 
 
 def test_whether_passages_are_retrieved_is_decided_by_the_parts(retriever):

@@ -26,7 +26,7 @@ def explored(oracle, name="cov_rag", *, most=8, number=0, engine=None, **setting
     engine = engine or oracle.ScriptedEngine(oracle.reply)
     with oracle.connection(engine, **settings):
         question, memory = oracle.example(number), Memory()
-        found = explore(runner, question, memory, drawn, most=most, keep=lambda *leaf: kept.append(leaf[2]))
+        found = explore(runner, question, memory, drawn, most=most, keep=kept.append)
     return runner, found, kept, len(engine.requests)
 
 
@@ -84,7 +84,7 @@ def test_a_spent_budget_ends_exploring_with_what_was_recorded(oracle):
     kept, memory = [], Memory()
     drawn = drawn_settings(runner.program, count=50)
     with oracle.connection(budget=Budget(calls=4)), pytest.raises(BudgetExceeded):
-        explore(runner, oracle.example(FULL), memory, drawn, most=8, keep=lambda *leaf: kept.append(leaf))
+        explore(runner, oracle.example(FULL), memory, drawn, most=8, keep=kept.append)
     assert len(kept) == 1
     assert len(memory) > 4  # calls and searches
 

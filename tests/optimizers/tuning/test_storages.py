@@ -7,7 +7,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from optimizers.tuning.storages import database_url, fail_stale, open_storage, without_password
+from optimizers.tuning.storages import database_url, fail_stale, open_storage, queue_again, without_password
 from signatures.common.errors import UserError
 
 LONG_AGO = 1_000_000_000
@@ -97,3 +97,14 @@ def test_a_quick_journal_keeps_its_trials_and_opens_as_any_journal(tmp_path):
     for kind in ("quick", "journal"):
         again = optuna.load_study(storage=open_storage(f"{kind}:{tmp_path / 'q' / 'j'}"), study_name="s")
         assert [trial.params for trial in again.trials] == [trial.params for trial in study.trials]
+
+
+def test_a_trial_that_two_processes_declare_failed_is_queued_once(tmp_path):
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    study = optuna.create_study()
+    dead = study.ask()
+    study.tell(dead, state=TrialState.FAIL)
+    failed = study.trials[0]
+    for _ in range(2):
+        queue_again(study, failed)
+    assert [trial.state for trial in study.trials] == [TrialState.FAIL, TrialState.WAITING, TrialState.FAIL]

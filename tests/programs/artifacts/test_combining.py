@@ -80,7 +80,7 @@ def test_what_cannot_be_combined_is_refused_and_leaves_nothing(parts, tmp_path):
     for kind, folders, knobs, words in [
         ("chorus", parts, None, "Unknown kind 'chorus'. Choose from: "),
         ("ensemble", parts[:1], None, "2 to 16 programs, got 1"),
-        ("ensemble", parts, {"k": 3}, "Unknown knob of Ensemble 'k'"),
+        ("ensemble", parts, {"k": 3}, "Ensemble has no knobs, got 'k'"),
         ("ensemble", [*parts, tmp_path / "damaged"], None, "is damaged"),
         ("ensemble", [*parts, tmp_path / "none"], None, "contains no artifact"),
         ("knn", parts, None, r"A knn consists of 1 artifacts \(program\), got 2"),

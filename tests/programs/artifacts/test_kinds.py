@@ -173,7 +173,7 @@ CHANGES = {
     "'kind'": lambda r: r.update(kind="own"),
     "neither children nor a pool": lambda r: r.update(kind="program"),
     "has no program of its own": lambda r: r.update(program="rag"),
-    "Unknown knob of Ensemble 'k'": lambda r: r["knobs"].update(k=1),
+    "Ensemble has no knobs, got 'k'": lambda r: r["knobs"].update(k=1),
 }
 
 

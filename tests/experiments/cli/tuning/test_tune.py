@@ -53,11 +53,11 @@ def test_an_estimate_asks_nothing(tune, tmp_path):
 
 
 def test_a_budget_stops_with_code_3_and_a_larger_one_goes_on(tune):
-    code, out, err = tune("--budget-calls", "10", "--quiet")
+    code, out, err = tune("--budget", "calls=10", "--quiet")
     assert code == 3
     assert "Resume with the same command, --resume and a larger budget" in err
     assert "1 complete" in out
-    assert tune("--budget-calls", "100", "--resume", "--quiet")[0] == 0
+    assert tune("--budget", "calls=100", "--resume", "--quiet")[0] == 0
 
 
 def test_knobs_are_narrowed_fixed_and_chosen(tune):

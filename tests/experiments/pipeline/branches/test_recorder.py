@@ -129,3 +129,26 @@ def test_processes_cannot_record(setup, tmp_path):
 
 def test_the_record_names_no_paths_and_no_machine():
     assert recorder.described({"program": 1, "paths": "/home/me", "machine": "m"}) == {"program": 1}
+
+
+def test_a_run_with_fixed_contexts_is_replayed_but_not_added_to(setup, world, tmp_path):
+    from experiments.pipeline.branches.opened import buying
+    from experiments.pipeline.setup import open_contexts
+
+    program, questions, connection = setup()
+    chosen = open_contexts(questions, "complete", world / "passages.jsonl", n=4, seed=0)
+    evaluate(
+        program,
+        chosen.questions,
+        config(contexts=chosen.contexts),
+        connection=connection,
+        folder=tmp_path / "run",
+        progress=False,
+    )
+    rows, record = rows_of(tmp_path / "run"), load_record(tmp_path / "run")
+    assert {each.id: each.score for each in replay(record, {}, metric="em")} == {
+        id: row["scores"]["em"] for id, row in rows.items()
+    }
+    given = {"metric": "em", "questions": chosen.questions, "program": program, "connection": connection}
+    with pytest.raises(UserError, match="had fixed contexts"), buying(tmp_path / "run", **given):
+        pass

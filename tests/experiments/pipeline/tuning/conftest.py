@@ -65,3 +65,15 @@ def tune(tmp_path: Path, passages: Any, engine: ScriptedEngine) -> Callable[...,
         return tune_program(student, questions, TuneConfig(**config), connection=connection, **options)
 
     return run
+
+
+@pytest.fixture
+def plots() -> None:
+    """Let a test draw, which takes longer than all the rest of a small study."""
+
+
+@pytest.fixture(autouse=True)
+def no_plots(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "plots" not in request.fixturenames:
+        monkeypatch.setattr("experiments.pipeline.tuning.results.draw_all", lambda *given, **named: [])
+        monkeypatch.setattr("experiments.pipeline.tuning.results.importances", lambda *given, **named: {})

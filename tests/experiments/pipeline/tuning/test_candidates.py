@@ -110,3 +110,10 @@ def test_an_optimizer_that_does_not_fit_is_refused_before_any_call(tune, engine)
     with pytest.raises(UserError, match="better_together does not fit this program"):
         tune(candidates=Candidates(optimizers=("bootstrap", "better_together")), trials=1)
     assert engine.requests == []
+
+
+def test_without_any_candidate_the_program_as_it_is_remains(tune, link):
+    silent = ScriptedEngine(lambda system, user: "")
+    found = tune(candidates=Candidates(instructions=1), searched=(), trials=5, connection=link(silent))
+    assert found.record["counts"] == {"complete": 1}
+    assert found.findings.verdict == "No setting scored higher than the program as it was."

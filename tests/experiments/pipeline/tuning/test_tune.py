@@ -34,7 +34,7 @@ def test_the_best_setting_is_frozen_and_loads_with_its_knobs(tune, tmp_path, pas
     assert artifact.optimizer["budget"] is None
 
 
-def test_the_folder_holds_all_trials_and_plots(tune, tmp_path):
+def test_the_folder_holds_all_trials_and_plots(tune, plots, tmp_path):
     found = tune(trials=10)
     record = json.loads((tmp_path / "s" / "study.json").read_text())
     assert record["trials"][0]["baseline"]
@@ -118,7 +118,7 @@ def test_what_is_there_is_not_overwritten_unasked(tune):
         tune(trials=1)
 
 
-def test_a_front_is_drawn_and_any_of_its_trials_can_be_frozen(tune, tmp_path):
+def test_a_front_is_drawn_and_any_of_its_trials_can_be_frozen(tune, plots, tmp_path):
     found = tune(trials=8, goal=Goal("tokens"), sampler="random")
     front = found.record["front"]
     assert len(front) >= 1
