@@ -11,6 +11,10 @@ run suffice, without a further LM call, from RASER, 2026 (https://arxiv.org/abs/
 3. A weighted sum of the features, as a logistic score from 0 to 1, is compared with a threshold: above it, the dear
    program is asked, and its answer is returned unless it abstains.
 
+With `before=True` the features are those of the question and of a search for it, and one program alone is asked: what
+the cheap answer would have told is lost, and its cost is saved. Where the dear program costs a few times as much as
+the cheap one, and not many times, that gains more (`experiments/papers/README.md`, "Cascades").
+
 Weights and threshold are fitted on training questions by `optimizers.cascade.compile`.
 """
 
@@ -26,7 +30,7 @@ import dspy
 from programs.parts.gates import Gate, decide
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.prediction import make_prediction
-from programs.parts.run_features import FEATURES, described, run_features
+from programs.parts.run_features import FEATURES, described, question_features, run_features
 from signatures.common.errors import UserError, unknown
 from signatures.types import Passage, Retriever
 
@@ -49,7 +53,8 @@ class Cascade(dspy.Module):
         k: Passages searched for the features if the cheap program reads none; a search makes no LM call.
         threshold: 1 never asks the dear program.
         weights: Weight of each feature and `bias`, as "bias=-1 stated=-2.5"; features that are not named weigh 0.
-        fallback: Whether the cheap answer is returned if the dear program abstains.
+        fallback: Whether the cheap answer is returned if the dear program abstains; not with `before`.
+        before: Whether to decide before the cheap program is asked.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}}
@@ -64,6 +69,7 @@ class Cascade(dspy.Module):
         threshold: Annotated[float, Range(0, 1)] = 0.5,
         weights: str = DEFAULT_WEIGHTS,
         fallback: bool = True,
+        before: bool = False,
     ):
         super().__init__()
         set_knobs(self, locals())
@@ -80,31 +86,38 @@ class Cascade(dspy.Module):
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the cheap prediction, or the dear one; fixed `passages` are given to both programs."""
-        cheap = self.cheap(question=question, passages=passages)
-        features = run_features(question, cheap, described(question, cheap, self.retrieve, self.k, fixed=passages))
-        asked = decide(self, "ask", features=features)
-        dear = self.dear(question=question, passages=passages) if asked else None
+        asked: dict[str, Any] = {"question": question, "passages": passages}
+        cheap = None if self.before else self.cheap(**asked)
+        if cheap is None:
+            found = described(question, make_prediction(""), self.retrieve, self.k, fixed=passages)
+            features = question_features(question, found)
+        else:
+            features = run_features(question, cheap, described(question, cheap, self.retrieve, self.k, fixed=passages))
+        dear = self.dear(**asked) if decide(self, "ask", features=features) else None
+        if cheap is None and dear is None:
+            cheap = self.cheap(**asked)
         return combined(cheap, dear, features, score(features, self.weights), fallback=self.fallback)
 
     def max_calls(self) -> int:
-        """Return the maximum number of LM calls for one question: those of both programs."""
-        return int(self.cheap.max_calls() + self.dear.max_calls())
+        """Return the maximum number of LM calls for one question: those of both programs, or of the dearer one."""
+        both = [self.cheap.max_calls(), self.dear.max_calls()]
+        return int(max(both) if self.before else sum(both))
 
 
 def combined(
-    cheap: dspy.Prediction,
+    cheap: dspy.Prediction | None,
     dear: dspy.Prediction | None,
     features: Mapping[str, float],
     total: float,
     *,
     fallback: bool = True,
 ) -> dspy.Prediction:
-    """Return the prediction of a cascade whose programs gave these; `dear` is None if it was not asked."""
-    by_dear = dear is not None and not (fallback and dear.abstained and not cheap.abstained)
-    chosen = dear if by_dear and dear is not None else cheap
+    """Return the prediction of a cascade whose programs gave these; one that was not asked is None."""
+    kept = cheap is not None and (dear is None or (fallback and dear.abstained and not cheap.abstained))
+    chosen: Any = cheap if kept else dear
     return make_prediction(
         chosen.answer,
-        hops=[*cheap.hops, *(dear.hops if dear is not None else ())],
+        hops=[hop for run in (cheap, dear) if run is not None for hop in run.hops],
         passages=chosen.passages,
         citations=chosen.citations,
         response=chosen.response,
@@ -113,8 +126,8 @@ def combined(
             "asked": dear is not None,
             "score": total,
             "features": dict(features),
-            "cheap_answer": cheap.answer,
-            "answered_by": "dear" if by_dear else "cheap",
+            "cheap_answer": cheap.answer if cheap is not None else "",
+            "answered_by": "cheap" if kept else "dear",
             "member_details": chosen.details,
         },
     )

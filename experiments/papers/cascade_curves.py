@@ -22,13 +22,14 @@ SEED = 0
 
 
 class Pair(NamedTuple):
-    """The programs of a cascade, by label."""
+    """The programs of a cascade, by label, and whether it decides before one of them is asked."""
 
     cheap: str
     dear: str
+    before: bool = False
 
     def __str__(self) -> str:
-        return f"{self.cheap} -> {self.dear}"
+        return f"{self.cheap} | {self.dear}" if self.before else f"{self.cheap} -> {self.dear}"
 
 
 @dataclass(frozen=True)
@@ -77,11 +78,16 @@ class Programs:
         }
         cost = {label: outcome.cost for label, outcome in self.single.items()}
         self.pairs = [
-            Pair(*both)
-            for both in permutations(recorded, 2)
-            if cost[both[0]] < cost[both[1]] and recorded[both[0]].shown is not None
+            Pair(cheap, dear, before)
+            for cheap, dear in permutations(recorded, 2)
+            for before in (False, True)
+            if cost[cheap] < cost[dear] and (before or recorded[cheap].shown is not None)
         ]
-        self.samples = {pair: as_samples(recorded[pair.cheap], recorded[pair.dear], self.ids) for pair in self.pairs}
+        self.fits: dict[tuple[int, ...], str] = {}  # see `within`
+        self.samples = {
+            pair: as_samples(recorded[pair.cheap], recorded[pair.dear], self.ids, before=pair.before)
+            for pair in self.pairs
+        }
 
     @property
     def best(self) -> str:
@@ -130,12 +136,20 @@ def at_share(share: float, rules: Sequence[str] | None = None) -> _Choice:
     return choose
 
 
-def within(cost: float) -> _Choice:
-    """Return the choice with the best training score at no more than a mean cost."""
+def within(cost: float, fits: dict[tuple[int, ...], str] | None = None) -> _Choice:
+    """Return the choice with the best training score at no more than a mean cost.
+
+    Args:
+        cost: The limit.
+        fits: Weights that were fitted before, by the identities of the samples; they do not depend on the limit.
+    """
+    known = {} if fits is None else fits
 
     def choose(train: list[Sample]) -> tuple[str, float]:
-        weights = fit(train).weights
-        return weights, threshold_for(train, weights, most_cost=cost)
+        key = tuple(map(id, train))
+        if key not in known:
+            known[key] = fit(train).weights
+        return known[key], threshold_for(train, known[key], most_cost=cost)
 
     return choose
 
@@ -211,7 +225,7 @@ def _chosen_once(programs: Programs, cost: float, seed: int) -> Chosen:
             done = Outcomes([single.scores[place] for place in test], [single.costs[place] for place in test])
         else:
             samples = programs.samples[pair]
-            weights, threshold = within(cost)([samples[place] for place in train])
+            weights, threshold = within(cost, programs.fits)([samples[place] for place in train])
             found = replayed([samples[place] for place in test], weights, threshold)
             done = Outcomes(found.scores, found.costs, sum(found.asked) / len(test))
         asked += done.asked * len(test) / n
@@ -234,7 +248,9 @@ def _preferred(programs: Programs, train: Sequence[int], cost: float) -> Pair | 
     cheapest = min(programs.single, key=lambda label: programs.single[label].cost)
     single = max(affordable or [cheapest], key=lambda label: float(np.mean(of(programs.single[label].scores))))
     crossed_scores = {
-        pair: crossed([programs.samples[pair][place] for place in train], within(cost), seed=SEED + REPEATS).scores
+        pair: crossed(
+            [programs.samples[pair][place] for place in train], within(cost, programs.fits), seed=SEED + REPEATS
+        ).scores
         for pair in programs.pairs
         if np.mean(of(programs.single[pair.cheap].costs)) < cost
     }

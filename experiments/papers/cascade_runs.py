@@ -2,7 +2,7 @@
 
 What a cascade of two programs does follows from their rows and one ranking of the question, without asking anything
 again: `as_samples` gives what `optimizers.cascade.fitting` fits and replays. That holds for cheap programs that read
-the first passages of that ranking, or none (`CHEAP`); the dear one may be any.
+the first passages of that ranking, or none (`CHEAP`), and for any where it is decided before one of them is asked.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from experiments.papers.embedded_lm.student_sets import EvaluationSet, Runs
 from experiments.pipeline.defaults import SMALL
 from optimizers.cascade.fitting import Sample
 from programs.catalog import PROGRAMS, build
-from programs.parts.run_features import run_features
+from programs.parts.run_features import question_features, run_features
 from signatures.text import normalize_answer
 from signatures.types import Passage, Retriever
 
@@ -37,6 +37,7 @@ ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "cov_rag": ("cov_rag", {}),
 }
 CHEAP = {"standard": 3, "cot": 3, "rag k=1": 1, "rag k=2": 2, "rag k=3": 3, "rag k=5": 5, "cov_rag": 3}  # passages
+SEARCHED = 3  # passages for the features of a question, the default of the knob
 DEPTH = max(CHEAP.values())
 
 
@@ -60,6 +61,10 @@ class Recorded:
         row = self.rows[id]
         prediction = dspy.Prediction(**{name: row[name] for name in ("answer", "abstained", "details")})
         return run_features(row["question"], prediction, self.rankings[id][: self.shown])
+
+    def features_before(self, id: str) -> dict[str, float]:
+        """Return the features that are known before a run."""
+        return question_features(self.rows[id]["question"], self.rankings[id][:SEARCHED])
 
     def score(self, id: str) -> float:
         """Return the F1 of an answer."""
@@ -106,8 +111,23 @@ def recorded(runs: Runs, label: str, rankings: Mapping[str, Sequence[Passage]]) 
     return Recorded(answered, rankings, CHEAP.get(label)), summary
 
 
-def as_samples(cheap: Recorded, dear: Recorded, ids: Sequence[str]) -> list[Sample]:
-    """Return what a cascade of two programs is fitted on; if the dear program abstains, the cheap answer stays."""
+def as_samples(cheap: Recorded, dear: Recorded, ids: Sequence[str], *, before: bool = False) -> list[Sample]:
+    """Return what a cascade of two programs is fitted on.
+
+    If the dear program abstains, the cheap answer stays; with `before` there is none, and it is not paid either.
+    """
+    if before:
+        return [
+            Sample(
+                id,
+                cheap.features_before(id),
+                cheap.score(id),
+                dear.score(id),
+                cheap.cost(id),
+                dear.cost(id) - cheap.cost(id),
+            )
+            for id in ids
+        ]
     return [
         Sample(
             id,

@@ -10,7 +10,8 @@ from optimizers.evaluating import evaluate_examples
 from optimizers.examples import Score
 from programs.cascade import Cascade
 from programs.parts.knobs import with_knobs
-from programs.parts.run_features import described, run_features
+from programs.parts.prediction import make_prediction
+from programs.parts.run_features import described, question_features, run_features
 from signatures.common.errors import UserError
 
 
@@ -20,6 +21,7 @@ def fit_cascade(
     examples: Sequence[dspy.Example],
     metric: Score,
     *,
+    before: bool = False,
     most_tokens: float | None = None,
     threads: int = 8,
 ) -> Cascade:
@@ -32,6 +34,7 @@ def fit_cascade(
         dear: Answers where the cheap run looks doubtful.
         examples: At least `FEWEST`, with ids; none may be of a test split.
         metric: Higher is better.
+        before: Whether it is decided before the cheap program is asked.
         most_tokens: Mean tokens of a question at most, those that a cache saves included; None for no limit.
         threads: Questions asked at a time.
 
@@ -44,15 +47,20 @@ def fit_cascade(
             raise UserError(
                 f"Question {example.get('id')!r} is of the split test: fit the cascade on training questions."
             )
-    cascade = Cascade(cheap, dear)
+    cascade = Cascade(cheap, dear, before=before)
     features: dict[str, dict[str, float]] = {}
     abstained: dict[str, set[str]] = {"cheap": set(), "dear": set()}
 
     def noted(name: str) -> Score:
         def score(example: Any, prediction: Any) -> float | None:
             if name == "cheap":
-                passages = described(example.question, prediction, cascade.retrieve, cascade.k)
-                features[example.id] = run_features(example.question, prediction, passages)
+                known = make_prediction("") if before else prediction
+                passages = described(example.question, known, cascade.retrieve, cascade.k)
+                features[example.id] = (
+                    question_features(example.question, passages)
+                    if before
+                    else run_features(example.question, prediction, passages)
+                )
             if prediction.abstained:
                 abstained[name].add(example.id)
             return metric(example, prediction)
@@ -63,14 +71,15 @@ def fit_cascade(
         evaluate_examples(program, examples, noted(name), threads=threads)
         for name, program in (("cheap", cheap), ("dear", dear))
     ]
+    kept = set() if before else abstained["dear"] - abstained["cheap"]  # the dear program abstains there
     samples = [
         Sample(
             one.id,
             features[one.id],
             one.score or 0.0,
-            (one.score if one.id in abstained["dear"] - abstained["cheap"] else other.score) or 0.0,
+            (one.score if one.id in kept else other.score) or 0.0,
             one.tokens,
-            other.tokens,
+            other.tokens - one.tokens if before else other.tokens,
         )
         for one, other in zip(*runs, strict=True)
         if one.error is None and other.error is None

@@ -31,11 +31,11 @@ class Sample:
 
     Args:
         id: The question's id.
-        features: Of the cheap run (`programs.cascade.run_features`).
+        features: Of the cheap run, or of the question if it is decided before (`programs.parts.run_features`).
         cheap: Score of the cheap answer, from 0 to 1.
         dear: Score of the answer that the cascade returns if it asks the dear program.
         cheap_cost: Of the cheap run, e.g. in tokens.
-        dear_cost: Of the dear run alone.
+        dear_cost: What asking the dear program adds: its run, less the cheap one if that is then not asked.
     """
 
     id: str

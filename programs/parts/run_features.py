@@ -65,19 +65,35 @@ def described(
     return retrieve(question, k) if retrieve is not None else []
 
 
-def run_features(question: str, prediction: dspy.Prediction, passages: Sequence[Passage]) -> dict[str, float]:
-    """Return the features of a run of the cheap program.
+def question_features(question: str, passages: Sequence[Passage]) -> dict[str, float]:
+    """Return the features that are known before any program is asked.
 
     Args:
         question: The question.
-        prediction: Of the cheap program.
+        passages: What a search for the question found, with the retriever's scores.
+    """
+    form = _fit_of_form(question, "")
+    return {
+        **_retrieval([passage.score for passage in passages]),
+        "coverage": _coverage(question, passages),
+        "closed": form["closed"],
+        "choice": form["choice"],
+        "question_length": _length(question, 60),
+    }
+
+
+def run_features(question: str, prediction: dspy.Prediction, passages: Sequence[Passage]) -> dict[str, float]:
+    """Return the features of a run of a program, those of the question included.
+
+    Args:
+        question: The question.
+        prediction: Of the program.
         passages: Those it read, or those that a search for the question found; with the retriever's scores.
     """
     answer = prediction.answer
     stating = len(passages_stating(answer, passages))
     return {
-        **_retrieval([passage.score for passage in passages]),
-        "coverage": _coverage(question, passages),
+        **question_features(question, passages),
         "stated": float(stating > 0),
         "support": stating / len(passages) if passages else 0.0,
         "top_states": float(bool(passages_stating(answer, passages[:1]))),
@@ -85,7 +101,6 @@ def run_features(question: str, prediction: dspy.Prediction, passages: Sequence[
         **_fit_of_form(question, answer),
         "titled": float(any(same_words(answer) == same_words(passage.title) for passage in passages if passage.title)),
         "answer_length": _length(answer, 20),
-        "question_length": _length(question, 60),
         **_verification(prediction.details),
         **_judgements(prediction.details),
     }

@@ -104,13 +104,32 @@ def test_passages_are_searched_for_the_features_alone_where_the_cheap_program_re
     assert Cascade(Says("x"), Says("y"))(question="Who?").details["features"]["stated"] == 0
 
 
-def test_the_bound_is_that_of_both():
+def test_the_bound_is_that_of_both_or_of_the_one_that_is_asked():
     assert Cascade(Says("a", calls=2), Says("b", calls=7)).max_calls() == 9
+    assert Cascade(Says("a", calls=2), Says("b", calls=7), before=True).max_calls() == 7
+
+
+@pytest.mark.parametrize(("question", "by"), [("Is it old?", "cheap"), ("Who is the harbour master?", "dear")])
+def test_one_program_is_asked_if_it_is_decided_before(question, by, retriever):
+    cheap, dear = Says("yes", retrieve=retriever), Says("")
+    prediction = Cascade(cheap, dear, weights="bias=1 closed=-2", before=True)(question=question)
+    assert (len(cheap.asked), len(dear.asked)) == ((1, 0) if by == "cheap" else (0, 1))
+    assert prediction.details["answered_by"] == by
+    assert prediction.answer == ("yes" if by == "cheap" else "")
+    assert [hop.question for hop in prediction.hops] == [f"{question} by {'yes' if by == 'cheap' else 'nobody'}"]
+    assert retriever.queries == [question]
+    assert set(prediction.details["features"]) == {"coverage", "closed", "choice", "question_length"}
 
 
 def test_knobs_change_on_a_copy_of_the_same_programs():
     program = Cascade(Says("Bert"), Says("Cora"))
-    assert knob_values(program) == {"k": 3, "threshold": 0.5, "weights": DEFAULT_WEIGHTS, "fallback": True}
+    assert knob_values(program) == {
+        "k": 3,
+        "threshold": 0.5,
+        "weights": DEFAULT_WEIGHTS,
+        "fallback": True,
+        "before": False,
+    }
     changed = with_knobs(program, threshold=0.0)
     assert changed(question="Who?").answer == "Cora"
     assert program.threshold == 0.5

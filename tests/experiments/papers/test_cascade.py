@@ -56,11 +56,14 @@ def connection():
     return Connection("scripted", lm, JsonForm(), None, "samples")
 
 
+@pytest.mark.parametrize("before", [False, True])
 @pytest.mark.parametrize(("name", "knobs", "shown"), [("rag", {"k": 2}, 2), ("standard", {}, 3)])
-def test_rows_say_exactly_what_running_the_cascade_does(name, knobs, shown, tmp_path):
+def test_rows_say_exactly_what_running_the_cascade_does(name, knobs, shown, before, tmp_path):
     asked, retrieve, link = toy.questions(40), Scored(), connection()
     cheap, dear = build(name, retrieve, **knobs), build("multihop", retrieve)
-    programs = {"cheap": cheap, "dear": dear, "live": Cascade(cheap, dear, weights=WEIGHTS, threshold=THRESHOLD)}
+    threshold = 0.5 if before else THRESHOLD
+    live = Cascade(cheap, dear, weights=WEIGHTS, threshold=threshold, before=before)
+    programs = {"cheap": cheap, "dear": dear, "live": live}
     rows = {}
     for label, program in programs.items():
         toy.run(program, asked, connection=link, folder=tmp_path / label, metrics=(F1,))
@@ -68,15 +71,17 @@ def test_rows_say_exactly_what_running_the_cascade_does(name, knobs, shown, tmp_
     rankings = {question.id: retrieve(question.question, 5) for question in asked}
     ids = sorted(rankings)
     recorded = [Recorded(rows["cheap"], rankings, shown), Recorded(rows["dear"], rankings)]
-    done = replayed(as_samples(*recorded, ids), WEIGHTS, THRESHOLD)
+    done = replayed(as_samples(*recorded, ids, before=before), WEIGHTS, threshold)
     live = [rows["live"][id] for id in ids]
     assert done.asked == [row["details"]["asked"] for row in live]
     assert 0 < sum(done.asked) < len(ids)
-    assert {row["details"]["answered_by"] for row in live if row["details"]["asked"]} == {"cheap", "dear"}
+    if not before:
+        assert {row["details"]["answered_by"] for row in live if row["details"]["asked"]} == {"cheap", "dear"}
     assert done.scores == [row["scores"][F1] for row in live]
     assert done.costs == [row["prompt_tokens"] + row["completion_tokens"] for row in live]
     for id in ids:
-        assert recorded[0].features(id) == rows["live"][id]["details"]["features"]
+        features = recorded[0].features_before(id) if before else recorded[0].features(id)
+        assert features == rows["live"][id]["details"]["features"]
 
 
 def made(n=120):
