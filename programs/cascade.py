@@ -12,8 +12,8 @@ run suffice, without a further LM call, from RASER, 2026 (https://arxiv.org/abs/
    program is asked, and its answer is returned unless it abstains.
 
 With `before=True` the features are those of the question and of a search for it, and one program alone is asked: what
-the cheap answer would have told is lost, and its cost is saved. Where the dear program costs a few times as much as
-the cheap one, and not many times, that gains more (`experiments/papers/README.md`, "Cascades").
+the cheap answer would have told is lost, and its cost is saved. Measured, that is better where the dear program is the
+better one on average (`experiments/papers/README.md`, "Cascades").
 
 Weights and threshold are fitted on training questions by `optimizers.cascade.compile`.
 """

@@ -1,6 +1,7 @@
 """Quality against cost: single programs, random mixtures, cascades, the oracle and arbitration, a panel per set."""
 
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,14 +28,22 @@ def draw(sets: Mapping[str, Mapping[str, Any]], path: Path) -> None:
 
 
 def _panel(axes: "Axes", name: str, record: Mapping[str, Any]) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
     singles = {label: _point(outcome) for label, outcome in record["single"].items()}
     hull = upper_hull(list(singles.values()))
-    axes.plot(*zip(*hull, strict=True), color=MIXED, linewidth=1.2, label="random mixtures of programs")
+    axes.plot(*zip(*mixtures(hull), strict=True), color=MIXED, linewidth=1.2, label="random mixtures of programs")
     axes.scatter(*zip(*singles.values(), strict=True), color=SINGLE, zorder=3, label="single programs")
     for label, at in singles.items():
         axes.annotate(label, at, textcoords="offset points", xytext=(5, -10), fontsize=7, color=SINGLE)
     pair, curve = best_pair(record)
-    axes.plot(*zip(*map(_point, curve), strict=True), color=PAIR, marker=".", linewidth=1, label=f"cascade {pair}")
+    axes.plot(
+        *zip(*map(_point, curve), strict=True),
+        color=PAIR,
+        marker=".",
+        linewidth=1,
+        label=f"{pair}, best pair with hindsight",
+    )
     chosen = sorted(_point(row) for row in record["chosen"])
     axes.plot(*zip(*chosen, strict=True), color=CHOSEN, marker="o", linewidth=1.5, label="cascades chosen on others")
     oracles = sorted(_point(of["oracle"]) for of in record["pairs"].values())
@@ -45,6 +54,9 @@ def _panel(axes: "Axes", name: str, record: Mapping[str, Any]) -> None:
     axes.set_xlabel("mean tokens per question")
     axes.set_ylabel("F1, %")
     axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.grid(alpha=0.2)
     axes.legend(fontsize=7, loc="lower right")
 
@@ -71,6 +83,15 @@ def upper_hull(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
             hull.pop()
         hull.append((x, y))
     return hull
+
+
+def mixtures(hull: list[tuple[float, float]], steps: int = 20) -> list[tuple[float, float]]:
+    """Return points on the lines of a hull, which are curves where the axis of the costs is logarithmic."""
+    found = hull[:1]
+    for (x, y), (right, top) in pairwise(hull):
+        shares = [step / steps for step in range(1, steps + 1)]
+        found += [(x + share * (right - x), y + share * (top - y)) for share in shares]
+    return found
 
 
 def _point(outcome: Mapping[str, Any]) -> tuple[float, float]:

@@ -4,7 +4,7 @@ Each training question is answered by both programs once; fitting then costs no 
 cross-validation on these questions: a logistic regression of "the dear program scores higher", and a linear regression
 of how much higher. What counts is the mean score when the doubtful share of the questions, for shares from 10 to 80 %,
 goes to the dear program. Each feature alone is a rule, too, but only where it is named: with a few hundred questions,
-choosing among many rules costs more than it gains (`experiments/papers/README.md`, "Cascade").
+choosing among many rules costs more than it gains (`experiments/papers/README.md`, "Cascades").
 """
 
 import math

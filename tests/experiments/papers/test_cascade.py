@@ -8,7 +8,7 @@ import pytest
 
 from experiments.papers import cascade_curves as curves
 from experiments.papers.cascade import as_text, evaluated
-from experiments.papers.cascade_plot import draw, upper_hull
+from experiments.papers.cascade_plot import draw, mixtures, upper_hull
 from experiments.papers.cascade_runs import Recorded, as_samples, vote
 from experiments.runs.files import read_rows
 from optimizers.cascade.fitting import replayed
@@ -160,3 +160,4 @@ def test_the_hull_is_what_mixtures_of_programs_reach():
     points = [(1.0, 1.0), (2.0, 1.2), (3.0, 3.0), (4.0, 2.0), (5.0, 3.5)]
     assert upper_hull(points) == [(1.0, 1.0), (3.0, 3.0), (5.0, 3.5)]
     assert upper_hull([(1.0, 2.0), (2.0, 1.0)]) == [(1.0, 2.0)]
+    assert mixtures([(0.0, 1.0), (2.0, 3.0)], steps=2) == [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]
