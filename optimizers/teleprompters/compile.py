@@ -77,7 +77,14 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
     task = checked_task(student, task, optimizer)
     stopped, program = None, None
     meter = inner_meter()
-    recording = Recording(task.valset, meter, known=task.known, on_candidate=task.on_candidate, on_run=task.on_run)
+    recording = Recording(
+        task.valset,
+        meter,
+        known=task.known,
+        calls_before=task.calls_before,
+        on_candidate=task.on_candidate,
+        on_run=task.on_run,
+    )
     callbacks = [*(dspy.settings.get("callbacks") or ()), recording]
     try:
         with metered(meter), _quiet(), on_our_threads(), dspy.context(callbacks=callbacks):

@@ -53,6 +53,7 @@ class Recording(BaseCallback):
         valset: Decides which candidates are complete.
         meter: Counts the LM calls of the compilation.
         known: Candidates of earlier sessions by label.
+        calls_before: LM calls of earlier sessions.
         on_candidate: Called with each candidate as soon as it is scored.
         on_run: Called after each run of a program on an example, from several threads.
 
@@ -65,6 +66,7 @@ class Recording(BaseCallback):
         meter: Meter | None = None,
         *,
         known: Mapping[str, Candidate] | None = None,
+        calls_before: int = 0,
         on_candidate: Callable[[Candidate], None] | None = None,
         on_run: Callable[[], None] | None = None,
     ):
@@ -73,7 +75,7 @@ class Recording(BaseCallback):
         self.stopped: str | None = None  # why an optimizer ended early that hands back its best by itself
         self.details: dict[str, Any] = {}  # what else an optimizer reports, as JSON values
         self.lm: dspy.LM | None = None
-        self.known = known or {}
+        self.known, self._calls_before = known or {}, calls_before
         self._meter, self._on_candidate, self._on_run = meter or Meter(), on_candidate, on_run
         self._ids = {example_id(example) for example in valset}
         self._evaluated: dict[str, Any] = {}  # call id of DSPy -> the program that it evaluates
@@ -102,7 +104,7 @@ class Recording(BaseCallback):
         complete = bool(self._ids) and self._ids <= of_validation.keys()
         with self._lock:
             name = self.name_for(label)
-            calls = self._meter.calls if n_calls is None else n_calls
+            calls = self._calls_before + self._meter.calls if n_calls is None else n_calls
             candidate = Candidate(copy, of_validation, calls, name, complete, self.lm, errors)
             self.candidates.append(candidate)
         if self._on_candidate is not None:

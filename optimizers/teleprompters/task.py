@@ -43,6 +43,7 @@ class Task:
         on_candidate: Called with each candidate as soon as it is scored.
         on_run: Called after each run of a program on an example, from several threads.
         known: Candidates of earlier sessions by label; an optimizer may take their scores over.
+        calls_before: LM calls of earlier sessions.
         recording: What the optimizer has tried and scored; `compile` makes it.
     """
 
@@ -65,6 +66,7 @@ class Task:
     on_candidate: Callable[[Candidate], None] | None = None
     on_run: Callable[[], None] | None = None
     known: Mapping[str, Candidate] = field(default_factory=dict)
+    calls_before: int = 0
     recording: Recording = field(default_factory=Recording)
 
     def teacher_settings(self) -> dict[str, Any]:

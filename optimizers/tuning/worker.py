@@ -90,9 +90,9 @@ def work(
         except TrialCut as cut:
             _queue_again(study, guarded.number)
             return Ended(own, done, str(cut))
-        except optuna.exceptions.UpdateFinishedTrialError:
-            continue  # it took so long to give a sign of life that another process has begun it again
         except (KeyboardInterrupt, Exception):
+            if guarded.lost():
+                continue  # it gave no sign of life for so long that another process runs it again
             _queue_again(study, guarded.number)
             raise
         own += study.get_trials(deepcopy=False)[guarded.number].state in FINISHED
@@ -104,19 +104,33 @@ class _Guarded:
     def __init__(self, study: optuna.Study, objective: Objective, trials: int):
         self._study, self._objective, self._trials = study, objective, trials
         self.number = -1
+        self._ended = False
+
+    def lost(self) -> bool:
+        """Return whether another process has declared the trial failed that this one was running to its end."""
+        state = self._study.get_trials(deepcopy=False)[self.number].state if self._ended else None
+        return state == TrialState.FAIL
 
     def __call__(self, trial: optuna.Trial) -> Any:
-        self.number = trial.number
+        self.number, self._ended = trial.number, False
         # Numbers are unique, so that of trials begun at the same moment exactly as many go on as are needed.
         earlier = self._study.get_trials(deepcopy=False)[: trial.number]
         if sum(other.state in (*FINISHED, TrialState.RUNNING) for other in earlier) >= self._trials:
             trial.set_user_attr(SURPLUS, True)
             raise _Surplus
-        return self._objective(trial)
+        try:
+            values = self._objective(trial)
+        except (optuna.TrialPruned, optuna.exceptions.UpdateFinishedTrialError):
+            self._ended = True
+            raise
+        self._ended = True
+        return values
 
 
 def _queue_again(study: optuna.Study, number: int) -> None:
     """Queue a trial that failed, with its values, unless that was done too often or it is still running."""
+    if number < 0:  # none has begun
+        return
     trial = study.get_trials(deepcopy=True)[number]
     if trial.state == TrialState.FAIL and not trial.user_attrs.get(SURPLUS):
         queue_again(study, trial)

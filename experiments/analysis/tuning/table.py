@@ -51,7 +51,7 @@ def trials_table(found: Findings, present: dict[str, Any], *, metric: str, chose
     title = "Pareto front" if found.front else "Best trials"
     table = Table(title=f"{title} (costs are means per question)")
     table.add_column("Trial", justify="right")
-    table.add_column(Text(f"{metric}, % [95 %]"), justify="right")
+    table.add_column(Text(f"{metric} [95 %]"), justify="right")
     costs = [name for name in COSTS if any(name in trial.costs for trial in found.trials)]
     for name in costs:
         table.add_column(name, justify="right")

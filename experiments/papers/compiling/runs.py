@@ -91,12 +91,13 @@ class Comparison:
 
         record = self.made(row, seed)
         folder = self.folder / row / str(seed)
-        program = self.student
-        if record["artifact"]:
-            program = load(folder / record["artifact"], getattr(self.student, "retrieve", None))
         run = folder / self._run
-        config = RunConfig(metrics=METRICS, threads=8)
-        evaluate(program, self.test, config, connection=self.connection, folder=run, resume=run.exists())
+        if not self.finished(row, seed):
+            program = self.student
+            if record["artifact"]:
+                program = load(folder / record["artifact"], getattr(self.student, "retrieve", None))
+            config = RunConfig(metrics=METRICS, threads=8)
+            evaluate(program, self.test, config, connection=self.connection, folder=run, resume=run.exists())
         order = {question.id: place for place, question in enumerate(self.test)}
         return sorted(read_rows(run), key=lambda answered: order[answered["id"]])
 

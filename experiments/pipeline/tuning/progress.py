@@ -32,6 +32,10 @@ class StudyProgress:
         self._bar.start()
         return self
 
+    def expect(self, trials: int) -> None:
+        """Set the number of trials, once it is known what is searched."""
+        self._bar.update(self._line, total=trials)
+
     def done(self, finished: int) -> None:
         """Show how many trials are finished."""
         self._bar.update(self._line, completed=finished, description="Tune")

@@ -104,6 +104,7 @@ def tune_program(
                 from optimizers.tuning.worker import fail_running
 
                 fail_running(opened.study)
+            bar.expect(trials_of(space, config))
             bar.say(f"Study of {trials_of(space, config)} trials. {whole}")
             if record is None or config.buy:
                 warm_up(student, connection)

@@ -61,6 +61,9 @@ def test_a_search_goes_on_over_several_budgets(compiled: Any, tmp_path: Path) ->
     assert made["candidates"] == [
         {**each, "calls": now["calls"]} for each, now in zip(whole["candidates"], made["candidates"], strict=True)
     ]
+    counted = [each["calls"] for each in made["candidates"]]
+    assert counted == sorted(counted)
+    assert counted[-1] == made["cost"]["calls"]
     # Two candidates were scored in sessions before, so that the last one asked for two only, and the demonstrations.
     assert made["cost"]["calls"] == spent + whole["cost"]["calls"] - 2 * len(VAL)
     assert (tmp_path / "a" / "program.json").read_bytes() == (tmp_path / "whole" / "program.json").read_bytes()

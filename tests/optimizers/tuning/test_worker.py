@@ -7,6 +7,7 @@ from optimizers.tuning.objective import Goal
 from optimizers.tuning.records import baseline_of, best_of, front_of, read_trial
 from optimizers.tuning.samplers import SAMPLERS, open_pruner
 from optimizers.tuning.space import Numbers, Options, Space
+from optimizers.tuning.storages import queue_again
 from optimizers.tuning.worker import enqueue, fail_running, spent_of, work
 from programs.lms.calls.budget import BudgetExceeded
 from signatures.common.errors import UserError
@@ -194,6 +195,25 @@ def test_a_trial_that_kills_its_process_is_not_repeated_for_ever(study_of):
     assert states(study)[:4] == ["FAIL"] * 4
     assert records(study)[3].redo_of == 0
     assert records(study)[4].redo_of is None  # a new trial
+
+
+@pytest.mark.parametrize("prune", [False, True])
+def test_a_trial_that_another_process_took_for_dead_is_left_to_it(prune, study_of):
+    def score(setting, number):
+        if number == 20 and not taken:
+            taken.append(study.trials[-1])
+            study._storage.set_trial_state_values(taken[0]._trial_id, state=TrialState.FAIL)
+            queue_again(study, study.trials[taken[0].number])
+        return 0.5
+
+    taken = []
+    study, objective = study_of(score, prune=prune)
+    study.pruner = open_pruner(prune=prune)
+    enqueue(study, [objective.space.present])
+    ended = work(study, objective, trials=2)
+    assert ended.finished == 2
+    assert states(study) == ["FAIL", "COMPLETE", "COMPLETE"]
+    assert records(study)[1].redo_of == 0
 
 
 def test_a_trial_too_many_is_dropped(study_of):

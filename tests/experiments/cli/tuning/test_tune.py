@@ -22,7 +22,7 @@ def test_a_study_is_printed_and_names_what_to_do_next(tune, verihop, tmp_path, w
     code, out, err = tune("--folds", "2")
     assert code == 0, err
     assert "Best trials (costs are means per question)" in out
-    assert "f1[hotpot], %" in out
+    assert "f1[hotpot] [95 %]" in out
     assert "as it was" in out
     assert "Trials: 3 complete" in out
     assert "Held-out estimate of the chosen setting" in out
