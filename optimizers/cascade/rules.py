@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-PENALTY = 30.0  # of the squared weights of standardised features; 10 and 100 do as well
+PENALTY = 30.0  # of the squared weights of standardised features
 LOGISTIC, GAIN = "logistic", "gain"
 Array = NDArray[np.float64]
 Fitter = Callable[[Array, Array], Array]  # (features, gains) -> bias and weights of the raw features

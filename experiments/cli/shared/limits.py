@@ -25,11 +25,6 @@ class Limits:
             show_default=False,
         ),
     ] = None
-    # The older form of the same limits, one option each.
-    budget_calls: Annotated[int | None, typer.Option(min=1, hidden=True)] = None
-    budget_tokens: Annotated[int | None, typer.Option(min=1, hidden=True)] = None
-    budget_usd: Annotated[float | None, typer.Option(min=0, hidden=True)] = None
-    budget_seconds: Annotated[float | None, typer.Option(min=0, hidden=True)] = None
 
     def budget(self) -> "Budget | None":
         """Return the budget; None without a limit.
@@ -39,8 +34,7 @@ class Limits:
         """
         from programs.lms.calls.budget import Budget
 
-        older = {name.removeprefix("budget_"): value for name, value in vars(self).items() if name != "limits"}
-        found: dict[str, Any] = {name: value for name, value in older.items() if value is not None}
+        found: dict[str, Any] = {}
         for part in " ".join(self.limits or ()).replace(",", " ").split():
             name, value = _limit(part)
             if name in found:

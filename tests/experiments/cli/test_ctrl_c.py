@@ -173,7 +173,7 @@ def test_the_seconds_of_a_budget_end_a_run_at_a_hanging_server(
     server = hanging_after(1)  # for the probe, which is outside the budget
     code, _, err = verihop(
         "eval", world / "questions.jsonl", "--program", "rag", "--index", world / "index", "--out", tmp_path / "run",
-        "--budget-seconds", 0.5, "--lm", "m", "--api-base", server.base, "--threads", 4,
+        "--budget", "seconds=0.5", "--lm", "m", "--api-base", server.base, "--threads", 4,
     )  # fmt: skip
     assert (code, "The budget of 0.5 seconds is used up" in err) == (3, True)
     assert read_json(tmp_path / "run" / "summary.json")["spent"]["calls"] == 4
