@@ -11,7 +11,7 @@ from experiments.cli.shared.compile_options import Optimization, OtherLMs, Valid
 from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say, show
 from experiments.cli.shared.next_commands import QUESTION, command, new_path, other_split, used
 from experiments.cli.shared.option_groups import with_option_groups
-from experiments.cli.shared.race_table import race_table
+from experiments.cli.shared.race_table import race_outcomes, race_table
 
 if TYPE_CHECKING:
     import dspy
@@ -181,10 +181,13 @@ def _print(artifact: "Artifact", program: str, out: Path) -> None:
     say(f"Compiled {program} with {optimizer['name']}: {optimizer['tried']} questions tried, demonstrations: {demos}.")
     if race := optimizer["details"].get("race"):
         show(race_table(race, metric["name"]))
-        say(race["why"])
+        for line in race_outcomes(race):
+            say(line)
     elif optimizer["candidates"]:
         show(_candidates_table(optimizer, metric["name"]))
-    say(f"Cost: {optimizer['cost']['calls']:.0f} LM calls, {optimizer['cost']['seconds']} s.")
+    cost = optimizer["cost"]
+    cached = f", {cost['cached_calls']:.0f} of them from the cache" if cost.get("cached_calls") else ""
+    say(f"Cost: {cost['calls']:.0f} LM calls{cached}, {cost['seconds']} s.")
     if text := no_gain_note(artifact.lm.id if artifact.lm else ""):
         say(text)
     if metric.get("mean") is not None:

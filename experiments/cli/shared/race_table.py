@@ -23,34 +23,28 @@ def race_table(race: Mapping[str, Any], metric: str) -> Any:
     from experiments.analysis.summary import percent
 
     priced = any(row.get("usd") for row in race["rows"])
-    names = [
-        "optimizer",
-        escape(metric),
-        "95 % interval",
-        "n",
-        "p",
-        "calls",
-        "sent",
-        *["usd"][: int(priced)],
-        "outcome",
-    ]
+    numbers = [escape(metric), "95 % interval", "n", "p", "calls", "sent", *(["usd"] if priced else [])]
     table = Table(title="Race of the optimizers", caption=_CAPTION)
-    for name in names:
-        table.add_column(
-            name, justify="left" if name in ("optimizer", "outcome") else "right", no_wrap=name != "outcome"
-        )
-    for row in race["rows"]:
+    table.add_column("optimizer", no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in filter(lambda row: "calls" in row, race["rows"]):
         scored = "score" in row
-        price = [f"{row['usd']:.4f}" if "usd" in row else "-"] if priced else []
         table.add_row(
             escape(row["optimizer"]),
             percent(row["score"]) if scored else "-",
             f"{percent(row['low'])} to {percent(row['high'])}" if scored else "-",
             str(row.get("n", "-")),
             f"{row['p']:.3f}" if "p" in row else "-",
-            f"{row['calls']:,}" if "calls" in row else "-",
-            f"{row['sent']:,}" if "sent" in row else "-",
-            *price,
-            escape(row["outcome"]),
+            f"{row['calls']:,}",
+            f"{row['sent']:,}",
+            *([f"{row['usd']:.4f}"] if priced else []),
         )
     return table
+
+
+def race_outcomes(race: Mapping[str, Any]) -> list[str]:
+    """Return a line for each optimizer that was dropped, does not fit or was chosen, then why the race ended so."""
+    lines = [f"{row['optimizer']}: {row['outcome']}" for row in race["rows"] if row["outcome"]]
+    ended = [f"The race ended early: {race['stopped']}"] if race["stopped"] else []
+    return [*lines, *ended, race["why"]]
