@@ -1,12 +1,14 @@
 """Cascades of two programs against the single programs, quality against cost, with the trained embedded LM.
 
-    python -m experiments.papers.cascade --data ../shared/data --work ../embedded-lm/work --resume
+    python -m experiments.papers.cascade --data ../shared/data --work ../embedded-lm/work --resume --sets hotpotqa
+    python -m experiments.papers.cascade --data ../shared/data --work ../embedded-lm/work --resume \\
+        --sets 2wikimultihopqa --programs "standard,rag k=1,rag k=2,rag k=3,rag k=5,genground,cov_rag"
 
 Every program answers every question once; runs are resumed with `--resume`, and replies are cached. What cascades do
 follows from these rows (`cascade_runs.py`), cross-fitted: each question is tested with programs, weights and threshold
 chosen on others (`cascade_curves.py`). Cost is tokens, prompt and completion, those that the cache saved included. The
-questions are those of `student`: nobody trained on them. Each set can be run alone; `experiments/results/
-cascade_embedded.json` keeps the others.
+questions are those of `student`: nobody trained on them. These two commands gave `experiments/results/
+cascade_embedded.json`; each replaces its own set there. By default all sets are run with the same five programs.
 """
 
 import time

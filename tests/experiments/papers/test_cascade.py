@@ -1,6 +1,8 @@
 """The experiment on cascades: rows say what a cascade does, nothing is tested on what chose it, and the plot."""
 
 import json
+import re
+import shlex
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from signatures.types import Passage
 from tests.conftest import ScriptedEngine, load_module
 
 toy = load_module(Path(__file__).parents[1] / "toy.py")
+ROOT = Path(__file__).parents[3]
 F1 = "f1[hotpot]"
 WEIGHTS, THRESHOLD = "bias=0.3 refused=2 best=-1 stated=-1.5 question_length=2", 0.6
 
@@ -161,3 +164,15 @@ def test_the_hull_is_what_mixtures_of_programs_reach():
     assert upper_hull(points) == [(1.0, 1.0), (3.0, 3.0), (5.0, 3.5)]
     assert upper_hull([(1.0, 2.0), (2.0, 1.0)]) == [(1.0, 2.0)]
     assert mixtures([(0.0, 1.0), (2.0, 3.0)], steps=2) == [(0.0, 1.0), (1.0, 2.0), (2.0, 3.0)]
+
+
+def test_the_documented_commands_are_those_of_the_results():
+    def selected(words):
+        """Return a command without its interpreter and its folders."""
+        return re.sub(r"^.*?experiments|--(data|work) \S+ ?", "", words)
+
+    room = ROOT / "experiments"
+    text = (room / "papers" / "README.md").read_text().replace("\\\n", " ")
+    shown = [" ".join(shlex.split(line[2:])) for line in text.splitlines() if line.startswith("$ ")]
+    recorded = json.loads((room / "results" / "cascade_embedded.json").read_text())["sets"].values()
+    assert {selected(of["cascades"]["command"]) for of in recorded} == {selected(line) for line in shown}
