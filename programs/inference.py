@@ -22,7 +22,7 @@ import dspy
 
 from programs.lms.calls.budget import BudgetExceeded
 from programs.lms.calls.control import Control, controlled, current_control, under
-from programs.parts.meter import Meter, metered, record_parallel
+from programs.parts.meter import Meter, beside, metered, metered_beside, record_parallel
 from programs.parts.prediction import Listener, hops_heard_by
 from programs.parts.threads import Threads, caught, run_all
 from signatures.common.errors import UserError, one_line
@@ -114,7 +114,7 @@ class Answerer:
         no further LM call is sent, those in flight are abandoned, and the cancellation goes on when that is done.
         """
         if callable(getattr(self.program, "aforward", None)):
-            with controlled(), self._settings():
+            with controlled(), self._settings(), metered_beside():
                 return await self.program.acall(question=question, **_fixed(passages))
         work = self._begin(question, passages, None)
         try:
@@ -122,6 +122,8 @@ class Answerer:
         except asyncio.CancelledError:
             await work.aend()
             raise
+        finally:
+            work.meter.join()
 
     def batch(
         self,
@@ -197,21 +199,18 @@ class Answerer:
 class _Work:
     """A question that is answered in another thread, in a copy of the caller's context.
 
-    Args:
-        answer: Returns the prediction.
-        listener: Receives its hops, in the other thread; None leaves them to the caller's.
-        threads: Where it runs.
+    A listener receives its hops there. The meter joins when the caller learns of the end: what began before ran beside.
     """
 
     def __init__(self, answer: Callable[[], Any], listener: Listener | None, threads: Threads):
         self.future: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        self._control = Control(outer=current_control())
+        self._control, self.meter = Control(outer=current_control()), beside()
         self._ended = threading.Event()
         self.future.add_done_callback(lambda _: self._ended.set())
         heard = partial(hops_heard_by, listener) if listener else contextlib.nullcontext
 
         def work() -> Any:
-            with under(self._control), heard():
+            with under(self._control), heard(), metered(self.meter):
                 return answer()
 
         def run() -> None:
@@ -230,6 +229,7 @@ class _Work:
         """Stop the work, if it has not ended, and wait until it has."""
         self._stop()
         self._ended.wait(_END)
+        self.meter.join()
 
     async def aend(self) -> None:
         """Do the same without blocking the event loop."""
@@ -238,6 +238,7 @@ class _Work:
         self.future.add_done_callback(lambda _: _in_loop(loop, ended.set))
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(ended.wait(), _END)
+        self.meter.join()
 
     def _stop(self) -> None:
         self.future.cancel()  # if it waits for a thread
@@ -247,8 +248,7 @@ class _Work:
 class Stream:
     """The hops of one question as they settle, then its prediction; each iteration asks anew.
 
-    Args:
-        begin: Starts the work with a listener.
+    `begin` starts the work with a listener.
     """
 
     def __init__(self, begin: Callable[[Listener], _Work]):

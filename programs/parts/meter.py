@@ -70,6 +70,7 @@ class Meter:
     retries: int = 0
     wait_seconds: float = 0.0
     _outer: "Meter | None" = field(default=None, repr=False, compare=False)
+    _before: int | None = field(default=None, repr=False, compare=False)  # rounds of the outer one, see `beside`
     _unreadable: str | None = field(default=None, repr=False, compare=False)
     _thinking: list[Thought] = field(default_factory=list, repr=False, compare=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
@@ -80,7 +81,23 @@ class Meter:
             for name, count in counts.items():
                 setattr(self, name, getattr(self, name) + count)
         if self._outer is not None:
-            self._outer.add(**counts)
+            self._outer.add(**(counts if self._before is None else {**counts, "rounds": 0}))
+
+    def join(self) -> None:
+        """Count the rounds of a meter made by `beside` in the outer one, after those that it had when this one began.
+
+        Of work that ran at the same time the longest thus counts once. To do it again changes nothing.
+        """
+        if self._outer is not None and self._before is not None:
+            self._outer._reach(self._before + self.rounds)
+
+    def _reach(self, rounds: int) -> None:
+        """Raise the rounds to this many, if they are fewer."""
+        with self._lock:
+            more = max(0, rounds - self.rounds)
+            self.rounds += more
+        if self._outer is not None and self._before is None:
+            self._outer.add(rounds=more)
 
     def add_thinking(self, thoughts: Iterable[Thought]) -> None:
         """Keep what the LM thought, of each question the first `MOST_THOUGHTS`; safe under threads."""
@@ -130,6 +147,23 @@ def metered(meter: Meter | None = None) -> Iterator[Meter]:
 def inner_meter() -> Meter:
     """Return a new meter whose counts are also those of the meter of the running context, at once."""
     return Meter(_outer=_current.get())
+
+
+def beside() -> Meter:
+    """Return such a meter for work beside which other work of the context may run: its rounds count when it joins."""
+    outer = _current.get()
+    return Meter(_outer=outer, _before=0 if outer is None else outer.rounds)
+
+
+@contextlib.contextmanager
+def metered_beside() -> Iterator[Meter]:
+    """Count the calls inside the block in a meter as `beside` returns it, which joins at the end."""
+    meter = beside()
+    try:
+        with metered(meter):
+            yield meter
+    finally:
+        meter.join()
 
 
 def record_unreadable(reply: str | None) -> None:
