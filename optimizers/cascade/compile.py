@@ -1,18 +1,47 @@
 """Ask both programs of a cascade the training questions, and fit its knobs."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dspy
 
-from optimizers.cascade.fitting import Sample, fit, threshold_for
-from optimizers.evaluating import evaluate_examples
+from optimizers.cascade.fitting import FEWEST, Fitted, Sample, fit, threshold_for
+from optimizers.evaluating import Outcome, evaluate_examples, example_id
 from optimizers.examples import Score
+from optimizers.teleprompters.task import Task, check_splits
 from programs.cascade import Cascade
 from programs.parts.knobs import with_knobs
 from programs.parts.prediction import make_prediction
 from programs.parts.run_features import described, question_features, run_features
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, UserNotice
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What both programs of a cascade made of training questions.
+
+    Args:
+        samples: Of the questions that both answered and that have a score.
+        undefined: Questions left out because the metric is undefined for an answer.
+        failed: Questions left out because a program ended in an error.
+        error: The first of these errors.
+    """
+
+    samples: list[Sample]
+    undefined: int = 0
+    failed: int = 0
+    error: str | None = None
+
+    @property
+    def note(self) -> str | None:
+        """How many questions were left out, and why; None if none were."""
+        reasons = [f"{self.undefined} that the metric does not score"] if self.undefined else []
+        reasons += [f"{self.failed} that ended in an error ({self.error})"] if self.failed else []
+        left_out = self.undefined + self.failed
+        total = len(self.samples) + left_out
+        return f"{left_out} of {total} questions are left out: {', '.join(reasons)}." if left_out else None
 
 
 def fit_cascade(
@@ -27,13 +56,14 @@ def fit_cascade(
 ) -> Cascade:
     """Return a cascade of two programs, fitted on training examples, each of which both programs are asked once.
 
-    Runs on the LM and adapter of the running `dspy.context`.
+    Runs on the LM and adapter of the running `dspy.context`. Questions that the metric does not score, or that end in
+    an error, are left out, and a `UserNotice` says how many.
 
     Args:
         cheap: Answers every question.
         dear: Answers where the cheap run looks doubtful.
-        examples: At least `FEWEST`, with ids; none may be of a test split.
-        metric: Higher is better.
+        examples: At least `FEWEST` that are not left out; none may be of a test split.
+        metric: Higher is better; None where it is undefined.
         before: Whether it is decided before the cheap program is asked.
         most_tokens: Mean tokens of a question at most, those that a cache saves included; None for no limit.
         threads: Questions asked at a time.
@@ -42,47 +72,96 @@ def fit_cascade(
         UserError: There are too few examples, or one is of a test split.
         BudgetExceeded: The budget of the LM is used up.
     """
-    for example in examples:
-        if example.get("split") == "test":
-            raise UserError(
-                f"Question {example.get('id')!r} is of the split test: fit the cascade on training questions."
-            )
     cascade = Cascade(cheap, dear, before=before)
+    asked = ask_both(cascade, examples, metric, threads=threads)
+    if asked.note:
+        warnings.warn(asked.note, UserNotice, stacklevel=2)
+    return fitted_cascade(cascade, asked, most_tokens=most_tokens)[0]
+
+
+def ask_both(
+    cascade: Cascade,
+    examples: Sequence[dspy.Example],
+    metric: Score,
+    *,
+    threads: int = 8,
+    report: Callable[[Outcome], None] | None = None,
+) -> Asked:
+    """Return what both programs of a cascade make of training examples; its weights and threshold do not matter.
+
+    Args:
+        cascade: Its knobs `before`, `k` and `fallback` decide what is fitted.
+        examples: Different ones; none may be of a test split.
+        metric: Higher is better; None where it is undefined.
+        threads: Questions asked at a time.
+        report: Called with each outcome of either program as soon as it is there, from several threads.
+
+    Raises:
+        UserError: There are fewer than `FEWEST` examples, one is of a test split, or two have one id.
+        BudgetExceeded: The budget of the LM is used up.
+    """
+    check_splits(Task(trainset=list(examples), valset=[], score=metric))
+    _check_number(len(examples))
+    if len({example_id(example) for example in examples}) < len(examples):
+        raise UserError("Two training questions of the cascade have one id: give every question a different id.")
     features: dict[str, dict[str, float]] = {}
     abstained: dict[str, set[str]] = {"cheap": set(), "dear": set()}
 
     def noted(name: str) -> Score:
         def score(example: Any, prediction: Any) -> float | None:
             if name == "cheap":
-                known = make_prediction("") if before else prediction
-                passages = described(example.question, known, cascade.retrieve, cascade.k)
-                features[example.id] = (
-                    question_features(example.question, passages)
-                    if before
-                    else run_features(example.question, prediction, passages)
-                )
+                features[example_id(example)] = _features(cascade, example.question, prediction)
             if prediction.abstained:
-                abstained[name].add(example.id)
+                abstained[name].add(example_id(example))
             return metric(example, prediction)
 
         return score
 
     runs = [
-        evaluate_examples(program, examples, noted(name), threads=threads)
-        for name, program in (("cheap", cheap), ("dear", dear))
+        evaluate_examples(program, examples, noted(name), threads=threads, report=report)
+        for name, program in (("cheap", cascade.cheap), ("dear", cascade.dear))
     ]
-    kept = set() if before else abstained["dear"] - abstained["cheap"]  # the dear program abstains there
-    samples = [
-        Sample(
-            one.id,
-            features[one.id],
-            one.score or 0.0,
-            (one.score if one.id in kept else other.score) or 0.0,
-            one.tokens,
-            other.tokens - one.tokens if before else other.tokens,
-        )
-        for one, other in zip(*runs, strict=True)
-        if one.error is None and other.error is None
-    ]
-    weights = fit(samples).weights
-    return with_knobs(cascade, weights=weights, threshold=threshold_for(samples, weights, most_cost=most_tokens))
+    # The dear program abstains there, so that the cheap answer is returned.
+    kept = abstained["dear"] - abstained["cheap"] if cascade.fallback and not cascade.before else set()
+    samples: list[Sample] = []
+    undefined, errors = 0, []
+    for one, other in zip(*runs, strict=True):
+        returned = one.score if one.id in kept else other.score
+        if error := one.error or other.error:
+            errors.append(error)
+        elif one.score is None or returned is None:
+            undefined += 1
+        else:
+            added = other.tokens - one.tokens if cascade.before else other.tokens
+            samples.append(Sample(one.id, features[one.id], one.score, returned, one.tokens, added))
+    return Asked(samples, undefined, len(errors), errors[0] if errors else None)
+
+
+def fitted_cascade(cascade: Cascade, asked: Asked, *, most_tokens: float | None = None) -> tuple[Cascade, Fitted]:
+    """Return the cascade with fitted weights and threshold, and the rule.
+
+    Args:
+        cascade: Is not changed.
+        asked: As `ask_both` returns it for this cascade.
+        most_tokens: Mean tokens of a question at most, those that a cache saves included; None for no limit.
+
+    Raises:
+        UserError: Too few questions are left.
+    """
+    _check_number(len(asked.samples), asked.note)
+    rule = fit(asked.samples)
+    threshold = threshold_for(asked.samples, rule.weights, most_cost=most_tokens)
+    return with_knobs(cascade, weights=rule.weights, threshold=threshold), rule
+
+
+def _features(cascade: Cascade, question: str, prediction: Any) -> dict[str, float]:
+    """Return what the decision of the cascade knows of a question."""
+    if cascade.before:
+        return question_features(question, described(question, make_prediction(""), cascade.retrieve, cascade.k))
+    return run_features(question, prediction, described(question, prediction, cascade.retrieve, cascade.k))
+
+
+def _check_number(number: int, note: str | None = None) -> None:
+    if number < FEWEST:
+        left = "" if note is None else f" {note}"
+        raise UserError(f"A cascade is fitted on at least {FEWEST} training questions, got {number}.{left}")

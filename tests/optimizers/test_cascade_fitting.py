@@ -5,7 +5,7 @@ import random
 import dspy
 import pytest
 
-from optimizers.cascade.compile import fit_cascade
+from optimizers.cascade.compile import ask_both, fit_cascade
 from optimizers.cascade.fitting import (
     FEWEST,
     Sample,
@@ -17,7 +17,7 @@ from optimizers.cascade.fitting import (
 from optimizers.cascade.rules import GAIN, LOGISTIC
 from programs.cascade import Cascade, parse_weights
 from programs.catalog import build
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, UserNotice
 
 
 def sample(number, *, doubtful, gain, noise=0.0):
@@ -143,3 +143,75 @@ def test_no_more_tokens_than_allowed_are_spent_on_training_questions(scripted, r
 def test_questions_of_a_test_split_are_refused(scripted, retriever):
     with pytest.raises(UserError, match="'q0' is of the split test"):
         fit_cascade(build("standard"), build("rag", retriever), questions(20, split="test"), exact)
+
+
+def number_of(example):
+    return int(example.question.split()[1].rstrip("?"))
+
+
+def test_questions_that_the_metric_does_not_score_are_left_out_and_counted(scripted, retriever):
+    """Were they zeros, the dear program would seem to lose wherever its answer has no score."""
+    scripted(reply)
+
+    def sometimes(example, prediction):
+        return (
+            None if number_of(example) % 4 == 1 and "unknown" not in prediction.answer else exact(example, prediction)
+        )
+
+    programs = build("standard"), build("rag", retriever)
+    with pytest.warns(UserNotice, match="^8 of 40 questions are left out: 8 that the metric does not score"):
+        fitted = fit_cascade(*programs, questions(40), sometimes)
+    scored = [example for example in questions(40) if not (number_of(example) % 4 == 1 and number_of(example) % 5)]
+    assert len(scored) == 32
+    expected = fit_cascade(*programs, scored, exact)
+    assert (fitted.weights, fitted.threshold) == (expected.weights, expected.threshold)
+
+
+def test_a_metric_that_scores_nothing_is_refused(scripted, retriever):
+    scripted(reply)
+    message = "at least 10 training questions, got 0. 40 of 40 questions are left out: 40 that the metric does not"
+    with pytest.warns(UserNotice), pytest.raises(UserError, match=message):
+        fit_cascade(build("standard"), build("rag", retriever), questions(40), lambda example, prediction: None)
+
+
+def test_questions_that_end_in_an_error_are_left_out_and_counted(scripted, retriever):
+    class Fragile(dspy.Module):
+        def __init__(self, program):
+            super().__init__()
+            self.program = program
+
+        def forward(self, question, passages=None):
+            if question in ("Number 3?", "Number 7?"):
+                raise ValueError("no sevens")
+            return self.program(question=question, passages=passages)
+
+    scripted(reply)
+    asked = ask_both(Cascade(build("standard"), Fragile(build("rag", retriever))), questions(20), exact)
+    assert (len(asked.samples), asked.failed, asked.undefined) == (18, 2, 0)
+    assert asked.note == ("2 of 20 questions are left out: 2 that ended in an error (ValueError: no sevens).")
+
+
+def test_an_undefined_score_of_an_answer_that_is_not_returned_does_not_matter(scripted, retriever):
+    def silent(system, user):
+        return {"answer": "" if "[1] " in user else "right"}
+
+    scripted(silent)
+
+    def of_answers(example, prediction):
+        return None if prediction.abstained else 1.0
+
+    programs = build("standard"), build("rag", retriever)
+    assert ask_both(Cascade(*programs), questions(20), of_answers).undefined == 0
+    assert ask_both(Cascade(*programs, fallback=False), questions(20), of_answers).undefined == 20
+    assert ask_both(Cascade(*programs, before=True), questions(20), of_answers).undefined == 20
+
+
+def test_questions_with_one_id_and_too_few_of_them_cost_no_call(scripted, retriever):
+    engine, cascade = scripted(reply), Cascade(build("standard"), build("rag", retriever))
+    with pytest.raises(UserError, match="have one id"):
+        ask_both(cascade, questions(20) + questions(1), exact)
+    with pytest.raises(UserError, match="at least 10 training questions, got 9"):
+        ask_both(cascade, questions(9), exact)
+    with pytest.raises(UserError, match="is of the split test"):
+        ask_both(cascade, questions(20, split="Test"), exact)
+    assert engine.requests == []
