@@ -29,10 +29,11 @@ def combine(
     knobs: Mapping[str, Any] | None = None,
     overwrite: bool = False,
     revision: str | None = None,
+    made: Mapping[str, Any] | None = None,
 ) -> Artifact:
     """Write an artifact that consists of others, which are copied into it unchanged.
 
-    LM, corpus and index are recorded if the parts agree on them.
+    LM, corpus and index are recorded if the parts agree on them, or as `made` says.
 
     Args:
         kind: "ensemble", or another of `KINDS` that has no parts but programs.
@@ -41,6 +42,8 @@ def combine(
         knobs: Of the kind; others have their defaults.
         overwrite: Replace an existing artifact.
         revision: Revision of the source code.
+        made: How the knobs were found, if they were fitted: the fields `lm`, `corpus`, `data`, `optimizer` and `metric`
+            of the record; `data` is added to index and reranker.
 
     Raises:
         UserError: A part is missing or damaged, there are too few or too many, a knob is unknown, or `out` exists.
@@ -57,15 +60,18 @@ def combine(
     combined = table.put_together(Parts(programs), dict(knobs or {}))
     read = {name: read_with_digest(folder) for name, folder in parts.items()}
     records = [record for record, _ in read.values()]
-    out = Path(out)
+    out, found = Path(out), dict(made or {})
+    agreed = {
+        "lm": _same(record.lm for record in records),
+        "corpus": _same(record.corpus for record in records if record.corpus is not None),
+    }
     artifact = Artifact(
         kind=kind,  # type: ignore[arg-type]
         program=kind,
         knobs=knob_values(combined),
         children={name: digest for name, (_, digest) in read.items()},
-        lm=_same(record.lm for record in records),
-        corpus=_same(record.corpus for record in records if record.corpus is not None),
-        data=_data(parts, records, out),
+        data={**_data(parts, records, out), **found.pop("data", {})},
+        **{**agreed, **found},
         versions=installed_versions(ANSWERING),
         revision=revision,
     )

@@ -1,6 +1,7 @@
 """`verihop artifact`: look at compiled programs, check, compare, export and combine them."""
 
-from experiments.cli.artifact.combine import cascade, ensemble
+from experiments.cli.artifact.cascade import cascade
+from experiments.cli.artifact.combine import ensemble
 from experiments.cli.artifact.diff import diff
 from experiments.cli.artifact.export import export
 from experiments.cli.artifact.show import show
