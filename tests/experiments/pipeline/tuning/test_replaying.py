@@ -1,13 +1,17 @@
 """A study whose trials are evaluated from the record of a run."""
 
+import shutil
+
 import pytest
 
 from experiments.pipeline.evaluate import evaluate
 from experiments.pipeline.tuning.config import Candidates
 from experiments.runs.config import RunConfig
 from optimizers.metrics.catalog import get_metric
+from optimizers.replay.running import Runner
 from optimizers.tuning.objective import Goal
 from programs.catalog import build
+from programs.lms.calls.budget import Budget
 from signatures.common.errors import UserError
 
 
@@ -51,8 +55,8 @@ def recorded(tmp_path_factory):
     questions = [each for each in read_questions(folder / "questions.jsonl") if each.split != "test"][:10]
     program = build("cov_rag", open_index(folder / "index"), gate="threshold")
 
-    def connect():
-        return connect_any("simulated", cache=False)
+    def connect(**settings):
+        return connect_any("simulated", cache=False, **settings)
 
     config = RunConfig(metrics=["f1[hotpot]"], threads=2, branches=1)
     evaluate(program, questions, config, connection=connect(), folder=folder / "run", progress=False)
@@ -61,6 +65,7 @@ def recorded(tmp_path_factory):
 
 def test_a_replay_searches_the_knobs_of_gates_and_scores_as_the_program_does(recorded, tune, tmp_path):
     run, program, questions, connect = recorded
+    run = shutil.copytree(run, tmp_path / "run")
     poor = {"student": program, "questions": questions, "metric": get_metric("f1[hotpot]"), "folds": 2, "threads": 4}
     replayed = tune(**poor, connection=connect(), replay=run, trials=12, sampler="random", out=tmp_path / "a")
     assert set(replayed.present) == {
@@ -85,3 +90,62 @@ def test_a_replay_searches_the_knobs_of_gates_and_scores_as_the_program_does(rec
     for ours, real in zip(bought.findings.trials, live.findings.trials, strict=True):
         assert (ours.setting, ours.scores, ours.costs["calls"]) == (real.setting, real.scores, real.costs["calls"])
     assert live.record["spent"]["calls"] > bought.record["spent"]["calls"]
+
+
+@pytest.fixture
+def sent(monkeypatch):
+    """Count the calls that reach the simulated LM."""
+    from experiments.world.simulated import SimulatedEngine
+
+    calls, complete = [], SimulatedEngine.complete
+
+    def counted(engine, request):
+        calls.append(request)
+        return complete(engine, request)
+
+    monkeypatch.setattr(SimulatedEngine, "complete", counted)
+    return calls
+
+
+@pytest.fixture
+def bought(recorded, tune, tmp_path):
+    """Return a function that buys for a study of a copy of the record."""
+    run, program, questions, connect = recorded
+    shutil.copytree(run, tmp_path / "run")
+
+    def study(**options):
+        connection = connect(budget=options.pop("budget", None))
+        given = {"student": program, "questions": questions, "metric": get_metric("f1[hotpot]"), "folds": 2}
+        searched = ("gate", "max_revisions", "combine")
+        return tune(
+            **{**given, "searched": searched, "threads": 4, "sampler": "random", **options},
+            connection=connection, replay=tmp_path / "run", buy=True,
+        )  # fmt: skip
+
+    return study
+
+
+@pytest.fixture
+def failing(monkeypatch, recorded):
+    """Let every second question fail after it has paid its calls; return their ids."""
+    failing, run = [question.id for question in recorded[2][::2]], Runner.run
+
+    def fails(runner, example, knobs, memory):
+        leaf = run(runner, example, knobs, memory)
+        if example.id in failing:
+            raise ValueError("no leaf")
+        return leaf
+
+    monkeypatch.setattr(Runner, "run", fails)
+    return failing
+
+
+def test_what_trials_spend_that_stay_unseen_counts_over_sessions(bought, sent, failing):
+    first = bought(trials=6)
+    assert [trial.unseen for trial in first.findings.trials if trial.state == "pruned"]
+    assert first.record["spent"]["calls"] == len(sent) > 0
+    second = bought(trials=9, resume=True)
+    assert second.record["spent"]["calls"] == len(sent)
+    before = len(sent)
+    third = bought(trials=12, resume=True, budget=Budget(calls=before))
+    assert (len(sent), "is used up" in (third.stopped or "")) == (before, True)
