@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 
 import pytest
 
@@ -41,6 +42,18 @@ def test_a_run_is_recorded_and_leads_to_a_study(recorded, verihop):
     assert {"--replay", "gate=threshold"} <= set(map(str, words))
     code, out, err = verihop(*words)
     assert (code, "LM calls sent: 0" in out + err) == (0, True), err
+
+
+def test_a_budget_that_is_spent_on_branches_is_said_with_code_3(recorded, verihop, tmp_path):
+    run, (_, _, err) = recorded
+    copy = shutil.copytree(run, tmp_path / "run")
+    words = shlex.split(err.split("Next: ")[1].split("\n")[0])[1:]
+    words = [word if word != str(run) else copy for word in words]
+    words[words.index("--out") + 1] = tmp_path / "tuned"
+    more = ["--buy", "--budget", "calls=4", "--knob", "k=2:8", "--search", "k", "--trials", 3, "--folds", 0]
+    code, out, err = verihop(*words, *more)
+    assert (code, "calls is used up" in err, "--resume and a larger budget" in err) == (3, True, True), err
+    assert "or add --buy" not in out + err
 
 
 def test_other_thresholds_are_scored_beside_the_recorded_ones(recorded, verihop):

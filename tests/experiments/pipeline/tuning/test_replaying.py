@@ -1,5 +1,6 @@
 """A study whose trials are evaluated from the record of a run."""
 
+import re
 import shutil
 
 import pytest
@@ -149,3 +150,17 @@ def test_what_trials_spend_that_stay_unseen_counts_over_sessions(bought, sent, f
     before = len(sent)
     third = bought(trials=12, resume=True, budget=Budget(calls=before))
     assert (len(sent), "is used up" in (third.stopped or "")) == (before, True)
+
+
+def test_a_small_budget_buys_leaves_ends_the_study_and_goes_on(bought, sent):
+    poor = bought(trials=6, budget=Budget(calls=6))
+    assert "is used up" in poor.stopped
+    assert poor.record["spent"]["calls"] == len(sent) <= 6
+    assert poor.unbought is None
+    rich = bought(trials=6, resume=True, budget=Budget(calls=1000))
+    assert (rich.stopped, rich.record["counts"]["complete"]) == (None, 6)
+    assert rich.record["spent"]["calls"] == len(sent)
+
+
+def test_questions_that_fail_are_told(bought, failing):
+    assert re.match(r"\d questions ended in an error .* ValueError: no leaf", bought(trials=6).unbought)
