@@ -11,6 +11,7 @@ import dspy
 
 from optimizers.evaluating import Outcome
 from optimizers.examples import to_examples
+from optimizers.replay.gold import gold_sha256
 from optimizers.replay.record import Record, Root
 from optimizers.replay.record_files import RecordLog
 from optimizers.replay.replaying import Unseen, outcome_of, replay
@@ -64,8 +65,8 @@ class Buyer:
             return
         finally:
             self.log.add_memory(example.id, memory)
-        self.runner.record.add(example.id, example.question, leaf)
-        self.log.add_leaves(example.id, example.question, [leaf])
+        self.runner.record.add(example.id, example.question, leaf, gold_sha256(example))
+        self.log.add_leaves(example, [leaf])
         with self._lock:
             self.bought += 1
 

@@ -1,12 +1,13 @@
 """The record of a run in memory: what every question came to, by the decisions of its gates."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dspy
 
 from optimizers.evaluating import Outcome
+from optimizers.replay.gold import gold_sha256
 from optimizers.replay.trees import Inconsistent, Leaf, Step, Tree, grown, leaves_of
 from programs.artifacts.kinds import KINDS, program_name
 from programs.catalog import PROGRAMS
@@ -51,6 +52,7 @@ class Record:
         self.gates = gates_of(self.program)
         self.replayable = frozenset(replayable_knobs(self.program))
         self.questions: dict[str, str] = {}  # id -> question
+        self._gold: dict[str, str] = {}  # id -> hash of what its scores are of
         self._trees: dict[tuple[str, Root], Tree] = {}
         self._outcomes: dict[int, tuple[Leaf, dict[str, Outcome]]] = {}  # with the leaf, so that no other has its place
         self._lock = threading.Lock()
@@ -86,11 +88,11 @@ class Record:
         """Return the number of leaves of a question."""
         return len(leaves_of(self.tree(id, root)))
 
-    def add(self, id: str, question: str, leaf: Leaf) -> None:
-        """Add a leaf.
+    def add(self, id: str, question: str, leaf: Leaf, gold: str = "") -> None:
+        """Add a leaf; `gold` is the `gold_sha256` that it was scored by.
 
         Raises:
-            Inconsistent: The leaf contradicts the record, or the id has another question.
+            Inconsistent: The leaf contradicts the record, or the id has another question or other gold.
         """
         root = tuple(sorted(leaf.root.items()))
         for step in leaf.path:
@@ -98,6 +100,8 @@ class Record:
         with self._lock:
             if self.questions.setdefault(id, question) != question:
                 raise Inconsistent(f"question {id!r} has two texts")
+            if self._gold.setdefault(id, gold) != gold:
+                raise Inconsistent(f"question {id!r} has two gold answers")
             self._trees[id, root] = grown(self._trees.get((id, root)), leaf, self.gates)
 
     def _check_step(self, step: Step) -> None:
@@ -117,24 +121,30 @@ class Record:
             outcome = outcomes[metric] = Outcome(id, leaf.scores[metric], {**_NONE, **leaf.costs}, 0.0)
         return outcome
 
-    def check(self, run: Mapping[str, Any], questions: Mapping[str, str] | None = None) -> None:
-        """Raise UserError if the record is of another program, LM, judge or corpus, or of other questions.
+    def check(self, run: Mapping[str, Any], examples: Sequence[dspy.Example] = ()) -> None:
+        """Raise UserError if the record is of another program, LM, judge or corpus, or of other questions or gold.
 
         Args:
             run: Description of what is to be replayed; what it lacks is not compared.
-            questions: Id -> text of the questions to be replayed.
+            examples: The questions to be replayed, with their gold.
         """
         mine, other = _flat(self.run), _flat(dict(run))
         for name in mine | other:
             if name.startswith(_COMPARED) and name.split(".")[0] in run and mine.get(name) != other.get(name):
                 raise UserError(_differs(name, _shown(mine, name), _shown(other, name)))
-        for id, question in (questions or {}).items():
+        for example in examples:
+            id, question = example.id, example.question
             if id not in self.questions:
                 raise UserError(f"Question {one_line(id, 80)!r} is not in the record: record a run that asks it.")
             if self.questions[id] != question:
                 raise UserError(
                     f"Question {one_line(id, 80)!r} was {one_line(self.questions[id], 80)!r} when it was recorded and "
                     f"is now {one_line(question, 80)!r}: use the recorded questions."
+                )
+            if self._gold[id] != gold_sha256(example):
+                raise UserError(
+                    f"The gold of question {one_line(id, 80)!r} has changed since it was recorded, and so may its "
+                    "scores: use the recorded questions, or record the run again."
                 )
 
     def check_metric(self, metric: str) -> None:

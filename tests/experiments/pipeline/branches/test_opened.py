@@ -164,6 +164,9 @@ def test_differences_are_named(setup, tmp_path, world):
     refused("corpus.fingerprint was", program=build("cov_rag", open_index(world / "index", title_boost=2.0)))
     changed = questions[0].model_copy(update={"question": "Who?"})
     refused(f"{changed.id!r} was .* and is now 'Who\\?'", questions=[changed])
+    for gold in ({"answers": ["Fog"]}, {"gold_ids": []}, {"key_facts": ["It is foggy."]}, {"type": "odd"}):
+        refused(f"gold of question {changed.id!r} has changed", questions=[questions[0].model_copy(update=gold)])
+    assert checked_record(folder, metric=METRIC, questions=[questions[0].model_copy(update={"split": "odd"})])
     refused("Question 'new' is not in the record", questions=[changed.model_copy(update={"id": "new"})])
     assert checked_record(folder, metric=METRIC, questions=questions, program=with_knobs(program, max_revisions=3))
     assert "key" not in json.dumps(load_record(folder).run["lm"])
