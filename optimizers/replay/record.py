@@ -12,6 +12,7 @@ from optimizers.replay.trees import Inconsistent, Leaf, Step, Tree, grown, leave
 from programs.artifacts.kinds import KINDS, program_name
 from programs.catalog import PROGRAMS
 from programs.parts.gates import gates_of, replayable_knobs
+from programs.parts.knobs import check_knobs
 from programs.parts.meter import Meter
 from signatures.common.errors import UserError, one_line
 
@@ -36,7 +37,7 @@ class Record:
         program: Has the gates; by default what the run names: a program of the catalog, or a kind of combination.
 
     Raises:
-        UserError: The program is another one, unknown, or has no gates.
+        UserError: The program is another one, unknown, or has no gates; or it has no such knobs.
     """
 
     def __init__(self, run: Json, program: dspy.Module | type[dspy.Module] | None = None):
@@ -51,6 +52,8 @@ class Record:
         self.program: Any = found
         self.gates = gates_of(self.program)
         self.replayable = frozenset(replayable_knobs(self.program))
+        self._class: type[dspy.Module] = found if isinstance(found, type) else type(found)
+        check_knobs(self._class, self.knobs)
         self.questions: dict[str, str] = {}  # id -> question
         self._gold: dict[str, str] = {}  # id -> hash of what its scores are of
         self._trees: dict[tuple[str, Root], Tree] = {}
@@ -95,6 +98,7 @@ class Record:
             Inconsistent: The leaf contradicts the record, or the id has another question or other gold.
         """
         root = tuple(sorted(leaf.root.items()))
+        self._check_leaf(leaf)
         for step in leaf.path:
             self._check_step(step)
         with self._lock:
@@ -104,14 +108,30 @@ class Record:
                 raise Inconsistent(f"question {id!r} has two gold answers")
             self._trees[id, root] = grown(self._trees.get((id, root)), leaf, self.gates)
 
+    def _check_leaf(self, leaf: Leaf) -> None:
+        """Raise Inconsistent if a leaf is not one of the program, with scores and costs that there are."""
+        try:
+            check_knobs(self._class, leaf.root)
+        except UserError as error:
+            raise Inconsistent(one_line(error)) from None
+        if gated := self.replayable.intersection(leaf.root):
+            raise Inconsistent(f"knob {sorted(gated)[0]} is one of the gates and no root")
+        if other := set(leaf.costs).difference(_NONE):
+            raise Inconsistent(f"there is no cost {one_line(sorted(other)[0], 80)!r}")
+        for name, score in leaf.scores.items():
+            if score is not None and not 0 <= score <= 1:
+                raise Inconsistent(f"the score {score:g} of {one_line(name, 80)} is not from 0 to 1")
+
     def _check_step(self, step: Step) -> None:
         """Raise Inconsistent if a gate cannot decide by the values of a step."""
         if step.gate not in self.gates:
             raise Inconsistent(f"the program has no gate {step.gate!r}")
         try:
-            self.gates[step.gate].decide(step.values, self.knobs)
+            made = self.gates[step.gate].decide(step.values, self.knobs)
         except Exception as error:  # noqa: BLE001 - whatever a gate does with values that are not its own
             raise Inconsistent(f"the values of gate {step.gate!r} are not its own: {one_line(error)}") from None
+        if type(made) is not type(step.decision):
+            raise Inconsistent(f"gate {step.gate!r} does not decide {one_line(repr(step.decision), 80)}")
 
     def outcome(self, id: str, leaf: Leaf, metric: str) -> Outcome:
         """Return what a leaf says of a question; the same object each time."""

@@ -144,6 +144,15 @@ LEAF = {"path": [STEP], "scores": {"luck": 0.5, "fog": 0.0}, "costs": {"calls": 
         ({"path": []}, "ends where it goes on"),
         ({"path": [STEP, STEP]}, "made by different values"),
         ({"scores": {"luck": 0.5}}, "scores of other metrics"),
+        ({"scores": {"luck": 0.6, "fog": 0.0}}, "two ends with other scores"),
+        ({"answer": "b"}, "two ends with other scores"),
+        ({"scores": {"luck": 777.0, "fog": 0.0}}, "score 777 of luck is not from 0 to 1"),
+        ({"costs": {"calls": -5.0}}, "greater than or equal to 0"),
+        ({"costs": {"evil": 3.0}}, "no cost 'evil'"),
+        ({"path": [{**STEP, "decision": "banana"}]}, "does not decide 'banana'"),
+        ({"root": {"evil": 3}}, "Unknown knob of CoVRAG 'evil'"),
+        ({"root": {"k": 300}}, "Knob k must be"),
+        ({"root": {"max_revisions": 3}}, "max_revisions is one of the gates"),
         ({"costs": {"calls": "many"}}, "valid number"),
         ({"other": 1}, "not permitted"),
         ({"answer": None}, "valid string"),
@@ -156,6 +165,21 @@ def test_leaves_that_are_none_or_contradict_others_are_refused(written, changes,
     (folder / BRANCHES).write_bytes(b"".join(map(member, [{"record": SCHEMA, "run": record.run}, first, good])))
     with pytest.raises(UserError, match=reason):
         load_record(folder)
+
+
+@pytest.mark.parametrize("value", [None, 3, "high"])
+def test_knobs_of_the_header_are_checked(tmp_path, value):
+    program = {"name": "cov_rag", "knobs": {"truthfulness_below": value}}
+    (tmp_path / BRANCHES).write_bytes(member({"record": SCHEMA, "run": {**HEADER, "program": program}}))
+    with pytest.raises(UserError, match="Knob truthfulness_below must be"):
+        load_record(tmp_path)
+
+
+def test_the_same_leaf_twice_is_one(written):
+    folder, record = written
+    good = {"id": "q0", "question": record.questions["q0"], "gold": "g", "leaves": [LEAF]}
+    (folder / BRANCHES).write_bytes(b"".join(map(member, [{"record": SCHEMA, "run": record.run}, good, good])))
+    assert load_record(folder).count("q0") == 1
 
 
 @pytest.mark.parametrize("value", [[], {"id": "q0"}, {"id": "q0", "calls": [], "retrievals": [], "passages": {}}, 5])
