@@ -79,6 +79,16 @@ class Record:
             )
         )
 
+    def check_root(self, knobs: Mapping[str, Any]) -> None:
+        """Raise UserError if nothing was recorded with the knobs of a setting that no gate reads."""
+        root = self.root(knobs)
+        if root and not any(root == other for _, other, _ in self.trees()):
+            name, value = root[0]
+            raise UserError(
+                f"Nothing was recorded with {name}={value!r} (it was {self.knobs.get(name)!r}), and no branch says what "
+                f"it changes: only {', '.join(sorted(self.replayable))} can be replayed. Record a run with it."
+            )
+
     def tree(self, id: str, root: Root = ()) -> Tree | None:
         """Return the tree of a question; None if nothing was recorded."""
         return self._trees.get((id, root))

@@ -70,10 +70,19 @@ def test_other_thresholds_are_scored_beside_the_recorded_ones(recorded, verihop)
 
 def test_what_is_unseen_is_counted_and_has_a_cure(recorded, verihop):
     run, _ = recorded
-    code, out, err = verihop("replay", run, "--set", "k=2")
-    assert (code, "0 of 10 questions replayed" in out) == (0, True)
-    assert "10 questions go ways that were never recorded" in err
+    settings = ["combine=all", "reference_below=0", "correctness_below=0", "bias_above=0", "truthfulness_below=0"]
+    code, out, err = verihop("replay", run, *(word for knob in settings for word in ("--set", knob)))
+    assert (code, "of 10 questions replayed" in out) == (0, True)
+    assert "questions go ways that were never recorded" in err
     assert "--buy" in err
+
+
+@pytest.mark.parametrize("knob", ["k=2", "revise=start"])
+def test_a_knob_that_no_branch_can_answer_is_refused(recorded, verihop, knob):
+    code, out, err = verihop("replay", recorded[0], "--set", knob)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"Nothing was recorded with {knob.split('=')[0]}=" in err
+    assert "only bias_above, combine, correctness_below" in err
 
 
 @pytest.mark.parametrize(

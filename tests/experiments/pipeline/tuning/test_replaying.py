@@ -13,6 +13,7 @@ from optimizers.replay.running import Runner
 from optimizers.tuning.objective import Goal
 from programs.catalog import build
 from programs.lms.calls.budget import Budget
+from programs.parts.knobs import with_knobs
 from signatures.common.errors import UserError
 
 
@@ -91,6 +92,17 @@ def test_a_replay_searches_the_knobs_of_gates_and_scores_as_the_program_does(rec
     for ours, real in zip(bought.findings.trials, live.findings.trials, strict=True):
         assert (ours.setting, ours.scores, ours.costs["calls"]) == (real.setting, real.scores, real.costs["calls"])
     assert live.record["spent"]["calls"] > bought.record["spent"]["calls"]
+
+
+def test_a_knob_of_the_program_that_no_gate_reads_must_be_the_recorded_one(recorded, tune, tmp_path):
+    run, program, questions, connect = recorded
+    given = {"questions": questions, "metric": get_metric("f1[hotpot]"), "folds": 0, "trials": 2}
+    with pytest.raises(UserError, match=r"Nothing was recorded with k=7 \(it was 5\)"):
+        tune(**given, student=with_knobs(program, k=7), connection=connect(), replay=run)
+    copy = shutil.copytree(run, tmp_path / "run")
+    searched = {"searched": ("max_revisions",), "out": tmp_path / "b"}
+    found = tune(**given, student=with_knobs(program, k=7), connection=connect(), replay=copy, buy=True, **searched)
+    assert found.findings.baseline.complete
 
 
 @pytest.fixture
