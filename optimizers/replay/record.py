@@ -85,8 +85,8 @@ class Record:
         if root and not any(root == other for _, other, _ in self.trees()):
             name, value = root[0]
             raise UserError(
-                f"Nothing was recorded with {name}={value!r} (it was {self.knobs.get(name)!r}), and no branch says what "
-                f"it changes: only {', '.join(sorted(self.replayable))} can be replayed. Record a run with it."
+                f"Nothing was recorded with {name}={value!r} (it was {self.knobs.get(name)!r}), and no branch says "
+                f"what it changes: only {', '.join(sorted(self.replayable))} can be replayed. Record a run with it."
             )
 
     def tree(self, id: str, root: Root = ()) -> Tree | None:
