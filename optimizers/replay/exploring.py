@@ -13,6 +13,7 @@ from typing import Any
 
 import dspy
 
+from optimizers.replay.gold import gold_sha256
 from optimizers.replay.memory import Memory
 from optimizers.replay.record import Record
 from optimizers.replay.running import Runner
@@ -113,7 +114,7 @@ def explore(
         except Exception as error:  # noqa: BLE001 - one branch that fails must not end the others
             failed, lost = failed or error, lost + len(group)
             continue
-        record.add(id, example.question, leaf)
+        record.add(id, example.question, leaf, gold_sha256(example))
         keep(leaf)
         new += 1
         for way, rest in _regrouped(record, id, settings, group[1:]).items():

@@ -13,6 +13,7 @@ from typing import Any
 import dspy
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from optimizers.replay.gold import gold_sha256
 from optimizers.replay.members import MemberLog, Place, placed_members, read_members, read_place
 from optimizers.replay.memory import Memory
 from optimizers.replay.names import BRANCHES, REPLIES
@@ -20,7 +21,7 @@ from optimizers.replay.record import Record
 from optimizers.replay.trees import Inconsistent, Leaf
 from signatures.common.errors import UserError, first_problem, one_line
 
-SCHEMA = 1
+SCHEMA = 2  # 1 did not say which gold the scores are of
 
 Json = dict[str, Any]
 
@@ -37,6 +38,7 @@ class _Leaves(BaseModel):
 
     id: str
     question: str
+    gold: str
     leaves: list[Leaf]
 
 
@@ -70,7 +72,7 @@ def load_record(folder: Path | str, program: dspy.Module | type[dspy.Module] | N
             for leaf in found.leaves:
                 if set(leaf.scores) != set(record.metrics):
                     raise Inconsistent(f"question {one_line(found.id, 80)!r} has scores of other metrics")
-                record.add(found.id, found.question, leaf)
+                record.add(found.id, found.question, leaf, found.gold)
         except ValidationError as error:
             raise UserError(f"{path} is damaged ({first_problem(error)}). Record the run again.") from None
         except Inconsistent as error:
@@ -146,9 +148,11 @@ class RecordLog:
             place = self._replies.append({"id": id, **news})
             self._places.setdefault(id, []).append(place)
 
-    def add_leaves(self, id: str, question: str, leaves: Sequence[Leaf]) -> None:
-        """Write leaves of a question; what led to them should be written before."""
-        self._branches.append({"id": id, "question": question, "leaves": [leaf.model_dump() for leaf in leaves]})
+    def add_leaves(self, example: dspy.Example, leaves: Sequence[Leaf]) -> None:
+        """Write leaves of a question, which has an `id`; what led to them should be written before."""
+        written = [leaf.model_dump() for leaf in leaves]
+        of = {"id": example.id, "question": example.question, "gold": gold_sha256(example)}
+        self._branches.append({**of, "leaves": written})
 
 
 def has_record(folder: Path | str) -> bool:

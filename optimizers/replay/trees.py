@@ -1,9 +1,9 @@
 """Trees of decisions: what a question comes to under each setting of the knobs that only gates read."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AllowInfNan, BaseModel, ConfigDict, FiniteFloat, NonNegativeFloat
 
 from programs.parts.gates import Gate
 
@@ -36,8 +36,8 @@ class Leaf(BaseModel):
 
     root: dict[str, bool | int | float | str] = {}
     path: list[Step]
-    scores: dict[str, float | None]
-    costs: dict[str, float]
+    scores: dict[str, FiniteFloat | None]
+    costs: dict[str, Annotated[NonNegativeFloat, AllowInfNan(False)]]
     answer: str
     abstained: bool
 
@@ -61,14 +61,12 @@ class Inconsistent(ValueError):
 
 
 def grown(tree: Tree | None, leaf: Leaf, gates: Mapping[str, Gate]) -> Tree:
-    """Return a tree (None is empty) with one more leaf; a leaf at the same place is replaced.
+    """Return a tree (None is empty) with one more leaf.
 
     Raises:
-        Inconsistent: The tree says otherwise about a decision on the way.
+        Inconsistent: The tree says otherwise about a decision on the way, or about the leaf.
     """
-    if tree is None or (isinstance(tree, Leaf) and not leaf.path):
-        tree = None
-    elif isinstance(tree, Leaf):
+    if isinstance(tree, Leaf) and leaf.path:
         raise Inconsistent("a question ends where it goes on, too")
     top: dict[Any, Tree] = {} if tree is None else {(): tree}
     edges, key = top, ()
@@ -79,9 +77,11 @@ def grown(tree: Tree | None, leaf: Leaf, gates: Mapping[str, Gate]) -> Tree:
         if not isinstance(node, Node) or node.gate != step.gate or node.values != step.values:
             raise Inconsistent(f"decision {number + 1} ({step.gate}) was made by different values")
         edges, key = node.edges, hashable(step.decision)
-    if isinstance(edges.get(key), Node):
+    taken = edges.setdefault(key, leaf)
+    if isinstance(taken, Node):
         raise Inconsistent("a question ends where it goes on, too")
-    edges[key] = leaf
+    if taken != leaf:
+        raise Inconsistent("the same decisions have two ends with other scores, costs or answers")
     return top[()]
 
 

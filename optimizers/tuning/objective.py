@@ -98,6 +98,7 @@ class Objective:
                     from optuna import TrialPruned
 
                     trial.set_user_attr(UNSEEN, unseen)
+                    self._keep_spent(trial, before)  # for what was bought before the trial proved incomplete
                     raise TrialPruned(f"{unseen} questions met branches that were never recorded")
                 self._keep(trial, outcomes, before)
                 if len(outcomes) < len(self.questions) and self._worse(trial, outcomes):
@@ -137,10 +138,14 @@ class Objective:
         costs = {name: [_rounded(name, cost_of(each, name)) for each in outcomes] for name in COSTS}
         trial.set_user_attr(COST, {name: values for name, values in costs.items() if any(values)})
         trial.set_user_attr(ERRORS, sum(each.error is not None for each in outcomes))
-        now = self.spent()
-        trial.set_user_attr(SPENT, {name: round(value - before.get(name, 0), 6) for name, value in now.items()})
+        self._keep_spent(trial, before)
         if self.report is not None:
             self.report(trial.number, len(outcomes))
+
+    def _keep_spent(self, trial: "Trial", before: Mapping[str, float]) -> None:
+        """Store what the trial has spent, of which the budget of the study is made up over all its sessions."""
+        now = self.spent()
+        trial.set_user_attr(SPENT, {name: round(value - before.get(name, 0), 6) for name, value in now.items()})
 
     def _worse(self, trial: "Trial", outcomes: Sequence[Outcome]) -> bool:
         """Tell Optuna the scores it has not heard; return whether its pruner ends the trial."""

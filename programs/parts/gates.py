@@ -13,7 +13,8 @@ That holds for a knob that nothing but gates reads (thresholds, bounds on rounds
 - A gate reads nothing but its values and the knobs that it lists; it gets no others.
 - A value that other knobs or replies decide (a size, a score, whether there is a retriever) is among the values.
 - What follows a decision depends on the decision and not on the knobs once more. A round that has another prompt
-  because it is the last asks its gate before the prompt is chosen.
+  because it is the last asks its gate before the prompt is chosen. (Texts of a report that name a threshold, as
+  `Candidate.reason` does, are excepted: no prompt and no metric of ours reads them.)
 - Gates are asked in the thread of the question, never inside `fanout`: their order is the path of the question.
 
 A program that contains others (a cascade, say) lists its own gates. Those of its parts have the knobs of the parts, so

@@ -163,7 +163,7 @@ def _print(found: "Found", config: "TuneConfig", result: Result, notes: list[str
             "artifact": str(found.artifact) if found.artifact else None,
             "plots": [str(path) for path in found.plots],
         }
-        emit({**written, **found.record, "notes": notes})
+        emit({**written, **found.record, "notes": [*notes, *([found.unbought] if found.unbought else [])]})
         return
     number = found.chosen.number if found.chosen else None
     show(trials_table(found.findings, found.present, metric=config.metric.name, chosen=number))
@@ -175,10 +175,14 @@ def _print(found: "Found", config: "TuneConfig", result: Result, notes: list[str
         say(f"Held-out estimate of the chosen setting: {100 * held.mean:.1f} %{interval}, {config.folds} folds.")
     say(found.findings.verdict)
     if unseen := [trial for trial in found.findings.trials if trial.unseen]:
-        say(
-            f"{len(unseen)} trials met branches that were never recorded and have no score: record more branches "
-            "(eval --record-branches), or add --buy."
+        cure = (
+            "with --buy, each time they are asked"
+            if config.buy
+            else "record more branches (eval --record-branches), or add --buy"
         )
+        say(f"{len(unseen)} trials met branches that were never recorded and have no score: {cure}.")
+    if found.unbought:
+        say(found.unbought)
     for path in found.plots:
         say(f"Plot: {path}")
     if found.artifact is not None:

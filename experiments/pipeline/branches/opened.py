@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.runs.config import Connected, describe_lm, describe_program
 from experiments.runs.files import Json, run_lock
+from optimizers.examples import to_examples
 from optimizers.metrics.judges.answer_judge import judged_by
 from optimizers.metrics.typed.opened import typed_metric
 from optimizers.replay.evaluator import Buyer, ReplayEvaluator
@@ -50,7 +51,7 @@ def checked_record(
         compared["program"] = describe_program(program)
         if (retriever := getattr(program, "retrieve", None)) is not None:
             compared["corpus"] = {"fingerprint": retriever.fingerprint}
-    record.check(compared, {question.id: question.question for question in questions})
+    record.check(compared, to_examples(questions))
     record.base = {} if program is None else knob_values(program)
     return record
 

@@ -95,7 +95,7 @@ class Recorder:
 
             def keep(leaf: Leaf) -> None:
                 self._log.add_memory(example.id, memory)  # what led to the leaf first
-                self._log.add_leaves(example.id, example.question, [leaf])
+                self._log.add_leaves(example, [leaf])
 
             try:
                 return explore(self._runner, example, memory, settings, most=self._config.branches, keep=keep)

@@ -97,9 +97,12 @@ def replay_run(folder: Path, knobs: Mapping[str, Any]) -> Replayed:
     """Return what the recorded run in a folder comes to with a setting of knobs.
 
     Raises:
-        UserError: There is no record, it is damaged, or a knob is unknown or not allowed.
+        UserError: There is no record, it is damaged, or a knob is unknown, not allowed, or one that no gate
+            reads and that was not recorded.
     """
     record = load_record(folder)
+    replay(record, knobs, metric=record.metrics[0], ids=())  # names and values first
+    record.check_root(knobs)
     lines, unseen = [], 0
     for metric in record.metrics:
         old, new = replay(record, {}, metric=metric), replay(record, knobs, metric=metric)

@@ -22,7 +22,8 @@ def replayed(
     """Open the record that trials are evaluated from; None if the study asks the LM.
 
     Raises:
-        UserError: The record is of another program, LM, corpus or metric, or lacks a question.
+        UserError: The record is of another program, LM, corpus or metric, lacks a question, or has none with the
+            knobs of the student that no gate reads.
     """
     if config.replay is None:
         yield None
@@ -43,6 +44,7 @@ def replayed(
             yield evaluator
         return
     record = checked_record(config.replay, metric=metric, questions=questions, program=student, connection=connection)
+    record.check_root({})  # the knobs of the student, of which only those of gates are searched
     yield ReplayEvaluator(record, metric)
 
 

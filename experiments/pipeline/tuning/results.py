@@ -39,6 +39,7 @@ class Found:
         record: What `study.json` contains.
         plots: Files of the plots.
         stopped: Why the study ended early; None if it has all its trials.
+        unbought: Why questions stayed unseen that were to be bought; None if none did.
     """
 
     findings: Findings
@@ -48,6 +49,7 @@ class Found:
     record: dict[str, Any]
     plots: list[Path]
     stopped: str | None = None
+    unbought: str | None = None
 
 
 def write_results(

@@ -8,6 +8,7 @@ import contextlib
 import functools
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +124,7 @@ def tune_program(
         )
     if interrupted:
         raise KeyboardInterrupt
-    return found
+    return found if record is None or record.buyer is None else replace(found, unbought=record.buyer.note())
 
 
 def whole_space(knobs: Space, prepared: Prepared) -> Space:

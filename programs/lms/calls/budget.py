@@ -116,6 +116,17 @@ class Budget:
         """Whether there is any limit."""
         return any(limit is not None for limit in self.limits.values())
 
+    def left(self) -> dict[str, float]:
+        """Return what is left of the limits on calls, tokens and usd, the tightest of each; calls in flight count."""
+        with self._sums:
+            found: dict[str, float] = {}
+            for share in (None, *self._shares):
+                spent = share.spent if share else self._spent()
+                for name, limit in (share or self).limits.items():
+                    if limit is not None and name != "seconds":
+                        found[name] = min(found.get(name, math.inf), max(0.0, limit - spent[name]))
+            return found
+
     @contextlib.contextmanager
     def within(
         self,

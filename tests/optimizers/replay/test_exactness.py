@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from optimizers.replay.exploring import drawn_settings, explore
+from optimizers.replay.gold import gold_sha256
 from optimizers.replay.memory import Memory
 from optimizers.replay.replaying import Unseen, replay
 from optimizers.replay.trees import leaves_of
@@ -108,7 +109,7 @@ def test_a_knob_that_no_gate_reads_selects_a_root_of_its_own(oracle):
     assert isinstance(replay(record, {"k": 2}, metric="luck")[0], Unseen)
     question = oracle.example(0)
     with oracle.connection():
-        record.add(question.id, question.question, runner.run(question, {"k": 2}, Memory()))
+        record.add(question.id, question.question, runner.run(question, {"k": 2}, Memory()), gold_sha256(question))
         real, _ = oracle.really(oracle.built("cov_rag"), question, {"k": 2}, "luck")
     assert replay(record, {"k": 2}, metric="luck")[0].costs == real.costs
     assert isinstance(replay(record, {"k": 4}, metric="luck")[0], Unseen)

@@ -4,16 +4,19 @@ import contextlib
 import gzip
 import json
 
+import dspy
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from optimizers.replay.gold import gold_sha256
 from optimizers.replay.members import MemberLog, read_members
 from optimizers.replay.memory import Memory
 from optimizers.replay.record import Record
 from optimizers.replay.record_files import (
     BRANCHES,
     REPLIES,
+    SCHEMA,
     RecordLog,
     has_record,
     load_memories,
@@ -34,9 +37,9 @@ def written(oracle, tmp_path):
             question, memory = oracle.example(number), Memory()
             for knobs in ({}, {"gate": "revision", "max_revisions": 3}):
                 leaf = runner.run(question, knobs, memory)
-                record.add(question.id, question.question, leaf)
+                record.add(question.id, question.question, leaf, gold_sha256(question))
                 log.add_memory(question.id, memory)
-                log.add_leaves(question.id, question.question, [leaf])
+                log.add_leaves(question, [leaf])
     return tmp_path, record
 
 
@@ -109,12 +112,16 @@ HEADER = {"program": {"name": "cov_rag", "knobs": {}}, "metrics": {"fog": ""}}
     [
         ([], "has no recorded branches"),
         ([[]], "damaged"),
-        ([{"record": 1}], "damaged .'run': field required"),
-        ([{"record": 9, "run": HEADER}], "has version 9, this verihop reads 1"),
-        ([{"record": 1, "run": {"metrics": {"fog": ""}}}], "states no 'program'"),
-        ([{"record": 1, "run": {**HEADER, "metrics": {}}}], "states no 'metrics'"),
-        ([{"record": 1, "run": {**HEADER, "program": {"name": "rag", "knobs": {}}}}], "'rag' has no gates"),
-        ([{"record": 1, "run": {**HEADER, "program": {"name": "os.system", "knobs": {}}}}], "'os.system' has no gates"),
+        ([{"record": SCHEMA}], "damaged .'run': field required"),
+        ([{"record": 1, "run": HEADER}], "has version 1, this verihop reads 2.*Record the run again"),
+        ([{"record": 9, "run": HEADER}], "has version 9, this verihop reads 2.*Record the run again"),
+        ([{"record": SCHEMA, "run": {"metrics": {"fog": ""}}}], "states no 'program'"),
+        ([{"record": SCHEMA, "run": {**HEADER, "metrics": {}}}], "states no 'metrics'"),
+        ([{"record": SCHEMA, "run": {**HEADER, "program": {"name": "rag", "knobs": {}}}}], "'rag' has no gates"),
+        (
+            [{"record": SCHEMA, "run": {**HEADER, "program": {"name": "os.system", "knobs": {}}}}],
+            "'os.system' has no gates",
+        ),
     ],
 )
 def test_what_is_no_record_is_refused(tmp_path, values, reason):
@@ -137,6 +144,15 @@ LEAF = {"path": [STEP], "scores": {"luck": 0.5, "fog": 0.0}, "costs": {"calls": 
         ({"path": []}, "ends where it goes on"),
         ({"path": [STEP, STEP]}, "made by different values"),
         ({"scores": {"luck": 0.5}}, "scores of other metrics"),
+        ({"scores": {"luck": 0.6, "fog": 0.0}}, "two ends with other scores"),
+        ({"answer": "b"}, "two ends with other scores"),
+        ({"scores": {"luck": 777.0, "fog": 0.0}}, "score 777 of luck is not from 0 to 1"),
+        ({"costs": {"calls": -5.0}}, "greater than or equal to 0"),
+        ({"costs": {"evil": 3.0}}, "no cost 'evil'"),
+        ({"path": [{**STEP, "decision": "banana"}]}, "does not decide 'banana'"),
+        ({"root": {"evil": 3}}, "Unknown knob of CoVRAG 'evil'"),
+        ({"root": {"k": 300}}, "Knob k must be"),
+        ({"root": {"max_revisions": 3}}, "max_revisions is one of the gates"),
         ({"costs": {"calls": "many"}}, "valid number"),
         ({"other": 1}, "not permitted"),
         ({"answer": None}, "valid string"),
@@ -144,11 +160,26 @@ LEAF = {"path": [STEP], "scores": {"luck": 0.5, "fog": 0.0}, "costs": {"calls": 
 )
 def test_leaves_that_are_none_or_contradict_others_are_refused(written, changes, reason):
     folder, record = written
-    good = {"id": "q0", "question": record.questions["q0"], "leaves": [{**LEAF, **changes}]}
+    good = {"id": "q0", "question": record.questions["q0"], "gold": "g", "leaves": [{**LEAF, **changes}]}
     first = {**good, "leaves": [LEAF]}
-    (folder / BRANCHES).write_bytes(b"".join(map(member, [{"record": 1, "run": record.run}, first, good])))
+    (folder / BRANCHES).write_bytes(b"".join(map(member, [{"record": SCHEMA, "run": record.run}, first, good])))
     with pytest.raises(UserError, match=reason):
         load_record(folder)
+
+
+@pytest.mark.parametrize("value", [None, 3, "high"])
+def test_knobs_of_the_header_are_checked(tmp_path, value):
+    program = {"name": "cov_rag", "knobs": {"truthfulness_below": value}}
+    (tmp_path / BRANCHES).write_bytes(member({"record": SCHEMA, "run": {**HEADER, "program": program}}))
+    with pytest.raises(UserError, match="Knob truthfulness_below must be"):
+        load_record(tmp_path)
+
+
+def test_the_same_leaf_twice_is_one(written):
+    folder, record = written
+    good = {"id": "q0", "question": record.questions["q0"], "gold": "g", "leaves": [LEAF]}
+    (folder / BRANCHES).write_bytes(b"".join(map(member, [{"record": SCHEMA, "run": record.run}, good, good])))
+    assert load_record(folder).count("q0") == 1
 
 
 @pytest.mark.parametrize("value", [[], {"id": "q0"}, {"id": "q0", "calls": [], "retrievals": [], "passages": {}}, 5])
@@ -161,12 +192,12 @@ def test_replies_that_are_none_are_refused(tmp_path, value):
 def test_a_question_cannot_have_two_texts(written):
     folder, record = written
     with RecordLog(folder) as log:
-        log.add_leaves("q0", "Another?", [])
+        log.add_leaves(dspy.Example(id="q0", question="Another?"), [])
     assert load_record(folder).questions == record.questions  # no leaf, no question
     (folder / BRANCHES).write_bytes(
-        member({"record": 1, "run": record.run})
-        + member({"id": "q0", "question": "One?", "leaves": [LEAF]})
-        + member({"id": "q0", "question": "Two?", "leaves": [LEAF]})
+        member({"record": SCHEMA, "run": record.run})
+        + member({"id": "q0", "question": "One?", "gold": "g", "leaves": [LEAF]})
+        + member({"id": "q0", "question": "Two?", "gold": "g", "leaves": [LEAF]})
     )
     with pytest.raises(UserError, match="'q0' has two texts"):
         load_record(folder)

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import shutil
 
 import pytest
 
@@ -43,6 +44,18 @@ def test_a_run_is_recorded_and_leads_to_a_study(recorded, verihop):
     assert (code, "LM calls sent: 0" in out + err) == (0, True), err
 
 
+def test_a_budget_that_is_spent_on_branches_is_said_with_code_3(recorded, verihop, tmp_path):
+    run, (_, _, err) = recorded
+    copy = shutil.copytree(run, tmp_path / "run")
+    words = shlex.split(err.split("Next: ")[1].split("\n")[0])[1:]
+    words = [word if word != str(run) else copy for word in words]
+    words[words.index("--out") + 1] = tmp_path / "tuned"
+    more = ["--buy", "--budget", "calls=4", "--knob", "k=2:8", "--search", "k", "--trials", 3, "--folds", 0]
+    code, out, err = verihop(*words, *more)
+    assert (code, "calls is used up" in err, "--resume and a larger budget" in err) == (3, True, True), err
+    assert "or add --buy" not in out + err
+
+
 def test_other_thresholds_are_scored_beside_the_recorded_ones(recorded, verihop):
     run, _ = recorded
     code, out, _ = verihop("replay", run, "--set", "max_revisions=3", "--json")
@@ -57,10 +70,19 @@ def test_other_thresholds_are_scored_beside_the_recorded_ones(recorded, verihop)
 
 def test_what_is_unseen_is_counted_and_has_a_cure(recorded, verihop):
     run, _ = recorded
-    code, out, err = verihop("replay", run, "--set", "k=2")
-    assert (code, "0 of 10 questions replayed" in out) == (0, True)
-    assert "10 questions go ways that were never recorded" in err
+    settings = ["combine=all", "reference_below=0", "correctness_below=0", "bias_above=0", "truthfulness_below=0"]
+    code, out, err = verihop("replay", run, *(word for knob in settings for word in ("--set", knob)))
+    assert (code, "of 10 questions replayed" in out) == (0, True)
+    assert "questions go ways that were never recorded" in err
     assert "--buy" in err
+
+
+@pytest.mark.parametrize("knob", ["k=2", "revise=start"])
+def test_a_knob_that_no_branch_can_answer_is_refused(recorded, verihop, knob):
+    code, out, err = verihop("replay", recorded[0], "--set", knob)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"Nothing was recorded with {knob.split('=')[0]}=" in err
+    assert "only bias_above, combine, correctness_below" in err
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Opening a record for a study: what does not belong to it is refused by name, what it lacks is bought once."""
 
 import json
+import re
 
 import pytest
 
@@ -10,8 +11,9 @@ from experiments.runs.config import RunConfig
 from optimizers.replay.evaluator import ReplayEvaluator
 from optimizers.replay.record_files import load_record
 from optimizers.replay.replaying import count_unseen
+from optimizers.replay.trees import leaves_of
 from programs.catalog import build
-from programs.lms.calls.budget import Budget
+from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.parts.knobs import with_knobs
 from signatures.common.errors import UserError
 
@@ -86,14 +88,46 @@ def test_another_knob_that_no_gate_reads_is_bought_too(setup, tmp_path):
     assert {root for _, root, _ in load_record(tmp_path / "run").trees()} == {(), (("k", 2),)}
 
 
-def test_a_spent_budget_buys_no_more_and_leaves_the_rest_unseen(setup, tmp_path):
+def test_a_small_budget_buys_whole_questions_and_then_says_that_it_is_spent(setup, tmp_path):
     program, questions, connect = setup
-    poor = connect(budget=Budget(calls=3))
-    with buying(tmp_path / "run", metric=METRIC, questions=questions, program=program, connection=poor) as evaluator:
-        found = evaluator.evaluate(OTHER, {}, questions)
-        assert 0 < count_unseen(found) < len(questions)
-        assert "3" in evaluator.buyer.spent
-    assert poor.lm.budget.spent["calls"] <= 3
+    given = {"metric": METRIC, "questions": questions, "program": program}
+    dearest = max(
+        leaf.costs["calls"] for _, _, tree in load_record(tmp_path / "run").trees() for leaf in leaves_of(tree)
+    )
+    poor = connect(budget=Budget(calls=int(dearest)))
+    with buying(tmp_path / "run", connection=poor, **given) as evaluator:
+        with pytest.raises(BudgetExceeded, match=f"{int(dearest)} calls is used up"):
+            evaluator.evaluate(OTHER, {}, questions)
+        assert evaluator.buyer.bought > 0
+        with pytest.raises(BudgetExceeded):  # also later, and without asking
+            evaluator.evaluate(OTHER, {}, questions)
+    assert poor.lm.budget.spent["calls"] <= dearest
+    found = ReplayEvaluator(load_record(tmp_path / "run"), METRIC).evaluate(OTHER, {}, questions)
+    assert 0 < count_unseen(found) < len(questions)
+
+
+def test_questions_share_no_budget_that_is_too_small_for_all(setup, tmp_path):
+    """Side by side, five questions would spend six calls before one has ended."""
+    program, questions, connect = setup
+    given = {"metric": METRIC, "questions": questions, "program": program, "threads": 5}
+    with buying(tmp_path / "run", connection=connect(budget=Budget(calls=12)), **given) as evaluator:
+        with pytest.raises(BudgetExceeded):
+            evaluator.evaluate({"k": 2}, {}, questions)
+        assert evaluator.buyer.bought > 0
+    assert connect().lm.budget.left() == {}
+
+
+def test_a_question_that_cannot_be_bought_is_named(setup, tmp_path, monkeypatch):
+    program, questions, connect = setup
+
+    def fails(*given):
+        raise ValueError("no leaf")
+
+    monkeypatch.setattr("optimizers.replay.running.Runner.run", fails)
+    given = {"metric": METRIC, "questions": questions, "program": program, "connection": connect()}
+    with buying(tmp_path / "run", **given) as evaluator:
+        assert count_unseen(evaluator.evaluate({"k": 2}, {}, questions)) == len(questions)
+        assert re.search(r"^5 questions ended in an error .* ValueError: no leaf$", evaluator.buyer.note())
 
 
 def test_one_process_buys_at_a_time(setup, tmp_path):
@@ -130,6 +164,9 @@ def test_differences_are_named(setup, tmp_path, world):
     refused("corpus.fingerprint was", program=build("cov_rag", open_index(world / "index", title_boost=2.0)))
     changed = questions[0].model_copy(update={"question": "Who?"})
     refused(f"{changed.id!r} was .* and is now 'Who\\?'", questions=[changed])
+    for gold in ({"answers": ["Fog"]}, {"gold_ids": []}, {"key_facts": ["It is foggy."]}, {"type": "odd"}):
+        refused(f"gold of question {changed.id!r} has changed", questions=[questions[0].model_copy(update=gold)])
+    assert checked_record(folder, metric=METRIC, questions=[questions[0].model_copy(update={"split": "odd"})])
     refused("Question 'new' is not in the record", questions=[changed.model_copy(update={"id": "new"})])
     assert checked_record(folder, metric=METRIC, questions=questions, program=with_knobs(program, max_revisions=3))
     assert "key" not in json.dumps(load_record(folder).run["lm"])
