@@ -49,7 +49,8 @@ def compile_(
     """Optimize a program on training questions and freeze it into an artifact.
 
     A budget that is spent freezes the best candidate so far, else the uncompiled program (exit code 3); the same
-    command with --resume and a larger budget goes on.
+    command with --resume and a larger budget goes on. The budget is one of the whole compilation, all sessions
+    together; its seconds are those of a session.
     """
     from experiments.pipeline import setup
     from experiments.pipeline.compile import compile_program, estimated
