@@ -175,7 +175,6 @@ def _optimize(
         on_candidate=scored,
         on_run=ran,
         known=log.read(),
-        calls_before=int(checkpoint.earlier.get("calls", 0)),
     )
     with progress.running(), connection.use(), controlled(progress.say):
         return compile(student, task, optimizer=config.optimizer)

@@ -43,7 +43,6 @@ class Task:
         on_candidate: Called with each candidate as soon as it is scored.
         on_run: Called after each run of a program on an example, from several threads.
         known: Candidates of earlier sessions by label; an optimizer may take their scores over.
-        calls_before: LM calls of earlier sessions.
         recording: What the optimizer has tried and scored; `compile` makes it.
     """
 
@@ -66,7 +65,6 @@ class Task:
     on_candidate: Callable[[Candidate], None] | None = None
     on_run: Callable[[], None] | None = None
     known: Mapping[str, Candidate] = field(default_factory=dict)
-    calls_before: int = 0
     recording: Recording = field(default_factory=Recording)
 
     def teacher_settings(self) -> dict[str, Any]:
@@ -95,7 +93,7 @@ def score_candidate(
     """
     known = task.recording.known.get(task.recording.name_for(label))
     if known is not None and known.complete and not examples and same_program(known.program, program):
-        return task.recording.add(program, known.scores, label, n_calls=known.n_calls, errors=known.errors)
+        return task.recording.take_over(program, known, label)
     outcomes = evaluate_examples(
         program,
         examples or task.valset,
