@@ -108,7 +108,9 @@ def compile_(
         return
     words = [*used(lm), *used(program, "retriever", "rerank"), *used(limits)]
     following = [command("verihop", "ask", "--artifact", result.out, *words, QUESTION)]
-    if held_out := validation.words() or other_split(questions, selection.split):
+    used_questions = [*trainset, *valset]  # those that the program was made from or chosen by give no fair score
+    held_out = other_split(validation.val, validation.val_split, used_questions)
+    if held_out := held_out or other_split(questions, selection.split, used_questions):
         run = new_path(result.out.with_name(f"{result.out.name}-eval"))
         following.append(command("verihop", "eval", *held_out, "--artifact", result.out, *words, "--out", run))
     next_step(*following)
