@@ -35,7 +35,7 @@ class Result(options.Replacing):
 
 @with_option_groups
 def compile_(
-    questions: Annotated[Path, typer.Argument(help="questions.jsonl to optimize on; none of the split test.")],
+    questions: Annotated[Path, typer.Argument(help="questions.jsonl to optimize on; none of a test split.")],
     program: options.UncompiledProgram,
     lm: options.LM,
     optimization: Optimization,

@@ -74,7 +74,7 @@ def compile_program(
 
     Raises:
         UserError: `out` exists, another compilation into it was stopped or is running, there are no examples to learn
-            from, one of the questions is of the split test, or the optimizer does not fit.
+            from, one of the questions is of a test split, or the optimizer does not fit.
         BudgetExceeded: The budget is spent, and an artifact that was to be replaced stays.
     """
     from programs.artifact import check_freezable, read_artifact

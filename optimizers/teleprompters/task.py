@@ -1,5 +1,6 @@
 """What an optimizer is given, what it hands back, and the record that the catalog keeps of it."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from signatures.common.errors import UserError, one_line
 from signatures.types import Similarity
 
 Feedback = Callable[..., Any]
-TEST = "test"  # the split that no optimizer may see
+_TEST = re.compile(r"(?<![^\W_])test", re.IGNORECASE)  # at the start of a word: testset, wiki_test, not latest
 
 
 @dataclass(frozen=True)
@@ -209,14 +210,20 @@ def resolved_options(name: str, known: Mapping[str, Option], given: Mapping[str,
     return {option: given.get(option, record.default) for option, record in known.items()}
 
 
+def is_test_split(split: str) -> bool:
+    """Return whether a word of a split's name begins with test, so that no optimizer may see its questions."""
+    return _TEST.search(split) is not None
+
+
 def check_splits(task: Task) -> None:
     """Raise UserError if an example is a test question, or is in training and validation set by id or by its words."""
     for examples in (task.trainset, task.valset):
         for example in examples:
-            if str(example.get("split") or "").strip().casefold() == TEST:
+            split = str(example.get("split") or "").strip()
+            if is_test_split(split):
                 raise UserError(
-                    f"Question {example_id(example)!r} is of the split test: no optimizer may see it. Choose questions "
-                    "of other splits to optimize on, and keep these to evaluate the result."
+                    f"Question {example_id(example)!r} is of the split {one_line(split, 40)}: no optimizer may see it. "
+                    "Choose questions of other splits to optimize on, and keep these to evaluate the result."
                 )
     ids = {example_id(example) for example in task.trainset}
     texts = {same_words(example.question) for example in task.trainset}
