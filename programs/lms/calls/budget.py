@@ -120,7 +120,7 @@ class Budget:
         """Whether there is any limit."""
         return any(limit is not None for limit in self.limits.values())
 
-    def carry(self, *, calls: int = 0, tokens: int = 0, usd: float = 0.0) -> None:
+    def carry(self, *, calls: float = 0, tokens: float = 0, usd: float = 0) -> None:
         """Count what was spent before this budget was made, by an earlier session of the same work.
 
         Shares that are open do not count it: they limit what is spent inside their blocks.
