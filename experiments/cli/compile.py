@@ -35,7 +35,7 @@ class Result(options.Replacing):
 
 @with_option_groups
 def compile_(
-    questions: Annotated[Path, typer.Argument(help="questions.jsonl to optimize on; none of the split test.")],
+    questions: Annotated[Path, typer.Argument(help="questions.jsonl to optimize on; none of a test split.")],
     program: options.UncompiledProgram,
     lm: options.LM,
     optimization: Optimization,
@@ -49,7 +49,8 @@ def compile_(
     """Optimize a program on training questions and freeze it into an artifact.
 
     A budget that is spent freezes the best candidate so far, else the uncompiled program (exit code 3); the same
-    command with --resume and a larger budget goes on.
+    command with --resume and a larger budget goes on. The budget is one of the whole compilation, all sessions
+    together; its seconds are those of a session.
     """
     from experiments.pipeline import setup
     from experiments.pipeline.compile import compile_program, estimated
@@ -107,7 +108,9 @@ def compile_(
         return
     words = [*used(lm), *used(program, "retriever", "rerank"), *used(limits)]
     following = [command("verihop", "ask", "--artifact", result.out, *words, QUESTION)]
-    if held_out := validation.words() or other_split(questions, selection.split):
+    used_questions = [*trainset, *valset]  # those that the program was made from or chosen by give no fair score
+    held_out = other_split(validation.val, validation.val_split, used_questions)
+    if held_out := held_out or other_split(questions, selection.split, used_questions):
         run = new_path(result.out.with_name(f"{result.out.name}-eval"))
         following.append(command("verihop", "eval", *held_out, "--artifact", result.out, *words, "--out", run))
     next_step(*following)

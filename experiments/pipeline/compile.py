@@ -6,7 +6,8 @@ the artifact records the request, so that only the same request can resume it, a
 scored.
 
 If the budget is spent, the best candidate that was scored completely is frozen, else the uncompiled program; the
-artifact says so, the checkpoint stays, and the compilation can be resumed with a larger budget.
+artifact says so, the checkpoint stays, and the compilation can be resumed with a larger budget. A budget is one of the
+whole compilation, all its sessions together, except for seconds, which are those of a session.
 """
 
 from collections.abc import Sequence
@@ -61,7 +62,7 @@ def compile_program(
             training questions, too, are left out. Without any, a part of the training questions is held out if the
             optimizer compares candidates; else nothing is scored.
         config: Optimizer, metric and their settings.
-        connection: The LM of teacher and student.
+        connection: The LM of teacher and student. Its budget counts what earlier sessions have spent.
         out: Folder of the artifact.
         resume: Continue a stopped compilation into `out`; a finished one is returned as it is.
         overwrite: Replace an existing artifact. If the budget is spent before any candidate was scored completely, it
@@ -73,7 +74,7 @@ def compile_program(
 
     Raises:
         UserError: `out` exists, another compilation into it was stopped or is running, there are no examples to learn
-            from, one of the questions is of the split test, or the optimizer does not fit.
+            from, one of the questions is of a test split, or the optimizer does not fit.
         BudgetExceeded: The budget is spent, and an artifact that was to be replaced stays.
     """
     from programs.artifact import check_freezable, read_artifact
@@ -84,7 +85,9 @@ def compile_program(
     estimate = _estimated(student, task, config, connection)
     data = {"train": describe(questions.train), "val": describe(questions.val)}
     request = request_of(student, config, task, data, connection)
-    with compile_checkpoint(out, request, resume=resume, overwrite=overwrite) as checkpoint:
+    links = {"lm": connection, "teacher": config.teacher, "prompt": config.prompt}
+    lms = {name: link.lm for name, link in links.items() if link is not None}
+    with compile_checkpoint(out, request, resume=resume, overwrite=overwrite, lms=lms) as checkpoint:
         if checkpoint is None:
             return read_artifact(out)
         warm_up(student, connection)
@@ -172,7 +175,6 @@ def _optimize(
         on_candidate=scored,
         on_run=ran,
         known=log.read(),
-        calls_before=int(checkpoint.earlier.get("calls", 0)),
     )
     with progress.running(), connection.use(), controlled(progress.say):
         return compile(student, task, optimizer=config.optimizer)

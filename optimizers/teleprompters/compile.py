@@ -81,7 +81,6 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
         task.valset,
         meter,
         known=task.known,
-        calls_before=task.calls_before,
         on_candidate=task.on_candidate,
         on_run=task.on_run,
     )

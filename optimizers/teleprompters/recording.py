@@ -25,7 +25,8 @@ class Candidate:
     Args:
         program: A copy, as it was when it was scored.
         scores: Score by the id of the example; 0 where the metric is undefined, for every candidate alike.
-        n_calls: LM calls of the compilation until then, those that the cache answered included.
+        n_calls: LM calls of the compilation until then as if it had never been interrupted: those that the cache
+            answered included, those that were lost with a stopped session not.
         label: What it is, e.g. "bootstrap 3".
         complete: Whether it was scored on the whole validation set; only such candidates can be chosen.
         lm: The LM that it was scored on, if an optimizer trained it; None for the task LM.
@@ -53,7 +54,6 @@ class Recording(BaseCallback):
         valset: Decides which candidates are complete.
         meter: Counts the LM calls of the compilation.
         known: Candidates of earlier sessions by label.
-        calls_before: LM calls of earlier sessions.
         on_candidate: Called with each candidate as soon as it is scored.
         on_run: Called after each run of a program on an example, from several threads.
 
@@ -66,7 +66,6 @@ class Recording(BaseCallback):
         meter: Meter | None = None,
         *,
         known: Mapping[str, Candidate] | None = None,
-        calls_before: int = 0,
         on_candidate: Callable[[Candidate], None] | None = None,
         on_run: Callable[[], None] | None = None,
     ):
@@ -75,7 +74,8 @@ class Recording(BaseCallback):
         self.stopped: str | None = None  # why an optimizer ended early that hands back its best by itself
         self.details: dict[str, Any] = {}  # what else an optimizer reports, as JSON values
         self.lm: dspy.LM | None = None
-        self.known, self._calls_before = known or {}, calls_before
+        self.known = known or {}
+        self._not_repeated = 0  # LM calls of earlier sessions that this one takes over without making them again
         self._meter, self._on_candidate, self._on_run = meter or Meter(), on_candidate, on_run
         self._ids = {example_id(example) for example in valset}
         self._evaluated: dict[str, Any] = {}  # call id of DSPy -> the program that it evaluates
@@ -87,7 +87,6 @@ class Recording(BaseCallback):
         scores: Mapping[str, float],
         label: str | None = None,
         *,
-        n_calls: int | None = None,
         errors: int = 0,
     ) -> Candidate:
         """Record a program with its scores on validation examples, and return it as a candidate.
@@ -96,15 +95,23 @@ class Recording(BaseCallback):
             program: Copied, because some optimizers change it afterwards.
             scores: By id; those of training examples are left out.
             label: What it is; a number by default.
-            n_calls: LM calls until then; by default what the meter has counted.
             errors: Examples that ended in an error.
         """
+        return self._added(program, scores, label, errors)
+
+    def take_over(self, program: dspy.Module, known: Candidate, label: str | None) -> Candidate:
+        """Record a program with the scores that an earlier session has given it, and count their LM calls."""
+        with self._lock:
+            self._not_repeated = max(self._not_repeated, known.n_calls - self._meter.calls)
+        return self._added(program, known.scores, label, known.errors)
+
+    def _added(self, program: dspy.Module, scores: Mapping[str, float], label: str | None, errors: int) -> Candidate:
         copy = cleaned(program.deepcopy())
         of_validation = {name: float(score) for name, score in scores.items() if name in self._ids}
         complete = bool(self._ids) and self._ids <= of_validation.keys()
         with self._lock:
             name = self.name_for(label)
-            calls = self._calls_before + self._meter.calls if n_calls is None else n_calls
+            calls = self._meter.calls + self._not_repeated
             candidate = Candidate(copy, of_validation, calls, name, complete, self.lm, errors)
             self.candidates.append(candidate)
         if self._on_candidate is not None:

@@ -1,5 +1,6 @@
 """What an optimizer is given, what it hands back, and the record that the catalog keeps of it."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from signatures.common.errors import UserError, one_line
 from signatures.types import Similarity
 
 Feedback = Callable[..., Any]
-TEST = "test"  # the split that no optimizer may see
+_TEST = re.compile(r"(?<![^\W_])test", re.IGNORECASE)  # at the start of a word: testset, wiki_test, not latest
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,6 @@ class Task:
         on_candidate: Called with each candidate as soon as it is scored.
         on_run: Called after each run of a program on an example, from several threads.
         known: Candidates of earlier sessions by label; an optimizer may take their scores over.
-        calls_before: LM calls of earlier sessions.
         recording: What the optimizer has tried and scored; `compile` makes it.
     """
 
@@ -66,7 +66,6 @@ class Task:
     on_candidate: Callable[[Candidate], None] | None = None
     on_run: Callable[[], None] | None = None
     known: Mapping[str, Candidate] = field(default_factory=dict)
-    calls_before: int = 0
     recording: Recording = field(default_factory=Recording)
 
     def teacher_settings(self) -> dict[str, Any]:
@@ -95,7 +94,7 @@ def score_candidate(
     """
     known = task.recording.known.get(task.recording.name_for(label))
     if known is not None and known.complete and not examples and same_program(known.program, program):
-        return task.recording.add(program, known.scores, label, n_calls=known.n_calls, errors=known.errors)
+        return task.recording.take_over(program, known, label)
     outcomes = evaluate_examples(
         program,
         examples or task.valset,
@@ -211,14 +210,20 @@ def resolved_options(name: str, known: Mapping[str, Option], given: Mapping[str,
     return {option: given.get(option, record.default) for option, record in known.items()}
 
 
+def is_test_split(split: str) -> bool:
+    """Return whether a word of a split's name begins with test, so that no optimizer may see its questions."""
+    return _TEST.search(split) is not None
+
+
 def check_splits(task: Task) -> None:
     """Raise UserError if an example is a test question, or is in training and validation set by id or by its words."""
     for examples in (task.trainset, task.valset):
         for example in examples:
-            if str(example.get("split") or "").strip().casefold() == TEST:
+            split = str(example.get("split") or "").strip()
+            if is_test_split(split):
                 raise UserError(
-                    f"Question {example_id(example)!r} is of the split test: no optimizer may see it. Choose questions "
-                    "of other splits to optimize on, and keep these to evaluate the result."
+                    f"Question {example_id(example)!r} is of the split {one_line(split, 40)}: no optimizer may see it. "
+                    "Choose questions of other splits to optimize on, and keep these to evaluate the result."
                 )
     ids = {example_id(example) for example in task.trainset}
     texts = {same_words(example.question) for example in task.trainset}

@@ -113,9 +113,3 @@ class Validation:
                 raise UserError("--val-split and --val-limit select questions of --val: name that file, too.")
             return []
         return open_questions(self.val, split=self.val_split, limit=self.val_limit)
-
-    def words(self) -> list[str]:
-        """Return the words that select these questions in `eval`; empty without --val."""
-        selected = {"--split": self.val_split, "--limit": self.val_limit}
-        chosen = [word for flag, value in selected.items() if value is not None for word in (flag, str(value))]
-        return [str(self.val), *chosen] if self.val else []

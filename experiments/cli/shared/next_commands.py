@@ -4,10 +4,14 @@ import dataclasses
 import getpass
 import re
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from typer.models import OptionInfo
+
+if TYPE_CHECKING:
+    from corpora.questions import Question
 
 QUESTION = "your question"
 
@@ -104,12 +108,26 @@ def shards_beside(run: Path) -> dict[int, Path]:
     return {each["index"]: run.parent / folder.name for folder, each in same.items() if "index" in each}
 
 
-def other_split(path: Path, split: str | None) -> list[str]:
-    """Return the words that select questions of a file outside `split`; empty if the file has no other split."""
-    from corpora.questions import read_questions
+def other_split(path: Path | None, split: str | None, seen: "Iterable[Question]" = ()) -> list[str]:
+    """Return the words that select questions of a file outside `split`; empty if the file has no other split.
 
-    if split is None:
+    Args:
+        path: The file; None has no questions.
+        split: The one that was used; None means that it was the whole file.
+        seen: A split that has one of these questions, by id or by its words, is not selected either.
+    """
+    from corpora.questions import read_questions
+    from optimizers.examples import same_words
+
+    if path is None or split is None:
         return []
-    splits = {question.split for question in read_questions(path) if question.split} - {split}
+    used_up = [*seen]
+    ids, texts = {each.id for each in used_up}, {same_words(each.question) for each in used_up}
+    splits, taken = set(), {split}
+    for each in read_questions(path):
+        splits.add(each.split)
+        if each.id in ids or same_words(each.question) in texts:
+            taken.add(each.split)
+    splits -= {None, "", *taken}
     names = [name for name in ("dev", "validation", "val", "test", *sorted(splits)) if name in splits]
     return [str(path), "--split", names[0]] if names else []

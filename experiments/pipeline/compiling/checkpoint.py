@@ -5,11 +5,12 @@ import json
 import shutil
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from experiments.pipeline.compiling.spending import Spending
 from experiments.runs.experiment import differing_field
 from experiments.runs.files import read_json, read_rows, write_json
 from programs.lms.calls.control import controlled
@@ -18,6 +19,7 @@ from signatures.common.errors import UserError
 from signatures.common.files import exclusive_lock, sha256_file, sha256_text
 
 _STOPPED_COSTS = "costs.json"
+_BUDGETS = "budgets"  # in that file: what was spent from them
 
 
 @dataclass
@@ -28,6 +30,7 @@ class Checkpoint:
         folder: Of intermediate results.
         meter: Counts the LM calls of this session.
         earlier: The cost of earlier sessions.
+        spending: What all sessions have spent from the budgets.
         replaces: Whether the artifact is to replace one of another request.
         continues: Whether the artifact is to replace one of this request whose budget was spent.
         kept: Set it if the compilation has to go on in another session, so that the folder stays.
@@ -36,6 +39,7 @@ class Checkpoint:
     folder: Path
     meter: Meter
     earlier: dict[str, float]
+    spending: Spending
     replaces: bool = False
     continues: bool = False
     kept: bool = False
@@ -49,7 +53,7 @@ class Checkpoint:
             if time.monotonic() - self._saved < every:
                 return
             self._saved = time.monotonic()
-            write_json(self.folder / _STOPPED_COSTS, self.cost())
+            write_json(self.folder / _STOPPED_COSTS, {**self.cost(), _BUDGETS: self.spending.spent()})
 
     def cost(self) -> dict[str, float]:
         """Return the cost of all sessions."""
@@ -59,9 +63,16 @@ class Checkpoint:
 
 @contextlib.contextmanager
 def compile_checkpoint(
-    out: Path, request: dict[str, Any], *, resume: bool, overwrite: bool
+    out: Path, request: dict[str, Any], *, resume: bool, overwrite: bool, lms: Mapping[str, Any]
 ) -> Iterator[Checkpoint | None]:
     """Keep a checkpoint next to `out` while compiling; it remains if the compilation stops after its first reply.
+
+    Args:
+        out: Folder of the artifact.
+        request: Everything that decides the result.
+        resume: Continue a stopped compilation.
+        overwrite: Replace an existing artifact.
+        lms: Those of the compilation by what they do. Their budgets count what earlier sessions have spent, too.
 
     Yields:
         The checkpoint; None if `out` is the finished artifact of this request already.
@@ -83,12 +94,14 @@ def compile_checkpoint(
         _open_checkpoint(out, folder, request, resume=resume, overwrite=overwrite or done == "stopped")
         costs = folder / _STOPPED_COSTS
         earlier = read_json(costs) if costs.exists() else {}
-        checkpoint = Checkpoint(folder, meter, earlier, out.exists() and done is None, done == "stopped")
+        spending = Spending(lms, folder, earlier.pop(_BUDGETS, {}))
+        replaces = out.exists() and done is None
+        checkpoint = Checkpoint(folder, meter, earlier, spending, replaces, done == "stopped")
         try:
             yield checkpoint
         except BaseException:
             # Without a reply or a row there is nothing to resume, and another request may start.
-            if not (meter.cached_calls or control.any_answers or read_rows(folder / "val")):
+            if not (earlier or meter.cached_calls or control.any_answers or read_rows(folder / "val")):
                 shutil.rmtree(folder)
             else:
                 checkpoint.save()

@@ -18,7 +18,7 @@ def split_questions(
     """Return training questions and those of the trials, each in a random order that depends only on the seed.
 
     Raises:
-        UserError: A question is of the split test, two have one id, or one is in both sets.
+        UserError: A question is of a test split, two have one id, or one is in both sets.
     """
     from corpora.questions import select
     from optimizers.examples import to_examples

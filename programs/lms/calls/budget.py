@@ -57,6 +57,10 @@ class Share:
         """Calls, tokens, usd and seconds since the share was opened."""
         return {name: value - self._before[name] for name, value in self._sums().items()}
 
+    def carry(self, added: dict[str, float]) -> None:
+        """Leave out what was spent before the whole budget was made."""
+        self._before = {name: value + added.get(name, 0) for name, value in self._before.items()}
+
 
 class Budget:
     """Limits on LM calls, shared by every copy of an LM; None is no limit.
@@ -126,6 +130,18 @@ class Budget:
                     if limit is not None and name != "seconds":
                         found[name] = min(found.get(name, math.inf), max(0.0, limit - spent[name]))
             return found
+
+    def carry(self, *, calls: float = 0, tokens: float = 0, usd: float = 0) -> None:
+        """Count what was spent before this budget was made, by an earlier session of the same work.
+
+        Shares that are open do not count it: they limit what is spent inside their blocks.
+        """
+        added = {"calls": calls, "tokens": tokens, "usd": usd}
+        with self._sums as sums:
+            for name, value in added.items():
+                sums[name] += value
+            for share in self._shares:
+                share.carry(added)
 
     @contextlib.contextmanager
     def within(

@@ -75,19 +75,31 @@ def test_from_a_world_to_an_index_to_a_question(following, data, scripted_lm):
 def test_from_a_compilation_to_a_question_and_an_evaluation_on_other_questions(following, spaced):
     asked = ("compile", spaced / "questions.jsonl", "--program", "rag", "--limit", 2, "-q", "--index")
     lm = ("--lm", "simulated:0", "--max-tokens", "99", "--budget", "calls=1000", "seconds=900", "--retriever", "bm25")
-    val = ("--val", spaced / "questions.jsonl", "--val-split", "dev", "--val-limit", "3")
+    records = [json.loads(line) for line in (spaced / "questions.jsonl").read_text().splitlines()]
+    dev = [record for record in records if record["split"] == "dev"]
+    train = [record for record in records if record["split"] == "train"]
+    splits = [*dev, *({**record, "split": "test"} for record in train[:2]), *train[2:5]]
+    for name, kept in (("other", splits), ("dev", dev)):
+        (spaced / f"{name}.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in kept))
+    asked = (*asked[:1], spaced / "dev.jsonl", *asked[2:])
+    val = ("--val", spaced / "other.jsonl", "--val-split", "train", "--val-limit", "3")
     ask, evaluation = following(*asked, spaced / "index", *lm, *val, "--out", spaced / "one")
     for words in (ask, evaluation):
         text = " ".join(words)
         for option in ("--lm simulated:0", "--max-tokens 99", "--budget calls=1000,seconds=900", "--retriever bm25"):
             assert option in text
-    assert "--split dev --limit 3" in " ".join(evaluation)
+    # Not the split train, whose scores chose the program, nor dev, whose questions it was made from.
+    assert evaluation[2:5] == [str(spaced / "other.jsonl"), "--split", "test"]
+    asked = ("compile", spaced / "questions.jsonl", *asked[2:])
     _, evaluation = following(
         *asked, spaced / "index", "--split", "train", "--lm", "simulated", "--out", spaced / "two"
     )
     assert "--split dev" in " ".join(evaluation)
     only_ask = following(*asked, spaced / "index", "--lm", "simulated", "--out", spaced / "three")
     assert [words[1] for words in only_ask] == ["ask"]  # no question is known to be held out
+    words = ("--split", "train", "--lm", "simulated", "--val", spaced / "dev.jsonl", "--out", spaced / "four")
+    only_ask = following(*asked, spaced / "index", *words)
+    assert [words[1] for words in only_ask] == ["ask"]  # the other split is the validation set, in another file
 
 
 def test_from_an_evaluation_to_a_baseline_to_a_comparison(following, spaced):

@@ -1,5 +1,7 @@
 """A search whose budget is spent several times: what is scored stays scored, and what is spent stays counted."""
 
+import json
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from experiments.pipeline.compiling.config import CompileConfig
 from optimizers.metrics.catalog import get_metric
 from programs.artifact import Artifact
 from programs.lms.adapter import ChatForm
-from programs.lms.calls.budget import Budget
+from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection
 from programs.rag import RAG
@@ -30,10 +32,19 @@ def reply(system: str, user: str) -> str:
 
 @pytest.fixture
 def compiled(tmp_path: Path, passages: Any) -> Any:
-    """Return a function that searches with a budget of LM calls, without a cache of replies."""
+    """Return a function that searches with a budget of LM calls, by default without a cache of replies."""
 
-    def run(calls: int | None = None, *, val: list[Question] = VAL, out: str = "a", **options: Any) -> Artifact:
-        lm = metered_lm("scripted/a", engine=ScriptedEngine(reply), cache=False, budget=Budget(calls=calls))
+    def run(
+        calls: int | Budget | None = None,
+        *,
+        val: list[Question] = VAL,
+        out: str = "a",
+        cache: str | None = None,
+        **options: Any,
+    ) -> Artifact:
+        budget = calls if isinstance(calls, Budget) else Budget(calls=calls)
+        model, engine = f"scripted/{cache or 'a'}", ScriptedEngine(reply)
+        lm = metered_lm(model, engine=engine, cache=cache is not None, budget=budget)
         config = CompileConfig(
             metric=get_metric("em"), optimizer="random_search", options={"candidates": 2}, threads=1, max_demos=2
         )
@@ -44,29 +55,57 @@ def compiled(tmp_path: Path, passages: Any) -> Any:
     return run
 
 
-def test_a_search_goes_on_over_several_budgets(compiled: Any, tmp_path: Path) -> None:
+def test_a_search_goes_on_with_larger_and_larger_budgets(compiled: Any, tmp_path: Path) -> None:
     whole = compiled(out="whole").optimizer
     labels = [each["label"] for each in whole["candidates"]]
     assert labels == ["uncompiled", "labeled", "bootstrap 0", "bootstrap 1"]
-    spent = 0
-    for session, (calls, scored) in enumerate([(3, 0), (6, 1), (6, 2)]):
+    spent = 15
+    for session, (calls, scored) in enumerate([(3, 0), (9, 1), (spent, 2)]):
         made = compiled(calls, resume=session > 0).optimizer
         assert made["stopped"].startswith(f"The budget of {calls} calls is used up")
         assert [each["label"] for each in made["candidates"]] == labels[:scored]
         assert made["chosen"] == (None if not scored else "uncompiled")
-        spent += calls
-        assert made["cost"]["calls"] == spent
+        assert made["cost"]["calls"] == made["budget"]["calls"] == calls
     made = compiled(resume=True).optimizer
     assert made["stopped"] is None
-    assert made["candidates"] == [
-        {**each, "calls": now["calls"]} for each, now in zip(whole["candidates"], made["candidates"], strict=True)
-    ]
-    counted = [each["calls"] for each in made["candidates"]]
-    assert counted == sorted(counted)
-    assert counted[-1] == made["cost"]["calls"]
+    assert made["candidates"] == whole["candidates"]
     # Two candidates were scored in sessions before, so that the last one asked for two only, and the demonstrations.
     assert made["cost"]["calls"] == spent + whole["cost"]["calls"] - 2 * len(VAL)
     assert (tmp_path / "a" / "program.json").read_bytes() == (tmp_path / "whole" / "program.json").read_bytes()
+
+
+def test_calls_that_the_cache_answers_again_count_once(compiled: Any, tmp_path: Path) -> None:
+    whole = compiled(out="whole").optimizer
+    cache = str(uuid.uuid4())
+    assert len(compiled(6, cache=cache).optimizer["candidates"]) == 1
+    (tmp_path / ".a.compiling" / "candidates.jsonl").unlink()  # as for candidates that only their optimizer can score
+    made = compiled(resume=True, cache=cache).optimizer
+    assert made["cost"]["cached_calls"] >= 6
+    assert made["candidates"] == whole["candidates"]
+
+
+def test_a_budget_is_one_of_all_sessions_together(compiled: Any) -> None:
+    first = compiled(6).optimizer
+    again = compiled(6, resume=True).optimizer
+    assert again["stopped"].startswith("The budget of 6 calls is used up (6 calls")
+    assert again["cost"]["calls"] == first["cost"]["calls"] == 6
+    assert again["candidates"] == first["candidates"]
+
+
+def test_sessions_with_the_same_budget_object_count_once(compiled: Any) -> None:
+    budget = Budget(calls=6)
+    compiled(budget)
+    budget.limits["calls"] = 12
+    assert compiled(budget, resume=True).optimizer["cost"]["calls"] == budget.spent["calls"] == 12
+
+
+def test_a_spent_budget_does_not_forget_a_replacement_that_was_stopped(compiled: Any, tmp_path: Path) -> None:
+    compiled()
+    for resume in (False, True):
+        with pytest.raises(BudgetExceeded, match="The budget of 3 calls is used up"):
+            compiled(3, overwrite=True, resume=resume)
+        costs = json.loads((tmp_path / ".a.compiling" / "costs.json").read_text())
+        assert (costs["calls"], costs["budgets"]["lm"]["calls"]) == (3, 3)
 
 
 def test_a_stopped_search_goes_on_with_the_same_questions_only(compiled: Any) -> None:
@@ -84,8 +123,7 @@ def test_the_scores_of_the_frozen_program_are_those_it_was_chosen_by(compiled: A
 
 
 def test_damaged_candidates_are_skipped(compiled: Any, passages: Any, tmp_path: Path) -> None:
-    compiled(6)
-    compiled(6, resume=True)
+    compiled(12)
     folder, student = tmp_path / ".a.compiling", RAG(ListRetriever(passages))
     path = folder / "candidates.jsonl"
     kept = CandidateLog(folder, student).read()

@@ -128,12 +128,17 @@ def test_errors_score_0_and_are_counted_and_a_program_that_always_fails_is_refus
         compile(RAG(retriever), search(valset=examples(4, 10)), optimizer="random_search")
 
 
-def test_test_questions_are_refused_by_id(retriever):
-    bad = examples(1, 7, split="Test")
+@pytest.mark.parametrize("split", ["test", "Test", "testset", "test-unseen", "wiki_test"])
+def test_test_questions_are_refused_by_id(split, retriever):
+    bad = examples(1, 7, split=split)
     for task in (Task([*examples(3), *bad], exact), Task(examples(3), exact, valset=bad)):
-        with pytest.raises(UserError, match="Question 'q7' is of the split test: no optimizer may see it"):
+        with pytest.raises(UserError, match=f"Question 'q7' is of the split {split}: no optimizer may see it"):
             compile(RAG(retriever), task)
-    compile(RAG(retriever), Task(examples(3, split="train"), exact), optimizer="labeled")
+
+
+@pytest.mark.parametrize("split", ["train", "latest", "contest", None])
+def test_questions_of_other_splits_are_not(split, retriever):
+    compile(RAG(retriever), Task(examples(3, split=split), exact), optimizer="labeled")
 
 
 def test_one_question_cannot_teach_and_judge(retriever):

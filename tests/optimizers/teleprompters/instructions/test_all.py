@@ -129,3 +129,19 @@ def test_the_prompt_lm_is_the_task_lm_by_default(optimizer, world, writer, retri
         compile(RAG(retriever), here.task(optimizer, prompt_lm=None), optimizer=optimizer)
     assert write.calls > 0
     assert here.prompt_engine.requests == []
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_the_calls_of_a_candidate_are_those_of_an_uninterrupted_compilation(optimizer, world, retriever):
+    def candidates(here, **fields):
+        with here.context():
+            made = compile(RAG(retriever), here.task(optimizer, threads=1, **fields), optimizer=optimizer)
+        return [(each.label, each.mean, each.n_calls) for each in made.candidates], made
+
+    whole, made = candidates(world())
+    here, known = world(budget=Budget(calls=int(made.costs["calls"] - made.costs["cached_calls"]) // 2)), []
+    assert candidates(here, on_candidate=known.append)[1].stopped
+    here.lm.budget.limits["calls"] = None
+    resumed, made = candidates(here, known={each.label: each for each in known})
+    assert made.stopped is None
+    assert resumed == whole

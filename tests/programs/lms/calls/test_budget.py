@@ -162,6 +162,17 @@ def test_a_share_ends_its_block_and_not_the_budget() -> None:
     assert error.value.share is None
 
 
+def test_what_an_earlier_session_spent_counts_in_the_budget_and_in_no_share() -> None:
+    budget = Budget(calls=9, usd=1.0)
+    with budget.within(calls=3) as share:
+        budget.carry(calls=5, tokens=50, usd=0.5)
+        assert (share.spent["calls"], share.spent["usd"]) == (0, 0)
+        assert [spend(budget, at_most=5, actual=5) for _ in range(4)] == [True] * 3 + [False]
+    with pytest.raises(BudgetExceeded, match=r"The budget of 9 calls is used up \(9 calls, 70 tokens, 0.5 usd"):
+        spend(budget, at_most=5, actual=5)
+        budget.reserve(tokens=1).__enter__()
+
+
 @settings(deadline=None, max_examples=20)
 @given(outer=st.integers(0, 10), inner=st.integers(0, 10), tried=st.integers(0, 20))
 def test_nothing_runs_past_a_share_under_threads(outer: int, inner: int, tried: int) -> None:
