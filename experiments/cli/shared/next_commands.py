@@ -123,11 +123,11 @@ def other_split(path: Path | None, split: str | None, seen: "Iterable[Question]"
         return []
     used_up = [*seen]
     ids, texts = {each.id for each in used_up}, {same_words(each.question) for each in used_up}
-    splits, taken = set(), {split}
+    splits, taken = set[str](), {split}
     for each in read_questions(path):
-        splits.add(each.split)
+        splits.add(each.split or "")
         if each.id in ids or same_words(each.question) in texts:
-            taken.add(each.split)
-    splits -= {None, "", *taken}
+            taken.add(each.split or "")
+    splits -= {"", *taken}
     names = [name for name in ("dev", "validation", "val", "test", *sorted(splits)) if name in splits]
     return [str(path), "--split", names[0]] if names else []
