@@ -32,7 +32,7 @@ def test_its_table_is_printed_and_kept_in_the_artifact(racing, verihop, tmp_path
     assert [row["optimizer"] for row in race["rows"]] == ["uncompiled", "random_search", "labeled", "bootstrap"]
     assert race["winner"] == "uncompiled"
     assert sum(row["sent"] for row in race["rows"]) <= made["cost"]["calls"] <= 150
-    assert {"score", "low", "high", "n", "p", "calls", "usd"} <= race["rows"][1].keys()
+    assert {"score", "low", "high", "n", "calls", "usd"} <= race["rows"][1].keys()
     assert load(tmp_path / "made")
 
 
