@@ -9,6 +9,7 @@ from optimizers.teleprompters.compile import compile
 from optimizers.teleprompters.race.final import least_questions
 from optimizers.teleprompters.race.plan import divided, plan
 from optimizers.teleprompters.task import Task
+from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.rag import RAG
 
 SEEDS = 50
@@ -67,3 +68,23 @@ def test_too_few_questions_for_the_final_test_leave_the_program_as_it_was(world,
 @pytest.mark.parametrize(("limit", "number"), [(1.0, 1), (0.5, 2), (0.1, 4), (0.05, 5), (0.0, float("inf"))])
 def test_how_many_questions_the_final_test_needs(limit, number):
     assert least_questions(limit) == number
+
+
+@pytest.mark.parametrize("stop", range(20, 120, 20))
+def test_a_race_that_is_stopped_hands_back_a_program_that_was_scored_completely(stop, world, retriever, make_examples):
+    here = world(budget=Budget(calls=400), cache=False)
+    asked = here.task_engine.complete
+
+    def until(request):
+        if len(here.task_engine.requests) >= stop:
+            raise BudgetExceeded("The budget is used up.")
+        return asked(request)
+
+    here.task_engine.complete = until
+    options = {"arms": "infer_rules,labeled", "keep_one_in": 2, "fewest": 4, "replace_below": 0.6}
+    sets = {"trainset": make_examples(8), "valset": make_examples(12, 100)}
+    with here.context():
+        compiled = compile(RAG(retriever), here.task(options=options, threads=1, **sets), optimizer="race")
+    assert compiled.stopped
+    assert compiled.details["race"]["winner"] == "uncompiled"
+    assert compiled.program.dump_state() == RAG(retriever).dump_state()
