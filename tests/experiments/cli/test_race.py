@@ -41,6 +41,7 @@ def test_a_budget_that_is_too_small_freezes_the_program_as_it_was(racing):
     made = json.loads(out)["optimizer"]
     assert (code, made["details"]["race"]["winner"]) == (3, "uncompiled")
     assert "The budget of 3 calls is used up" in err
+    assert "No optimizer has won the race yet: the uncompiled program is frozen" in err
 
 
 @pytest.mark.parametrize(
