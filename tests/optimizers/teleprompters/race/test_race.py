@@ -73,6 +73,19 @@ def test_calls_can_be_limited_for_the_race_alone(world, retriever, many):
     assert len(here.task_engine.requests) + len(here.prompt_engine.requests) <= 90
 
 
+def test_a_limit_of_calls_that_cannot_be_kept_is_refused(world, retriever, many):
+    import dspy
+
+    here = world()
+    assert here.lm.budget is not here.prompt_lm.budget
+    with pytest.raises(UserError, match="calls=20 of the race cannot be kept: the LMs have a budget each"):
+        run(here, retriever, options={**FEW, "calls": 20}, **many)
+    here.lm = dspy.LM("plain/lm", engine=here.task_engine, cache=False)
+    with pytest.raises(UserError, match="calls=20 of the race cannot be kept: an LM has no budget"):
+        run(here, retriever, options={**FEW, "calls": 20}, **many)
+    assert not here.task_engine.requests
+
+
 def test_a_program_that_is_better_by_chance_only_does_not_replace_the_uncompiled_one(world, retriever, many):
     here = world(
         budget=Budget(calls=200),
