@@ -18,9 +18,11 @@ paid for.
   that is only by chance better costs tokens for nothing.
 - The final test gets the same part of the budget as a rung, but no more than its calls are likely to need.
 
-The seed decides everything. Only where a part of the budget ends an arm in the middle of an evaluation, replies that
-other threads have got by then can differ, and with them what the next rung gets for nothing: with one thread, they do
-not. More threads try some training questions more, which costs calls and changes no program.
+The seed decides everything in a race that starts without cached replies and is not interrupted. Under a budget, parts
+and sizes come from the calls that were sent: a race that is resumed, or that finds replies of an earlier one in the
+cache, affords more, and can end otherwise. Where a part of the budget ends an arm in the middle of an evaluation,
+replies that other threads have got by then can differ, and with them what the next rung gets for nothing: with one
+thread, they do not. More threads try some training questions more, which costs calls and changes no program.
 """
 
 from dataclasses import replace
