@@ -119,8 +119,11 @@ def compile_(
 def _stopped_text(optimizer: dict[str, Any]) -> str:
     """Return what a compilation hands back whose budget was spent."""
     complete = sum(each["complete"] for each in optimizer["candidates"])
+    race = optimizer["details"].get("race")
     frozen = (
-        f"The best of {complete} candidates scored so far is frozen: {optimizer['chosen']}"
+        "No optimizer has won the race yet: the uncompiled program is frozen"
+        if race and race["winner"] == "uncompiled"
+        else f"The best of {complete} candidates scored so far is frozen: {optimizer['chosen']}"
         if optimizer["chosen"]
         else "No candidate was scored completely: the uncompiled program is frozen"
         if not any(optimizer["accepted"].values())

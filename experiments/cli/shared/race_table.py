@@ -5,8 +5,8 @@ from typing import Any
 
 _CAPTION = (
     "Means over the n validation questions of an optimizer's last rung: compare rows of equal n. p: one-sided paired "
-    "permutation test against the uncompiled program. Calls are over all rungs, as if none were cached; "
-    "sent: those of this session that were not."
+    "permutation test of the best against the uncompiled program, on questions that were held back. Calls are over all "
+    "rungs, as if none were cached; sent: those of this session that were not."
 )
 
 

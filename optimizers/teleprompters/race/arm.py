@@ -18,6 +18,7 @@ class Arm:
         meter: What it has cost.
         dropped: Why it was dropped; None while it is in the race.
         note: What else is to be said.
+        final: Score by question of the final test; empty if it was not in it.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Arm:
     meter: Meter = field(default_factory=Meter)
     dropped: str | None = None
     note: str = ""
+    final: dict[str, float] = field(default_factory=dict)
 
     def mean(self, rung: int) -> float:
         """Return the mean score on a rung on which it was scored."""

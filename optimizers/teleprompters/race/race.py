@@ -12,14 +12,17 @@ paid for.
 - An arm is run in the largest size that its part of the budget allows (`arms.py`), by the calls that a run of the
   uncompiled program takes. If its part is used up, its best program that was scored on the rung's questions counts; if
   there is none, it gets a second turn with what the others have left.
-- The program with the highest mean on the last rung replaces the uncompiled one only if a one-sided paired permutation
-  test against it, on the same questions, is below the option `replace_below`. Otherwise the program stays as it was: a
-  prompt that is only by chance better costs tokens for nothing. The p-value is not corrected for the number of arms;
-  the scores of other questions tell what was gained.
+- A share of the validation questions (option `held_back`) is given to no arm. The program with the highest mean on the
+  last rung is compared with the uncompiled one on them, once, in the end (`final.py`): it replaces it only if a
+  one-sided paired permutation test is below the option `replace_below`. Otherwise the program stays as it was: a prompt
+  that is only by chance better costs tokens for nothing.
+- The final test gets the same part of the budget as a rung, but no more than its calls are likely to need.
 
-The seed decides everything. Only where a part of the budget ends an arm in the middle of an evaluation, replies that
-other threads have got by then can differ, and with them what the next rung gets for nothing: with one thread, they do
-not. More threads try some training questions more, which costs calls and changes no program.
+The seed decides everything in a race that starts without cached replies and is not interrupted. Under a budget, parts
+and sizes come from the calls that were sent: a race that is resumed, or that finds replies of an earlier one in the
+cache, affords more, and can end otherwise. Where a part of the budget ends an arm in the middle of an evaluation,
+replies that other threads have got by then can differ, and with them what the next rung gets for nothing: with one
+thread, they do not. More threads try some training questions more, which costs calls and changes no program.
 """
 
 from dataclasses import replace
@@ -28,6 +31,7 @@ import dspy
 
 from optimizers.teleprompters.race.arm import Arm
 from optimizers.teleprompters.race.arms import ARMS, BASELINE, UNCOMPILED, fitting_arms, sized
+from optimizers.teleprompters.race.final import STAYS, decide
 from optimizers.teleprompters.race.paired import better_by_chance
 from optimizers.teleprompters.race.plan import Rung, plan
 from optimizers.teleprompters.race.shares import Purse, parts, purses, within
@@ -39,23 +43,26 @@ from programs.parts.meter import Meter, metered, record_parallel
 from signatures.common.errors import one_line, user_error_within
 
 USED_UP = "its share of the budget was used up"
+# Calls kept for the final test, in runs of the uncompiled program on a question: its own, and those of the finalist,
+# which may be an ensemble of as many as four.
+FINAL_RUNS = 5
 
 
 def race(student: dspy.Module, task: Task) -> dspy.Module:
     """Return the program that won, or a copy of the student; the table is in `task.recording.details["race"]`."""
     fits, reasons = fitting_arms(student, task)
     arms = [Arm(name, student.deepcopy()) for name in (UNCOMPILED, *fits)]
-    stopped, last = None, 0
+    stopped = None
     with purses(task) as budgets:
         try:
             for rung in plan(task, len(_contenders(arms))):
                 _run_rung(student, task, rung, arms, budgets)
-                last = rung.number
                 if rung.left > 1:
                     _drop(arms, rung, task)
+            winner, why = decide(arms, rung.number, task)
         except BudgetExceeded as spent:
             stopped = task.recording.stopped = str(spent)
-    winner, why = decide(arms, last or 1, task)
+            winner, why = arms[0], f"The race ended before its final test, {STAYS}."
     task.recording.details["race"] = report(arms, reasons, winner.name, why, stopped, task.seed)
     return winner.program.deepcopy()
 
@@ -73,8 +80,13 @@ def _run_rung(student: dspy.Module, task: Task, rung: Rung, arms: list[Arm], bud
     running = [arm for arm in arms[1:] if arm.dropped is None]
     if not running:
         return
-    kept = [{name: left * (rung.left - 1) / rung.left for name, left in purse.left().items()} for purse in budgets]
-    _take_turns(running, student, task, rung, budgets, parts(budgets, rung.left * len(running)), per_run)
+    final = _of_the_final(budgets, rung, FINAL_RUNS * rung.held_back * per_run)
+    limits = parts(budgets, rung.left * len(running), final)
+    kept = [
+        {name: left - part[name] * len(running) for name, left in purse.left().items()}
+        for purse, part in zip(budgets, limits, strict=True)
+    ]
+    _take_turns(running, student, task, rung, budgets, limits, per_run)
     # What the others have left of the rung's part may let those finish that have scored nothing yet.
     late = [arm for arm in running if arm.note == USED_UP and rung.number not in arm.scores]
     if late:
@@ -82,6 +94,15 @@ def _run_rung(student: dspy.Module, task: Task, rung: Rung, arms: list[Arm], bud
     for arm in running:
         if rung.number not in arm.scores and arm.dropped is None and arm.name != BASELINE:
             arm.dropped = f"rung {rung.number}: nothing was scored: {arm.note or 'it made no program'}"
+
+
+def _of_the_final(budgets: list[Purse], rung: Rung, calls: float) -> list[dict[str, float]]:
+    """Return what of each budget is kept for the final test: the part of a rung, but no more than so many calls."""
+    most = {"calls": calls}
+    return [
+        {name: min(left / (rung.left + 1), most.get(name, left)) for name, left in purse.left().items()}
+        for purse in budgets
+    ]
 
 
 def _take_turns(
@@ -162,27 +183,3 @@ def _drop(arms: list[Arm], rung: Rung, task: Task) -> None:
             arm.dropped = f"rung {rung.number}: place {place} of {len(ranked)}, {keep} went on"
         elif arm is not best and p < task.options["drop_below"]:
             arm.dropped = f"rung {rung.number}: worse than {best.name} (p = {p:.3f})"
-
-
-def decide(arms: list[Arm], rung: int, task: Task) -> tuple[Arm, str]:
-    """Return the winner and why.
-
-    Args:
-        arms: The uncompiled program first.
-        rung: The last rung on which all arms that were in the race had their turn.
-        task: With the rule that replaces.
-    """
-    uncompiled, *others = arms
-    scored = [arm for arm in others if rung in arm.scores]
-    if rung not in uncompiled.scores or not scored:
-        return uncompiled, "No optimizer was scored, so the program stays as it was."
-    best = max((uncompiled, *scored), key=lambda arm: arm.mean(rung))  # of equals the earlier
-    if best is uncompiled:
-        return uncompiled, "No optimizer's program scored higher, so the program stays as it was."
-    scores, limit = best.scores[rung], task.options["replace_below"]
-    p = better_by_chance(scores, uncompiled.scores[rung], seed=task.seed)
-    found = f"{best.name} scored {best.mean(rung):.3f} and the uncompiled program {uncompiled.mean(rung):.3f} on "
-    found += f"{len(scores)} validation questions (paired p = {p:.3f}"
-    if p < limit:
-        return best, f"{found}, below {limit:g})."
-    return uncompiled, f"{found}, not below {limit:g}), so the program stays as it was."

@@ -5,7 +5,7 @@ from dataclasses import replace
 import dspy
 
 from optimizers.teleprompters.race.arms import ARMS, BASELINE, fitting_arms, named_arms
-from optimizers.teleprompters.race.plan import plan
+from optimizers.teleprompters.race.plan import divided, plan
 from optimizers.teleprompters.race.race import race
 from optimizers.teleprompters.task import Optimizer, Option, Runs, Task, always_fits, resolved_options
 
@@ -30,7 +30,7 @@ def _estimate(student: dspy.Module, task: Task) -> Runs:
             total = _plus(total, part)
         # A program of the rung before is scored again, and the result of an optimizer that compares nothing.
         total = _plus(total, Runs(student=2 * n_val * (len(most) + 1)))
-    return total
+    return _plus(total, Runs(student=2 * len(divided(task)[1])))
 
 
 def _of_arm(name: str, student: dspy.Module, task: Task) -> Runs:
@@ -47,7 +47,7 @@ def _plus(one: Runs, other: Runs) -> Runs:
 
 RACE = Optimizer(
     run=race,
-    summary="All optimizers that fit, under one budget, by successive halving; a paired test decides.",
+    summary="All optimizers that fit, under one budget, by successive halving; a final test decides.",
     source="https://arxiv.org/abs/1502.07943",
     fits=_fits,
     estimate=_estimate,
@@ -58,7 +58,8 @@ RACE = Optimizer(
         "rungs": Option(4, "Rungs at most.", 1, 20),
         "fewest": Option(8, "Questions of a rung at least, of each set.", 1, 10_000),
         "drop_below": Option(0.05, "p of the paired test below which a worse optimizer is dropped.", 0, 1),
-        "replace_below": Option(0.1, "p below which the winner replaces the uncompiled program.", 0, 1),
+        "held_back": Option(0.5, "Share of the validation questions that only the final test sees.", 0.1, 0.9),
+        "replace_below": Option(0.1, "p of the final test below which the program is replaced.", 0, 1),
     },
     compares=True,
 )

@@ -9,6 +9,7 @@ import dspy
 
 from optimizers.teleprompters.task import Task
 from programs.lms.calls.budget import Budget, Share
+from signatures.common.errors import UserError
 
 _WHOLE = ("calls", "tokens")
 
@@ -40,15 +41,30 @@ def _given(limits: dict[str, float | None]) -> list[tuple[str, float]]:
 
 @contextlib.contextmanager
 def purses(task: Task) -> Iterator[list[Purse]]:
-    """Open the budgets of the task's LMs, each once; the option `calls` limits that of the task LM inside the block."""
-    lms = (dspy.settings.lm, task.teacher_lm, task.prompt_lm)
+    """Open the budgets of the task's LMs, each once; the option `calls` limits the only one inside the block.
+
+    Raises:
+        UserError: The option `calls` is given, but the LMs do not share one budget.
+    """
+    lms = [lm for lm in (dspy.settings.lm, task.teacher_lm, task.prompt_lm) if lm is not None]
     found = {id(budget): budget for lm in lms if (budget := getattr(lm, "budget", None)) is not None}
     budgets = list(found.values())
+    if task.options["calls"] is not None and {id(getattr(lm, "budget", None)) for lm in lms} != set(found):
+        raise _not_shared(task, "an LM has no budget")
+    if task.options["calls"] is not None and len(budgets) > 1:
+        raise _not_shared(task, "the LMs have a budget each")
     with contextlib.ExitStack() as stack:
         share = None
         if budgets and task.options["calls"] is not None:
             share = stack.enter_context(budgets[0].within(calls=task.options["calls"]))
         yield [Purse(budget, None if number else share) for number, budget in enumerate(budgets)]
+
+
+def _not_shared(task: Task, reason: str) -> UserError:
+    return UserError(
+        f"Option calls={task.options['calls']} of the race cannot be kept: {reason}. Give all LMs of the task one "
+        "Budget (programs.lms.calls.metered.metered_lm), or leave the option out."
+    )
 
 
 def parts(

@@ -12,6 +12,8 @@ def report(
 ) -> dict[str, Any]:
     """Return the table as JSON values.
 
+    `score`, `low` and `high` are of the questions that chose; `held_back` and `p` are of the final test.
+
     Args:
         arms: The uncompiled program first.
         reasons: Of the optimizers that do not fit.
@@ -43,8 +45,10 @@ def _row(arm: Arm, uncompiled: Arm, seed: int) -> dict[str, Any]:
         scores = arm.scores[last]
         low, high = interval(scores, seed=seed)
         row |= {"rung": last, "n": len(scores), "score": arm.mean(last), "low": low, "high": high}
-        if arm is not uncompiled and last in uncompiled.scores:
-            row["p"] = better_by_chance(scores, uncompiled.scores[last], seed=seed)
+    if arm.final:
+        row |= {"n_held_back": len(arm.final), "held_back": sum(arm.final.values()) / len(arm.final)}
+        if arm is not uncompiled:
+            row["p"] = better_by_chance(arm.final, uncompiled.final, seed=seed)
     return row
 
 

@@ -22,3 +22,8 @@ def writer():
 @pytest.fixture
 def make_examples():
     return made.examples
+
+
+@pytest.fixture
+def score():
+    return made.score

@@ -25,7 +25,7 @@ def rows(compiled):
 
 @pytest.fixture
 def many(make_examples):
-    return {"trainset": make_examples(12), "valset": make_examples(12, 100)}
+    return {"trainset": make_examples(12), "valset": make_examples(24, 100)}  # 12 of these are held back
 
 
 def test_the_optimizer_that_finds_what_helps_wins(world, retriever, many):
@@ -34,11 +34,11 @@ def test_the_optimizer_that_finds_what_helps_wins(world, retriever, many):
     race, table = compiled.details["race"], rows(compiled)
     assert race["winner"] in ("infer_rules", "gepa")
     assert "MAGIC" in compiled.program.reading.signature.instructions
-    assert table[race["winner"]]["score"] == 1.0
-    assert table[race["winner"]]["n"] == 12
-    assert table[race["winner"]]["p"] < 0.01
-    assert table["uncompiled"]["score"] == pytest.approx(1 / 3)
-    assert compiled.chosen == f"race {table[race['winner']]['rung']}: {race['winner']}"
+    assert table[race["winner"]]["score"] == table[race["winner"]]["held_back"] == 1.0
+    assert table[race["winner"]]["n"] == table[race["winner"]]["n_held_back"] == 12
+    assert table[race["winner"]]["p"] < 0.02
+    assert table["uncompiled"]["score"] + table["uncompiled"]["held_back"] == pytest.approx(2 / 3)
+    assert compiled.chosen == f"final: {race['winner']}"
     assert compiled.stopped is None
 
 
@@ -73,6 +73,19 @@ def test_calls_can_be_limited_for_the_race_alone(world, retriever, many):
     assert len(here.task_engine.requests) + len(here.prompt_engine.requests) <= 90
 
 
+def test_a_limit_of_calls_that_cannot_be_kept_is_refused(world, retriever, many):
+    import dspy
+
+    here = world()
+    assert here.lm.budget is not here.prompt_lm.budget
+    with pytest.raises(UserError, match="calls=20 of the race cannot be kept: the LMs have a budget each"):
+        run(here, retriever, options={**FEW, "calls": 20}, **many)
+    here.lm = dspy.LM("plain/lm", engine=here.task_engine, cache=False)
+    with pytest.raises(UserError, match="calls=20 of the race cannot be kept: an LM has no budget"):
+        run(here, retriever, options={**FEW, "calls": 20}, **many)
+    assert not here.task_engine.requests
+
+
 def test_a_program_that_is_better_by_chance_only_does_not_replace_the_uncompiled_one(world, retriever, many):
     here = world(
         budget=Budget(calls=200),
@@ -85,11 +98,11 @@ def test_a_program_that_is_better_by_chance_only_does_not_replace_the_uncompiled
 
 
 def test_the_rule_that_replaces_can_be_set(world, retriever, make_examples):
-    sets = {"trainset": make_examples(6), "valset": make_examples(4, 100)}
-    rules = {"arms": "infer_rules", "replace_below": 0.05}
+    sets = {"trainset": make_examples(6), "valset": make_examples(12, 100)}
+    rules = {"arms": "infer_rules", "replace_below": 0.02}
     strict = run(world(), retriever, options=rules, **sets)
-    assert strict.details["race"]["winner"] == "uncompiled"  # three questions gained: p = 1/8
-    assert "not below 0.05" in strict.details["race"]["why"]
+    assert strict.details["race"]["winner"] == "uncompiled"  # four questions gained: p = 1/16
+    assert "not below 0.02" in strict.details["race"]["why"]
     assert (
         run(world(), retriever, options={**FEW, "replace_below": 0.2}, **sets).details["race"]["winner"] != "uncompiled"
     )
@@ -118,7 +131,7 @@ def test_a_race_that_is_run_again_gets_everything_from_the_cache(world, retrieve
     assert all(row.get("sent", 0) == 0 for row in rows(again).values())
 
 
-def test_a_spent_budget_ends_the_race_with_the_best_so_far(world, retriever, many):
+def test_a_budget_that_is_spent_before_the_final_test_leaves_the_program_as_it_was(world, retriever, many):
     from programs.lms.calls.budget import BudgetExceeded
 
     here = world(budget=Budget(calls=200))
@@ -133,7 +146,9 @@ def test_a_spent_budget_ends_the_race_with_the_best_so_far(world, retriever, man
     compiled = run(here, retriever, **many)
     assert compiled.stopped == "The budget of 60 calls is used up."
     assert compiled.details["race"]["stopped"] == compiled.stopped
-    assert "MAGIC" in compiled.program.reading.signature.instructions
+    assert compiled.details["race"]["winner"] == "uncompiled"
+    assert "ended before its final test" in compiled.details["race"]["why"]
+    assert compiled.program.dump_state() == RAG(retriever).dump_state()
 
 
 def test_a_budget_for_nothing_leaves_the_program_as_it_was(world, retriever, many):
@@ -173,7 +188,7 @@ def test_an_unknown_arm_is_refused(world, retriever):
         run(world(), retriever, options={"arms": "gepa,x"})
 
 
-def test_the_sets_of_questions_are_nested_and_grow_to_all(world, retriever, many):
+def test_the_sets_of_questions_are_nested_and_grow_to_all_that_are_not_held_back(world, retriever, many):
     here = world()
     with here.context():
         task = checked_task(RAG(retriever), here.task(options={"keep_one_in": 3, "fewest": 4}, **many), "race")
@@ -192,7 +207,7 @@ def test_all_optimizers_of_the_catalog_but_the_composed_ones_are_arms(world, ret
     assert set(OPTIMIZERS) - set(ARMS) == {"better_together", "race"}
     assert all(ARMS[name] is OPTIMIZERS[name] for name in ARMS)
     here = world(budget=Budget(calls=400))
-    compiled = run(here, retriever, options={}, trainset=make_examples(12), valset=make_examples(12, 100), threads=2)
+    compiled = run(here, retriever, options={}, trainset=make_examples(12), valset=make_examples(24, 100), threads=2)
     assert set(rows(compiled)) == {"uncompiled", *ARMS}
     assert "MAGIC" in compiled.program.reading.signature.instructions
 
@@ -210,9 +225,9 @@ def test_no_race_asks_for_more_than_it_says(world, retriever, make_examples):
 
 def test_an_arm_that_has_scored_nothing_gets_what_the_others_left(world, retriever, make_examples):
     """Ten calls each: random search pays for the labelled program, and bootstrapping needs fourteen for itself."""
-    sets = {"trainset": make_examples(8), "valset": make_examples(8, 100)}
-    options = {"arms": "labeled,bootstrap", "rungs": 1}
-    compiled = run(world(budget=Budget(calls=8 + 3 * 10)), retriever, options=options, **sets)
+    sets = {"trainset": make_examples(8), "valset": make_examples(9, 100)}  # one is held back
+    options = {"arms": "labeled,bootstrap", "rungs": 1, "held_back": 0.12}
+    compiled = run(world(budget=Budget(calls=8 + 3 * 10 + 5)), retriever, options=options, **sets)
     table = rows(compiled)
     assert [table[name]["sent"] for name in ("uncompiled", "random_search", "labeled", "bootstrap")] == [8, 10, 0, 14]
     assert table["bootstrap"]["n"] == 8
