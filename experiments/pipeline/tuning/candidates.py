@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.tuning.config import Candidates, TuneConfig
+from experiments.pipeline.tuning.unseen import open_version
 from optimizers.tuning.prompts import DEMOS, PRESENT, Prompts, demos_of, instruction_of, instructions_of
 from signatures.common.errors import UserError
 
@@ -91,12 +92,7 @@ def _half(connection: "Connection") -> Iterator[None]:
 
 
 def _from_artifact(student: "dspy.Module", knobs: "Space", folder: Any, made: Prepared) -> None:
-    from programs.artifact import load, program_name, read_artifact
-
-    name = program_name(student)
-    if (found := read_artifact(folder).program) != name:
-        raise UserError(f"{folder} contains the program {found}, the study is of {name}: name artifacts of {name}.")
-    program = load(folder, getattr(student, "retrieve", None))
+    program, _ = open_version(student, folder)
     label = _unused(folder.resolve().name, made.prompts.demos)
     setting: dict[str, Any] = {}
     demos = demos_of(program)

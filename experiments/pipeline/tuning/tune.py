@@ -20,6 +20,7 @@ from experiments.pipeline.tuning.progress import StudyProgress
 from experiments.pipeline.tuning.questions import split_questions
 from experiments.pipeline.tuning.replaying import replayed, searched_knobs
 from experiments.pipeline.tuning.results import Found, write_results
+from experiments.pipeline.tuning.unseen import check_unseen
 from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import describe_lm, describe_program, describe_questions
 from optimizers.tuning.objective import Objective
@@ -64,15 +65,17 @@ def tune_program(
         progress: Show estimate and progress on stderr.
 
     Raises:
-        UserError: A question is of the split test or in both sets, there is nothing to search, `out` has a study, or
-            the study was started with other settings.
+        UserError: A question is of the split test or in both sets, the program or an artifact has seen questions of
+            the study, there is nothing to search, `out` has a study, or the study was started with other settings.
         KeyboardInterrupt: After Ctrl-C, with all finished trials kept, and the results so far written.
     """
     from programs.artifact import check_freezable
 
     check_freezable(student)
     whole = estimate_study(student, questions, trainset, config)
+    given = questions
     trainset, questions = split_questions(trainset, questions, config)
+    check_unseen(student, config.candidates.artifacts, questions, given)
     knobs = knob_space(student, searched=searched_knobs(student, config), narrowed=config.narrowed)
     if not knobs.dimensions and not (config.candidates.trained or config.candidates.artifacts):
         raise UserError("There is nothing to search: name knobs, or candidates for demonstrations or instructions.")
