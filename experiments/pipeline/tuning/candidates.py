@@ -1,14 +1,13 @@
 """Demonstrations and instructions that a study tries: compiled, taken from artifacts, or written by an LM."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.tuning.config import Candidates, TuneConfig
 from experiments.pipeline.tuning.unseen import open_version
 from optimizers.tuning.prompts import DEMOS, PRESENT, Prompts, demos_of, instruction_of, instructions_of
-from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     import dspy
@@ -45,6 +44,7 @@ def prepare(
     *,
     connection: "Connection",
     say: Callable[[str], None],
+    earlier: Mapping[str, float] | None = None,
 ) -> Prepared:
     """Return the candidates of a study, made on the LM of the running context.
 
@@ -58,6 +58,7 @@ def prepare(
         config: Of the study.
         connection: The task LM.
         say: Receives lines on the progress.
+        earlier: What sessions that were cut off have spent on them: calls, tokens and usd.
 
     Raises:
         UserError: An artifact is of another program, or an optimizer cannot be used.
@@ -67,7 +68,7 @@ def prepare(
     made = Prepared()
     for folder in config.candidates.artifacts:
         _from_artifact(student, knobs, folder, made)
-    with _half(connection):
+    with _half(connection, earlier or {}):
         try:
             programs = _compiled(student, trainset, valset, config, made, say)
             if config.candidates.instructions:
@@ -78,16 +79,17 @@ def prepare(
 
 
 @contextlib.contextmanager
-def _half(connection: "Connection") -> Iterator[None]:
-    """Limit what the block spends to a share of what the budget has left."""
+def _half(connection: "Connection", earlier: Mapping[str, float]) -> Iterator[None]:
+    """Limit what the block spends, with what earlier sessions spent on the same, to a share of the budget."""
     budget = getattr(connection.lm, "budget", None)
     if budget is None or not budget.limited:
         yield
         return
     spent = budget.spent
-    left = {name: max(0.0, limit - spent[name]) for name, limit in budget.limits.items() if limit is not None}
-    whole = {name: int(left[name] * _SHARE) for name in ("calls", "tokens") if name in left}
-    with budget.within(**{name: value * _SHARE for name, value in left.items()} | whole):
+    left = {name: limit - spent[name] for name, limit in budget.limits.items() if limit is not None}
+    own = {name: 0.0 if name == "seconds" else earlier.get(name, 0.0) for name in left}  # seconds are of a session
+    share = {name: max(0.0, value * _SHARE - own[name]) for name, value in left.items()}
+    with budget.within(**share | {name: int(share[name]) for name in ("calls", "tokens") if name in share}):
         yield
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.pipeline.tuning.candidates import Prepared, prepare
 from experiments.pipeline.tuning.config import TuneConfig
 from experiments.pipeline.tuning.estimate import estimate_study, trials_of
-from experiments.pipeline.tuning.opening import Opened, open_study
+from experiments.pipeline.tuning.opening import Opened, booked, open_study
 from experiments.pipeline.tuning.place import opened_storage, quiet_optuna
 from experiments.pipeline.tuning.progress import StudyProgress
 from experiments.pipeline.tuning.questions import split_questions
@@ -176,12 +176,11 @@ def _made(
     config: TuneConfig,
     connection: "Connection",
     say: Callable[[str], None],
-) -> tuple[Prepared, dict[str, float]]:
-    """Return the candidates, and what making them has cost."""
-    paid = _paid_by(connection)
-    before = paid()
-    prepared = prepare(student, knobs, trainset, questions, config, connection=connection, say=say)
-    return prepared, {name: value - before[name] for name, value in paid().items()}
+    study: "optuna.Study",
+) -> Prepared:
+    """Return the candidates; what making them costs is booked in the study."""
+    with booked(study, _paid_by(connection)) as earlier:
+        return prepare(student, knobs, trainset, questions, config, connection=connection, say=say, earlier=earlier)
 
 
 def _queue(knobs: Space, study: "optuna.Study", prepared: Prepared) -> None:

@@ -169,18 +169,20 @@ def test_no_trial_begins_once_the_whole_study_has_spent_its_budget(study_of):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("no server")])
-def test_what_ends_a_trial_from_outside_leaves_it_in_the_queue(error, study_of):
+def test_what_ends_a_trial_from_outside_leaves_it_in_the_queue_and_is_paid_for(error, study_of):
     def score(setting, number):
+        spent["calls"] += 1
         if failing and number == 3:
             raise error
         return 0.5
 
-    failing = True
-    study, objective = study_of(score)
+    failing, spent = True, {"calls": 0}
+    study, objective = study_of(score, spent=lambda: dict(spent))
     enqueue(study, [objective.space.present])
     with pytest.raises(type(error)):
         work(study, objective, trials=2)
     assert states(study) == ["FAIL", "WAITING"]
+    assert spent_of(study.trials) == {"calls": 4}
     failing = False
     assert work(study, objective, trials=2).finished == 2
     assert baseline_of(records(study)).setting == objective.space.present
