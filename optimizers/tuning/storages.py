@@ -33,16 +33,23 @@ _POSTGRES = re.compile(r"^postgres(?:ql)?(?:\+\w+)?://")
 MOST_RETRIES = 3  # of a trial whose process dies: the trial may be what kills it
 StaleCallback = Callable[[optuna.Study, FrozenTrial], None]
 _FIRST, _HISTORY = "failed_trial", "retry_history"  # system attributes, named as Optuna's
+_DEATHS = "process_deaths"  # likewise, ours
 
 
-def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
-    """Queue a failed trial again, with its values, unless that was done `MOST_RETRIES` times.
+def queue_again(study: optuna.Study, trial: FrozenTrial, *, died: bool = True) -> None:
+    """Queue a failed trial again, with its values, unless its process has died more than `MOST_RETRIES` times.
 
     Optuna's own callback for this also copies what the trial had found and spent, which would then count twice. The
     system attributes are those that it sets, so that its functions and the dashboard know the trial for a repetition.
+
+    Args:
+        study: Of the trial.
+        trial: Failed.
+        died: Whether its process died, perhaps by this trial; not if Ctrl-C, a spent budget or an error ended it.
     """
     history = [*trial.system_attrs.get(_HISTORY, []), trial.number]
-    if len(history) > MOST_RETRIES:
+    deaths = int(trial.system_attrs.get(_DEATHS, 0)) + died
+    if deaths > MOST_RETRIES:
         return
     kept = {name: value for name, value in trial.system_attrs.items() if not name.startswith("constraints")}
     study.add_trial(
@@ -51,7 +58,7 @@ def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
             params=trial.params,
             distributions=trial.distributions,
             user_attrs={name: value for name, value in trial.user_attrs.items() if name == BASELINE},
-            system_attrs={_FIRST: trial.number, **kept, _HISTORY: history},
+            system_attrs={_FIRST: trial.number, **kept, _HISTORY: history, _DEATHS: deaths},
         )
     )
     _keep_one(study, history)

@@ -1,5 +1,7 @@
 """Trials of one process: how many, what is kept of them, and how the work ends."""
 
+import contextlib
+
 import pytest
 from optuna.trial import TrialState
 
@@ -185,6 +187,25 @@ def test_what_ends_a_trial_from_outside_leaves_it_in_the_queue_and_is_paid_for(e
     assert spent_of(study.trials) == {"calls": 4}
     failing = False
     assert work(study, objective, trials=2).finished == 2
+    assert baseline_of(records(study)).setting == objective.space.present
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), BudgetExceeded("Used up."), RuntimeError("no server")])
+def test_a_trial_that_was_interrupted_is_repeated_however_often(error, study_of):
+    def score(setting, number):
+        if failing:
+            raise error
+        return 0.5
+
+    failing = True
+    study, objective = study_of(score)
+    enqueue(study, [objective.space.present])
+    for _ in range(6):
+        with contextlib.suppress(type(error)):
+            work(study, objective, trials=1)
+    failing = False
+    work(study, objective, trials=1)
+    assert states(study) == ["FAIL"] * 6 + ["COMPLETE"]
     assert baseline_of(records(study)).setting == objective.space.present
 
 
