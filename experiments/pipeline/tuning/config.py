@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optimizers.teleprompters.task import check_seed
 from optimizers.tuning.objective import Goal
 from optimizers.tuning.samplers import GRID_POINTS, check_sampler
 from optimizers.tuning.signs import GRACE_SECONDS, HEARTBEAT_SECONDS
@@ -75,7 +76,7 @@ class TuneConfig:
         trials: Trials of the whole study.
         prune: Whether trials that are probably worse than the best are ended early; only without a cost as a goal.
         folds: Folds of the estimate on held-out questions; 0 for none.
-        seed: Of the order of questions and of every random choice.
+        seed: Of the order of questions and of every random choice, at least 0.
         threads: Questions in progress at a time.
         storage: See `optimizers.tuning.storages.open_storage`; None means an SQLite file in the study's folder.
         study: Name of the study in its storage; None means the name of the folder.
@@ -88,8 +89,8 @@ class TuneConfig:
         provenance: Further data for the artifact, such as paths of question files.
 
     Raises:
-        UserError: A judge LM decides the metric, lower is better in it, the sampler is unknown, or a replay is to do
-            what it cannot.
+        UserError: A judge LM decides the metric, lower is better in it, the sampler is unknown, the seed is negative,
+            or a replay is to do what it cannot.
     """
 
     metric: "Metric"
@@ -116,6 +117,7 @@ class TuneConfig:
 
     def __post_init__(self) -> None:
         check_sampler(self.sampler)
+        check_seed(self.seed)
         self._check_replay()
         if self.metric.judged and self.replay is None:
             raise UserError(f"{self.metric.name} is decided by a judge LM, which a study lacks: tune for another.")

@@ -114,3 +114,10 @@ def test_test_questions_are_refused(verihop, world, tmp_path):
     code, _, err = verihop("tune", held, *shared, "--quiet")
     assert code == 2
     assert "is of the split test" in err
+
+
+@pytest.mark.parametrize("command", ["tune", "compile"])
+def test_a_negative_seed_is_refused(command, verihop):
+    code, _, err = verihop(command, "questions.jsonl", "--program", "rag", "--out", "s", "--seed", "-1")
+    assert code == 2
+    assert "'--seed': Input should be greater than or equal to 0" in err

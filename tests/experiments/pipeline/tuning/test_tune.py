@@ -154,3 +154,8 @@ def test_a_metric_that_is_better_when_lower_is_refused(tune):
 
     with pytest.raises(UserError, match="Lower is better in"):
         tune(metric=get_metric("uncited"))
+
+
+def test_a_negative_seed_is_refused(tune):
+    with pytest.raises(UserError, match="A seed must be at least 0, got -1"):
+        tune(seed=-1)
