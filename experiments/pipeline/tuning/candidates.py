@@ -39,7 +39,6 @@ def prepare(
     student: "dspy.Module",
     knobs: "Space",
     trainset: "Sequence[Question]",
-    valset: "Sequence[Question]",
     config: TuneConfig,
     *,
     connection: "Connection",
@@ -53,8 +52,8 @@ def prepare(
     Args:
         student: The program as it is.
         knobs: The knobs that are searched, for settings of artifacts.
-        trainset: Questions that demonstrations are made from.
-        valset: Questions of the study, on which some optimizers compare candidates of their own.
+        trainset: Questions that demonstrations are made from. An optimizer that compares candidates of its own does so
+            on a part of them: on the study's questions it would choose by those that are to be held out.
         config: Of the study.
         connection: The task LM.
         say: Receives lines on the progress.
@@ -70,7 +69,7 @@ def prepare(
         _from_artifact(student, knobs, folder, made)
     with _half(connection, earlier or {}):
         try:
-            programs = _compiled(student, trainset, valset, config, made, say)
+            programs = _compiled(student, trainset, config, made, say)
             if config.candidates.instructions:
                 _written(student, trainset, programs, config, made, say)
         except BudgetExceeded as spent:
@@ -122,7 +121,6 @@ def _unused(label: str, taken: Any) -> str:
 def _compiled(
     student: "dspy.Module",
     trainset: "Sequence[Question]",
-    valset: "Sequence[Question]",
     config: TuneConfig,
     made: Prepared,
     say: Callable[[str], None],
@@ -131,7 +129,7 @@ def _compiled(
     from optimizers.teleprompters.compile import compile
 
     programs = []
-    for label, optimizer, task in _tasks(student, trainset, valset, config):
+    for label, optimizer, task in _tasks(student, trainset, config):
         say(f"Compile: {label}.")
         compiled = compile(student, task, optimizer=optimizer)
         if compiled.stopped:
@@ -144,9 +142,7 @@ def _compiled(
     return programs
 
 
-def _tasks(
-    student: "dspy.Module", trainset: "Sequence[Question]", valset: "Sequence[Question]", config: TuneConfig
-) -> "list[tuple[str, str, Task]]":
+def _tasks(student: "dspy.Module", trainset: "Sequence[Question]", config: TuneConfig) -> "list[tuple[str, str, Task]]":
     """Return label, optimizer and task of each compilation.
 
     Raises:
@@ -163,7 +159,6 @@ def _tasks(
         for number in range(asked.seeds):
             task = Task(
                 trainset=to_examples(trainset),
-                valset=to_examples(valset),
                 score=config.metric,
                 accept=asked.accept,
                 max_demos=asked.max_demos,

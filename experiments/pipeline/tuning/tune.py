@@ -94,7 +94,7 @@ def tune_program(
                 [question.id for question in questions],
                 config.goal,
                 student,
-                functools.partial(_made, student, knobs, trainset, questions, config, connection, bar.say),
+                functools.partial(_made, student, knobs, trainset, config, connection, bar.say),
                 functools.partial(_queue, knobs),
                 grace=0.0 if alone else config.grace,
                 say=bar.say,
@@ -172,7 +172,6 @@ def _made(
     student: "dspy.Module",
     knobs: Space,
     trainset: "Sequence[Question]",
-    questions: "Sequence[Question]",
     config: TuneConfig,
     connection: "Connection",
     say: Callable[[str], None],
@@ -180,7 +179,7 @@ def _made(
 ) -> Prepared:
     """Return the candidates; what making them costs is booked in the study."""
     with booked(study, _paid_by(connection)) as earlier:
-        return prepare(student, knobs, trainset, questions, config, connection=connection, say=say, earlier=earlier)
+        return prepare(student, knobs, trainset, config, connection=connection, say=say, earlier=earlier)
 
 
 def _queue(knobs: Space, study: "optuna.Study", prepared: Prepared) -> None:

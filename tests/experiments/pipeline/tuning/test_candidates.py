@@ -74,6 +74,23 @@ def test_sets_of_demonstrations_are_compiled_from_questions_that_no_trial_asks(t
     assert read_artifact(again.artifact).optimizer["accepted"] == {"reading": 2}
 
 
+def test_no_optimizer_sees_the_questions_of_the_study(tune, monkeypatch):
+    from optimizers.teleprompters import compile as compiling
+
+    def seen(student, task, *, optimizer):
+        tasks.append(compiling.checked_task(student, task, optimizer))
+        return original(student, task, optimizer=optimizer)
+
+    tasks, original = [], compiling.compile
+    monkeypatch.setattr(compiling, "compile", seen)
+    train = [Question(id=f"t{n}", question=f"Train: Question {3 * n}?", answers=["right"]) for n in range(8)]
+    found = tune(candidates=Candidates(optimizers=("random_search",), max_demos=1), trainset=train, trials=1)
+    (task,) = tasks
+    assert len(task.valset) == 4
+    assert {example.id for example in [*task.trainset, *task.valset]} == {question.id for question in train}
+    assert found.record["counts"] == {"complete": 1}
+
+
 def test_artifacts_are_tried_whole_right_after_the_program_as_it_is(tune, tmp_path, passages):
     other = with_knobs(RAG(ListRetriever(passages)), k=9)
     other.reading.signature = other.reading.signature.with_instructions(BETTER)
