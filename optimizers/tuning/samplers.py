@@ -28,10 +28,10 @@ def check_sampler(name: str) -> None:
 
 
 def open_sampler(name: str, space: Space, *, seed: int, points: int = GRID_POINTS) -> "BaseSampler":
-    """Return a sampler whose random choices depend only on `seed` and on the number of the trial.
+    """Return a sampler whose random choices depend only on `seed` and on the number of the trial, repetitions apart.
 
-    So a study that is resumed, or that several processes work on, never repeats the random choices of another trial,
-    and goes on as if it had not been interrupted.
+    So a study that is resumed, or that several processes work on, never repeats the random choices of another trial.
+    One process that was interrupted goes on as if it had not been, except that a grid is visited in another order.
 
     Args:
         name: A name of `SAMPLERS`.

@@ -60,6 +60,31 @@ def test_the_same_seed_gives_the_same_trials_also_after_an_interruption(study_of
     assert len({str(trial.params) for trial in whole.trials}) > 10
 
 
+@pytest.mark.parametrize("sampler", sorted(set(SAMPLERS) - {"grid"}))  # a grid has the same trials in another order
+def test_a_study_with_trials_that_were_cut_off_has_the_trials_of_an_uninterrupted_one(sampler, study_of):
+    def settings(study):
+        return [trial.setting for trial in records(study) if trial.complete]
+
+    def score(setting, number):
+        asked[0] += 1
+        if asked[0] in (10, 30, 200, 400):
+            raise KeyboardInterrupt
+        return setting["k"] / 20
+
+    asked = [1000]
+    whole, objective = study_of(score, sampler=sampler)
+    enqueue(whole, [objective.space.present])
+    work(whole, objective, trials=24)
+    asked = [0]
+    parts, objective = study_of(score, sampler=sampler)
+    enqueue(parts, [objective.space.present])
+    for _ in range(5):
+        with contextlib.suppress(KeyboardInterrupt):
+            work(parts, objective, trials=24)
+    assert states(parts).count("FAIL") == 4
+    assert settings(parts) == settings(whole)
+
+
 def test_a_grid_visits_every_combination_once_beside_the_first_trial(study_of):
     study, objective = study_of(lambda setting, number: setting["k"] / 3, sampler="grid", space=SMALL)
     enqueue(study, [SMALL.present])
