@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 DATABASE = "study.db"  # in the folder of the study, unless a storage is named
+_OTHER_KINDS = ("ensemble", "knn")  # optimizers that wrap the program
 QUICK_JOURNAL = "study.journal"  # of a replay, whose trials take less time than a transaction
 
 
@@ -31,6 +32,9 @@ class Candidates:
         artifacts: Folders of compiled versions of the same program: their demonstrations, instructions and knobs.
         instructions: Instructions that an LM writes for each predictor.
         prompt_lm: The LM that writes them; None means the task LM.
+
+    Raises:
+        UserError: An optimizer makes a program of another kind, which has no demonstrations to try.
     """
 
     optimizers: tuple[str, ...] = ()
@@ -40,6 +44,14 @@ class Candidates:
     artifacts: tuple[Path, ...] = ()
     instructions: int = 0
     prompt_lm: "Connection | None" = None
+
+    def __post_init__(self) -> None:
+        for name in self.optimizers:
+            if name in _OTHER_KINDS:
+                raise UserError(
+                    f"Optimizer {name} makes a program of another kind, not demonstrations for this one: leave it out "
+                    "of the study, and compile with it by itself."
+                )
 
     @property
     def trained(self) -> bool:

@@ -115,12 +115,11 @@ def test_half_of_a_budget_is_left_for_the_trials(tune):
     assert found.record["spent"]["calls"] <= 40
 
 
-def test_an_optimizer_that_makes_another_kind_of_program_is_left_out_with_a_note(tune, capsys):
-    train = [Question(id=f"t{n}", question=f"Train: Question {3 * n}?", answers=["right"]) for n in range(6)]
-    asked = Candidates(optimizers=("ensemble",), seeds=1)
-    found = tune(candidates=asked, trainset=train, trials=1, progress=True)
-    assert found.record["counts"] == {"complete": 1}
-    assert "makes a program of another kind (Ensemble)" in " ".join(capsys.readouterr().err.split())
+@pytest.mark.parametrize("name", ["ensemble", "knn"])
+def test_an_optimizer_that_makes_another_kind_of_program_is_refused_before_any_call(name, tune, engine):
+    with pytest.raises(UserError, match=f"Optimizer {name} makes a program of another kind"):
+        tune(candidates=Candidates(optimizers=("bootstrap", name)), trials=1)
+    assert engine.requests == []
 
 
 def test_an_optimizer_that_does_not_fit_is_refused_before_any_call(tune, engine):
