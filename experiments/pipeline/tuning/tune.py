@@ -19,7 +19,7 @@ from experiments.pipeline.tuning.place import opened_storage, quiet_optuna
 from experiments.pipeline.tuning.progress import StudyProgress
 from experiments.pipeline.tuning.questions import split_questions
 from experiments.pipeline.tuning.replaying import replayed, searched_knobs
-from experiments.pipeline.tuning.results import Found, write_results
+from experiments.pipeline.tuning.results import Found, check_choice, write_results
 from experiments.pipeline.tuning.unseen import check_unseen
 from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import describe_lm, describe_program, describe_questions
@@ -79,6 +79,8 @@ def tune_program(
     knobs = knob_space(student, searched=searched_knobs(student, config), narrowed=config.narrowed)
     if not knobs.dimensions and not (config.candidates.trained or config.candidates.artifacts):
         raise UserError("There is nothing to search: name knobs, or candidates for demonstrations or instructions.")
+    if config.storage is None and not resume:  # a new study
+        check_choice(config.chosen, (), config.trials)
     request = _request(student, knobs, questions, trainset, config, connection)
     with opened_storage(out, config, resume=resume, overwrite=overwrite) as (storage, alone), quiet_optuna():
         with (
@@ -107,6 +109,7 @@ def tune_program(
                 from optimizers.tuning.worker import fail_running
 
                 fail_running(opened.study)
+            check_choice(config.chosen, opened.study.get_trials(deepcopy=False), trials_of(space, config))
             bar.expect(trials_of(space, config))
             bar.say(f"Study of {trials_of(space, config)} trials. {whole}")
             if record is None or config.buy:
@@ -178,6 +181,7 @@ def _made(
     study: "optuna.Study",
 ) -> Prepared:
     """Return the candidates; what making them costs is booked in the study."""
+    check_choice(config.chosen, study.get_trials(deepcopy=False), config.trials)
     with booked(study, _paid_by(connection)) as earlier:
         return prepare(student, knobs, trainset, config, connection=connection, say=say, earlier=earlier)
 
