@@ -85,6 +85,7 @@ def test_quality_against_cost_is_a_front(tune):
         (["--at-most", "hops=3"], "Unknown cost 'hops'"),
         (["--against", "time"], "Unknown cost 'time'"),
         (["--knob", "k"], "--knob takes name=low:high"),
+        (["--knob", "k=1:3", "--knob", "k=2:5"], "--knob k is given twice"),
         (["--knob", "k=30:40"], "Knob k must be a number from 1 to 20"),
         (["--search", "depth"], "Unknown knob with a range"),
         (["--search", "k", "--fix", "k=3"], "Knob k is both fixed and searched"),
