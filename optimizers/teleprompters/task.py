@@ -29,7 +29,7 @@ class Task:
         score: The metric, in [0, 1] per example; None where it is undefined.
         accept: Lowest score with which an example may become a demonstration.
         max_demos: Maximum number of demonstrations per predictor.
-        seed: Seed of the order of examples and of every random choice.
+        seed: Seed of the order of examples and of every random choice, at least 0.
         threads: Examples in parallel.
         teacher: The program that demonstrates; the student if None.
         teacher_lm: The LM that the teacher runs on; the task LM if None.
@@ -45,6 +45,9 @@ class Task:
         on_run: Called after each run of a program on an example, from several threads.
         known: Candidates of earlier sessions by label; an optimizer may take their scores over.
         recording: What the optimizer has tried and scored; `compile` makes it.
+
+    Raises:
+        UserError: The seed is negative.
     """
 
     trainset: Sequence[dspy.Example]
@@ -68,6 +71,9 @@ class Task:
     known: Mapping[str, Candidate] = field(default_factory=dict)
     recording: Recording = field(default_factory=Recording)
 
+    def __post_init__(self) -> None:
+        check_seed(self.seed)
+
     def teacher_settings(self) -> dict[str, Any]:
         """Return the arguments of `dspy.context` in which the teacher runs."""
         return _context(self.teacher_lm, self.teacher_adapter)
@@ -75,6 +81,12 @@ class Task:
     def prompt_settings(self) -> dict[str, Any]:
         """Return the arguments of `dspy.context` in which instructions are written."""
         return _context(self.prompt_lm, self.prompt_adapter)
+
+
+def check_seed(seed: int) -> None:
+    """Raise UserError if a seed is negative: `random` takes it for the same positive one, and NumPy refuses it."""
+    if seed < 0:
+        raise UserError(f"A seed must be at least 0, got {seed}.")
 
 
 def _context(lm: dspy.LM | None, adapter: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The objective of a study: one trial asks the questions with one setting, and keeps what each of them scored."""
 
+import contextlib
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,7 +99,6 @@ class Objective:
                     from optuna import TrialPruned
 
                     trial.set_user_attr(UNSEEN, unseen)
-                    self._keep_spent(trial, before)  # for what was bought before the trial proved incomplete
                     raise TrialPruned(f"{unseen} questions met branches that were never recorded")
                 self._keep(trial, outcomes, before)
                 if len(outcomes) < len(self.questions) and self._worse(trial, outcomes):
@@ -107,6 +107,7 @@ class Objective:
                     self._constrain(trial, outcomes)
                     raise TrialPruned(f"after {len(outcomes)} questions")
         except (KeyboardInterrupt, Exception):
+            self._book(trial, before)
             raise
         except BaseException as end:  # Optuna would leave the trial running for ever
             self._keep(trial, outcomes, before)
@@ -138,14 +139,17 @@ class Objective:
         costs = {name: [_rounded(name, cost_of(each, name)) for each in outcomes] for name in COSTS}
         trial.set_user_attr(COST, {name: values for name, values in costs.items() if any(values)})
         trial.set_user_attr(ERRORS, sum(each.error is not None for each in outcomes))
-        self._keep_spent(trial, before)
+        self._book(trial, before)
         if self.report is not None:
             self.report(trial.number, len(outcomes))
 
-    def _keep_spent(self, trial: "Trial", before: Mapping[str, float]) -> None:
-        """Store what the trial has spent, of which the budget of the study is made up over all its sessions."""
+    def _book(self, trial: "Trial", before: Mapping[str, float]) -> None:
+        """Store what was spent, also on questions whose outcomes are lost; a budget counts it all."""
+        from optuna.exceptions import UpdateFinishedTrialError
+
         now = self.spent()
-        trial.set_user_attr(SPENT, {name: round(value - before.get(name, 0), 6) for name, value in now.items()})
+        with contextlib.suppress(UpdateFinishedTrialError):  # another process took this one for dead
+            trial.set_user_attr(SPENT, {name: round(value - before.get(name, 0), 6) for name, value in now.items()})
 
     def _worse(self, trial: "Trial", outcomes: Sequence[Outcome]) -> bool:
         """Tell Optuna the scores it has not heard; return whether its pruner ends the trial."""

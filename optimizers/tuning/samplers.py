@@ -28,10 +28,10 @@ def check_sampler(name: str) -> None:
 
 
 def open_sampler(name: str, space: Space, *, seed: int, points: int = GRID_POINTS) -> "BaseSampler":
-    """Return a sampler whose random choices depend only on `seed` and on the number of the trial.
+    """Return a sampler whose random choices depend only on `seed` and on the number of the trial, repetitions apart.
 
-    So a study that is resumed, or that several processes work on, never repeats the random choices of another trial,
-    and goes on as if it had not been interrupted.
+    So a study that is resumed, or that several processes work on, never repeats the random choices of another trial.
+    One process that was interrupted goes on as if it had not been, except that a grid is visited in another order.
 
     Args:
         name: A name of `SAMPLERS`.
@@ -59,8 +59,9 @@ def open_sampler(name: str, space: Space, *, seed: int, points: int = GRID_POINT
 def open_pruner(*, prune: bool) -> "BasePruner":
     """Return Optuna's Wilcoxon pruner, which tests a trial against the best one on the questions that both have asked.
 
-    It looks after 8, 16, 32 ... questions. Each look has an error of its own, p = 0.1, so that over several looks
-    somewhat more than a tenth of the trials that are as good as the best are ended.
+    It looks after 8, 16, 32 ... questions, each time with an error of p = 0.1. In simulations, of trials as good as the
+    best one about 8 % were ended early with 24 questions, 14 to 19 % with 64 and 22 % with 256. If the best is the best
+    of ten equal ones, so partly by luck, it is 30 to 40 %.
     """
     import warnings
 

@@ -1,4 +1,4 @@
-"""A sampler whose random choices depend only on a seed and on the number of the trial."""
+"""A sampler whose random choices depend only on a seed and on how many trials were begun before, repetitions apart."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,6 +9,15 @@ from optuna.distributions import BaseDistribution
 from optuna.samplers import BaseSampler
 from optuna.search_space import IntersectionSearchSpace
 from optuna.trial import FrozenTrial, TrialState
+
+_REPEATS = "failed_trial"  # system attribute: number of the trial that was repeated first, see `storages.queue_again`
+
+
+def _place(study: Study, trial: FrozenTrial) -> int:
+    """Return the number that a trial would have if none had been interrupted: a repetition takes that of its first."""
+    number = trial.system_attrs.get(_REPEATS, trial.number)
+    earlier = study.get_trials(deepcopy=False)[:number]
+    return sum(_REPEATS not in other.system_attrs for other in earlier)
 
 
 class SeededSampler(BaseSampler):
@@ -26,7 +35,7 @@ class SeededSampler(BaseSampler):
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
         """Make the trial's sampler."""
-        own = int(np.random.SeedSequence([self._seed, trial.number]).generate_state(1)[0])
+        own = int(np.random.SeedSequence([self._seed, _place(study, trial)]).generate_state(1)[0])
         known = getattr(self._inner, "_search_space", None)  # the space of the trials so far, which it only adds to:
         self._inner = self._make(own)
         if isinstance(known, IntersectionSearchSpace):  # inferred anew, it takes a third of the time of 1,000 trials

@@ -6,7 +6,6 @@ storage class of Optuna has no such signs, a file beside it is touched.
 """
 
 import contextlib
-import json
 import os
 import re
 import threading
@@ -21,9 +20,10 @@ from optuna.exceptions import ExperimentalWarning
 from optuna.storages import BaseStorage, JournalStorage, RDBStorage
 from optuna.storages._heartbeat import BaseHeartbeat
 from optuna.storages._rdb import models
-from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
+from optimizers.tuning.journals import Journal, QuickJournal
 from optimizers.tuning.objective import BASELINE, SURPLUS
 from optimizers.tuning.signs import GRACE_SECONDS, HEARTBEAT_SECONDS
 from signatures.common.errors import UserError, one_line
@@ -33,16 +33,23 @@ _POSTGRES = re.compile(r"^postgres(?:ql)?(?:\+\w+)?://")
 MOST_RETRIES = 3  # of a trial whose process dies: the trial may be what kills it
 StaleCallback = Callable[[optuna.Study, FrozenTrial], None]
 _FIRST, _HISTORY = "failed_trial", "retry_history"  # system attributes, named as Optuna's
+_DEATHS = "process_deaths"  # likewise, ours
 
 
-def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
-    """Queue a failed trial again, with its values, unless that was done `MOST_RETRIES` times.
+def queue_again(study: optuna.Study, trial: FrozenTrial, *, died: bool = True) -> None:
+    """Queue a failed trial again, with its values, unless its process has died more than `MOST_RETRIES` times.
 
     Optuna's own callback for this also copies what the trial had found and spent, which would then count twice. The
     system attributes are those that it sets, so that its functions and the dashboard know the trial for a repetition.
+
+    Args:
+        study: Of the trial.
+        trial: Failed.
+        died: Whether its process died, perhaps by this trial; not if Ctrl-C, a spent budget or an error ended it.
     """
     history = [*trial.system_attrs.get(_HISTORY, []), trial.number]
-    if len(history) > MOST_RETRIES:
+    deaths = int(trial.system_attrs.get(_DEATHS, 0)) + died
+    if deaths > MOST_RETRIES:
         return
     kept = {name: value for name, value in trial.system_attrs.items() if not name.startswith("constraints")}
     study.add_trial(
@@ -51,7 +58,7 @@ def queue_again(study: optuna.Study, trial: FrozenTrial) -> None:
             params=trial.params,
             distributions=trial.distributions,
             user_attrs={name: value for name, value in trial.user_attrs.items() if name == BASELINE},
-            system_attrs={_FIRST: trial.number, **kept, _HISTORY: history},
+            system_attrs={_FIRST: trial.number, **kept, _HISTORY: history, _DEATHS: deaths},
         )
     )
     _keep_one(study, history)
@@ -95,7 +102,7 @@ def open_storage(place: str, *, heartbeat: int = HEARTBEAT_SECONDS, grace: int =
         UserError: The database cannot be reached, its driver is missing, or the file is none of a study.
     """
     if place.startswith(QUICK):
-        return JournalStorage(_QuickJournal(_made_parent(place.removeprefix(QUICK))))
+        return _open_journal(Path(place.removeprefix(QUICK)), heartbeat=0, grace=0)
     if place.startswith(JOURNAL):
         return _open_journal(Path(place.removeprefix(JOURNAL)), heartbeat=heartbeat, grace=grace)
     url = database_url(place)
@@ -149,26 +156,14 @@ def _reason(error: Exception, place: str) -> str:
     return f"{text.rstrip('.')}. Check address, user and rights; a password is best kept in PGPASSWORD or ~/.pgpass."
 
 
-def _made_parent(path: str) -> str:
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    return path
-
-
-class _QuickJournal(JournalFileBackend):
-    """A journal without lock and without waiting for the disk."""
-
-    def append_logs(self, logs: list[dict[str, Any]]) -> None:
-        lines = "".join(json.dumps(log, separators=(",", ":")) + "\n" for log in logs)
-        with open(self._file_path, "ab") as file:
-            file.write(lines.encode())
-
-
-def _open_journal(path: Path, *, heartbeat: int, grace: int) -> "JournalWithHeartbeat":
+def _open_journal(path: Path, *, heartbeat: int, grace: int) -> JournalStorage:
+    """Open a journal; without `heartbeat` one of a single process."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        # A lock file that is created exclusively works on NFS from version 3 on, and where there are no symbolic links.
-        backend = JournalFileBackend(str(path), lock_obj=JournalFileOpenLock(str(path)))
-        return JournalWithHeartbeat(backend, path.with_name(f"{path.name}.alive"), heartbeat=heartbeat, grace=grace)
+        if not heartbeat:
+            return JournalStorage(QuickJournal(str(path)))
+        alive = path.with_name(f"{path.name}.alive")
+        return JournalWithHeartbeat(Journal(str(path)), alive, heartbeat=heartbeat, grace=grace)
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path} is not the journal of a study ({one_line(error)}): name another file.") from None
 

@@ -88,12 +88,12 @@ def work(
         try:
             study.optimize(guarded, n_trials=1, catch=(_Surplus,))
         except TrialCut as cut:
-            _queue_again(study, guarded.number)
+            _queue_again(study, guarded.number, died=False)
             return Ended(own, done, str(cut))
         except (KeyboardInterrupt, Exception):
             if guarded.lost():
                 continue  # it gave no sign of life for so long that another process runs it again
-            _queue_again(study, guarded.number)
+            _queue_again(study, guarded.number, died=False)
             raise
         own += study.get_trials(deepcopy=False)[guarded.number].state in FINISHED
 
@@ -127,13 +127,13 @@ class _Guarded:
         return values
 
 
-def _queue_again(study: optuna.Study, number: int) -> None:
-    """Queue a trial that failed, with its values, unless that was done too often or it is still running."""
+def _queue_again(study: optuna.Study, number: int, *, died: bool) -> None:
+    """Queue a trial that failed, with its values, unless its processes died too often or it is still running."""
     if number < 0:  # none has begun
         return
     trial = study.get_trials(deepcopy=True)[number]
     if trial.state == TrialState.FAIL and not trial.user_attrs.get(SURPLUS):
-        queue_again(study, trial)
+        queue_again(study, trial, died=died)
 
 
 def fail_running(study: optuna.Study) -> int:
@@ -141,7 +141,7 @@ def fail_running(study: optuna.Study) -> int:
     running = study.get_trials(deepcopy=False, states=(TrialState.RUNNING,))
     for trial in running:
         study.tell(trial.number, state=TrialState.FAIL)
-        _queue_again(study, trial.number)
+        _queue_again(study, trial.number, died=True)
     return len(running)
 
 

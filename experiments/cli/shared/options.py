@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
-Seed = Annotated[int, typer.Option(help="Seed of every random choice.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Use only the first N questions.", show_default=False)]
 Split = Annotated[str | None, typer.Option(help="Use only questions of this split, e.g. dev.", show_default=False)]
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Questions processed in parallel.")]

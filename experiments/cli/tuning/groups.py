@@ -113,6 +113,9 @@ class Search:
         for text, (name, _, values) in zip(self.knob or (), pairs, strict=True):
             if not name.strip() or not values.strip():
                 raise UserError(f"--knob takes name=low:high or name=a,b,c, got {text!r}. Example: --knob k=2:8.")
+        names = [name.strip() for name, _, _ in pairs]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise UserError(f"--knob {twice[0]} is given twice: give each knob one range.")
         return {name.strip(): values for name, _, values in pairs}
 
     def searched(self, names: list[str]) -> tuple[str, ...] | None:

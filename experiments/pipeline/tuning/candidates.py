@@ -1,13 +1,13 @@
 """Demonstrations and instructions that a study tries: compiled, taken from artifacts, or written by an LM."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.tuning.config import Candidates, TuneConfig
+from experiments.pipeline.tuning.unseen import open_version
 from optimizers.tuning.prompts import DEMOS, PRESENT, Prompts, demos_of, instruction_of, instructions_of
-from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     import dspy
@@ -39,11 +39,11 @@ def prepare(
     student: "dspy.Module",
     knobs: "Space",
     trainset: "Sequence[Question]",
-    valset: "Sequence[Question]",
     config: TuneConfig,
     *,
     connection: "Connection",
     say: Callable[[str], None],
+    earlier: Mapping[str, float] | None = None,
 ) -> Prepared:
     """Return the candidates of a study, made on the LM of the running context.
 
@@ -52,11 +52,12 @@ def prepare(
     Args:
         student: The program as it is.
         knobs: The knobs that are searched, for settings of artifacts.
-        trainset: Questions that demonstrations are made from.
-        valset: Questions of the study, on which some optimizers compare candidates of their own.
+        trainset: Questions that demonstrations are made from. An optimizer that compares candidates of its own does so
+            on a part of them: on the study's questions it would choose by those that are to be held out.
         config: Of the study.
         connection: The task LM.
         say: Receives lines on the progress.
+        earlier: What sessions that were cut off have spent on them: calls, tokens and usd.
 
     Raises:
         UserError: An artifact is of another program, or an optimizer cannot be used.
@@ -66,9 +67,9 @@ def prepare(
     made = Prepared()
     for folder in config.candidates.artifacts:
         _from_artifact(student, knobs, folder, made)
-    with _half(connection):
+    with _half(connection, earlier or {}):
         try:
-            programs = _compiled(student, trainset, valset, config, made, say)
+            programs = _compiled(student, trainset, config, made, say)
             if config.candidates.instructions:
                 _written(student, trainset, programs, config, made, say)
         except BudgetExceeded as spent:
@@ -77,26 +78,22 @@ def prepare(
 
 
 @contextlib.contextmanager
-def _half(connection: "Connection") -> Iterator[None]:
-    """Limit what the block spends to a share of what the budget has left."""
+def _half(connection: "Connection", earlier: Mapping[str, float]) -> Iterator[None]:
+    """Limit what the block spends, with what earlier sessions spent on the same, to a share of the budget."""
     budget = getattr(connection.lm, "budget", None)
     if budget is None or not budget.limited:
         yield
         return
     spent = budget.spent
-    left = {name: max(0.0, limit - spent[name]) for name, limit in budget.limits.items() if limit is not None}
-    whole = {name: int(left[name] * _SHARE) for name in ("calls", "tokens") if name in left}
-    with budget.within(**{name: value * _SHARE for name, value in left.items()} | whole):
+    left = {name: limit - spent[name] for name, limit in budget.limits.items() if limit is not None}
+    own = {name: 0.0 if name == "seconds" else earlier.get(name, 0.0) for name in left}  # seconds are of a session
+    share = {name: max(0.0, value * _SHARE - own[name]) for name, value in left.items()}
+    with budget.within(**share | {name: int(share[name]) for name in ("calls", "tokens") if name in share}):
         yield
 
 
 def _from_artifact(student: "dspy.Module", knobs: "Space", folder: Any, made: Prepared) -> None:
-    from programs.artifact import load, program_name, read_artifact
-
-    name = program_name(student)
-    if (found := read_artifact(folder).program) != name:
-        raise UserError(f"{folder} contains the program {found}, the study is of {name}: name artifacts of {name}.")
-    program = load(folder, getattr(student, "retrieve", None))
+    program, _ = open_version(student, folder)
     label = _unused(folder.resolve().name, made.prompts.demos)
     setting: dict[str, Any] = {}
     demos = demos_of(program)
@@ -124,7 +121,6 @@ def _unused(label: str, taken: Any) -> str:
 def _compiled(
     student: "dspy.Module",
     trainset: "Sequence[Question]",
-    valset: "Sequence[Question]",
     config: TuneConfig,
     made: Prepared,
     say: Callable[[str], None],
@@ -133,7 +129,7 @@ def _compiled(
     from optimizers.teleprompters.compile import compile
 
     programs = []
-    for label, optimizer, task in _tasks(student, trainset, valset, config):
+    for label, optimizer, task in _tasks(student, trainset, config):
         say(f"Compile: {label}.")
         compiled = compile(student, task, optimizer=optimizer)
         if compiled.stopped:
@@ -146,9 +142,7 @@ def _compiled(
     return programs
 
 
-def _tasks(
-    student: "dspy.Module", trainset: "Sequence[Question]", valset: "Sequence[Question]", config: TuneConfig
-) -> "list[tuple[str, str, Task]]":
+def _tasks(student: "dspy.Module", trainset: "Sequence[Question]", config: TuneConfig) -> "list[tuple[str, str, Task]]":
     """Return label, optimizer and task of each compilation.
 
     Raises:
@@ -165,7 +159,6 @@ def _tasks(
         for number in range(asked.seeds):
             task = Task(
                 trainset=to_examples(trainset),
-                valset=to_examples(valset),
                 score=config.metric,
                 accept=asked.accept,
                 max_demos=asked.max_demos,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from optimizers.teleprompters.task import check_seed
 from optimizers.tuning.objective import Goal
 from optimizers.tuning.samplers import GRID_POINTS, check_sampler
 from optimizers.tuning.signs import GRACE_SECONDS, HEARTBEAT_SECONDS
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 DATABASE = "study.db"  # in the folder of the study, unless a storage is named
+_OTHER_KINDS = ("ensemble", "knn")  # optimizers that wrap the program
 QUICK_JOURNAL = "study.journal"  # of a replay, whose trials take less time than a transaction
 
 
@@ -30,6 +32,9 @@ class Candidates:
         artifacts: Folders of compiled versions of the same program: their demonstrations, instructions and knobs.
         instructions: Instructions that an LM writes for each predictor.
         prompt_lm: The LM that writes them; None means the task LM.
+
+    Raises:
+        UserError: An optimizer makes a program of another kind, which has no demonstrations to try.
     """
 
     optimizers: tuple[str, ...] = ()
@@ -39,6 +44,14 @@ class Candidates:
     artifacts: tuple[Path, ...] = ()
     instructions: int = 0
     prompt_lm: "Connection | None" = None
+
+    def __post_init__(self) -> None:
+        for name in self.optimizers:
+            if name in _OTHER_KINDS:
+                raise UserError(
+                    f"Optimizer {name} makes a program of another kind, not demonstrations for this one: leave it out "
+                    "of the study, and compile with it by itself."
+                )
 
     @property
     def trained(self) -> bool:
@@ -75,7 +88,7 @@ class TuneConfig:
         trials: Trials of the whole study.
         prune: Whether trials that are probably worse than the best are ended early; only without a cost as a goal.
         folds: Folds of the estimate on held-out questions; 0 for none.
-        seed: Of the order of questions and of every random choice.
+        seed: Of the order of questions and of every random choice, at least 0.
         threads: Questions in progress at a time.
         storage: See `optimizers.tuning.storages.open_storage`; None means an SQLite file in the study's folder.
         study: Name of the study in its storage; None means the name of the folder.
@@ -88,8 +101,8 @@ class TuneConfig:
         provenance: Further data for the artifact, such as paths of question files.
 
     Raises:
-        UserError: A judge LM decides the metric, lower is better in it, the sampler is unknown, or a replay is to do
-            what it cannot.
+        UserError: A judge LM decides the metric, lower is better in it, the sampler is unknown, the seed is negative,
+            or a replay is to do what it cannot.
     """
 
     metric: "Metric"
@@ -116,6 +129,7 @@ class TuneConfig:
 
     def __post_init__(self) -> None:
         check_sampler(self.sampler)
+        check_seed(self.seed)
         self._check_replay()
         if self.metric.judged and self.replay is None:
             raise UserError(f"{self.metric.name} is decided by a judge LM, which a study lacks: tune for another.")

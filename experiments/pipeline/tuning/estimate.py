@@ -36,31 +36,23 @@ def estimate_study(
     made = config.candidates.trained or config.candidates.artifacts  # how many, is not known yet
     runs = (config.trials if made else trials_of(knobs, config)) * len(asked)
     replayed = config.replay is not None and not config.buy
-    calls = 0 if replayed else runs * dearest(student, knobs) + _candidate_calls(student, asked, train, config)
+    calls = 0 if replayed else runs * dearest(student, knobs) + _candidate_calls(student, train, config)
     return Estimate(runs, calls, calls * TYPICAL_TOKENS, None, None, 0)
 
 
-def _candidate_calls(
-    student: "dspy.Module", asked: "Sequence[Question]", train: "Sequence[Question]", config: TuneConfig
-) -> int:
+def _candidate_calls(student: "dspy.Module", train: "Sequence[Question]", config: TuneConfig) -> int:
     """Return the LM calls that making candidates takes, at most."""
     from optimizers.examples import to_examples
     from optimizers.teleprompters.catalog import get_optimizer
-    from optimizers.teleprompters.task import Task, resolved_options
+    from optimizers.teleprompters.compile import checked_task
+    from optimizers.teleprompters.task import Task
     from optimizers.tuning.instructions import instruction_calls
 
     candidates = config.candidates
     calls = instruction_calls(student, candidates.instructions)
     for name in candidates.optimizers:
-        record = get_optimizer(name)
-        task = Task(
-            trainset=to_examples(train),
-            valset=to_examples(asked),
-            score=config.metric,
-            max_demos=candidates.max_demos,
-            options=resolved_options(name, record.options, {}),
-        )
-        runs = record.estimate(student, task)
+        task = Task(trainset=to_examples(train), score=config.metric, max_demos=candidates.max_demos, seed=config.seed)
+        runs = get_optimizer(name).estimate(student, checked_task(student, task, name))
         calls += candidates.seeds * ((runs.student + runs.teacher) * student.max_calls() + runs.prompt_calls)
     return calls
 

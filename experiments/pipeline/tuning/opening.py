@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import optuna
 
 REQUEST, QUESTIONS, PREPARED, READY, PREPARING = "request", "questions", "prepared", "ready", "preparing"
+BOOKED = "spent_preparing"  # so far, whether it was finished or not
 _RELEASED = "nobody"
 _LOOK = 1.0  # seconds between looks at a study that another process prepares
 
@@ -47,7 +48,7 @@ def open_study(
     ids: list[str],
     goal: Goal,
     student: "dspy.Module",
-    make: Callable[[], tuple[Prepared, dict[str, float]]],
+    make: "Callable[[optuna.Study], Prepared]",
     queue: "Callable[[optuna.Study, Prepared], None]",
     *,
     grace: float,
@@ -64,7 +65,7 @@ def open_study(
         ids: Of its questions, in their order.
         goal: Decides the directions.
         student: The program as it is.
-        make: Returns candidates and what they have cost.
+        make: Returns candidates; what they cost, it books with `booked`.
         queue: Queues the first trials of a study that is new.
         grace: Seconds; 0 if no other process can work on it.
         say: Receives lines for the user.
@@ -112,18 +113,36 @@ def _prepare(
     study: "optuna.Study",
     request: dict[str, Any],
     ids: list[str],
-    make: Callable[[], tuple[Prepared, dict[str, float]]],
+    make: "Callable[[optuna.Study], Prepared]",
 ) -> None:
     study.set_user_attr(REQUEST, request)
     study.set_user_attr(QUESTIONS, ids)
     try:
         with _signs_of_life(study):
-            prepared, spent = make()
+            prepared = make(study)
     except BaseException:
         study.set_user_attr(PREPARING, _RELEASED)
         raise
+    spent = study.user_attrs.get(BOOKED, {})
     record = {"queued": prepared.queued, "notes": prepared.notes, "spent": spent, **prepared.prompts.as_dict()}
     study.set_user_attr(PREPARED, record)
+
+
+@contextlib.contextmanager
+def booked(study: "optuna.Study", paid: Callable[[], dict[str, float]]) -> Iterator[dict[str, float]]:
+    """Add what the block spends to what preparing the study has cost, also if it is cut off; yield what it had cost.
+
+    Args:
+        study: Stores the sums.
+        paid: Returns what the LM calls of this process have cost so far.
+    """
+    earlier = dict(study.user_attrs.get(BOOKED, {}))
+    before = paid()
+    try:
+        yield earlier
+    finally:
+        now = {name: value - before[name] for name, value in paid().items()}
+        study.set_user_attr(BOOKED, {name: earlier.get(name, 0.0) + now.get(name, 0.0) for name in {**earlier, **now}})
 
 
 def _read(record: dict[str, Any], student: "dspy.Module") -> tuple[Prepared, dict[str, float]]:

@@ -132,6 +132,24 @@ def _chosen(found: Findings, number: int | None) -> Trial | None:
     raise UserError(f"Trial {number} is not complete: choose one of {', '.join(complete) or 'none'}.")
 
 
+def check_choice(number: int | None, known: "Sequence[optuna.trial.FrozenTrial]", trials: int) -> None:
+    """Raise UserError if the trial that is to be frozen can never be complete, before any more is paid for.
+
+    Args:
+        number: Of the trial; None is always allowed.
+        known: The study's trials so far.
+        trials: How many the study is to finish.
+    """
+    if number is None:
+        return
+    finished = sum(trial.state.name in ("COMPLETE", "PRUNED") for trial in known)
+    if number >= len(known) + max(0, trials - finished):
+        raise UserError(f"The study of {trials} trials has no trial {number}: choose a lower number, or ask for more.")
+    if number < len(known) and known[number].state.name in ("PRUNED", "FAIL"):
+        complete = [str(trial.number) for trial in known if trial.state.name == "COMPLETE"]
+        raise UserError(f"Trial {number} is not complete: choose one of {', '.join(complete) or 'none'}.")
+
+
 def _counts(trials: Sequence[Trial]) -> dict[str, int]:
     """Return the number of trials in each state."""
     counts: dict[str, int] = {}

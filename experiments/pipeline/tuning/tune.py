@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 from experiments.pipeline.tuning.candidates import Prepared, prepare
 from experiments.pipeline.tuning.config import TuneConfig
 from experiments.pipeline.tuning.estimate import estimate_study, trials_of
-from experiments.pipeline.tuning.opening import Opened, open_study
+from experiments.pipeline.tuning.opening import Opened, booked, open_study
 from experiments.pipeline.tuning.place import opened_storage, quiet_optuna
 from experiments.pipeline.tuning.progress import StudyProgress
 from experiments.pipeline.tuning.questions import split_questions
 from experiments.pipeline.tuning.replaying import replayed, searched_knobs
-from experiments.pipeline.tuning.results import Found, write_results
+from experiments.pipeline.tuning.results import Found, check_choice, write_results
+from experiments.pipeline.tuning.unseen import check_unseen
 from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import describe_lm, describe_program, describe_questions
 from optimizers.tuning.objective import Objective
@@ -65,18 +66,22 @@ def tune_program(
         progress: Show estimate and progress on stderr.
 
     Raises:
-        UserError: A question is of the split test or in both sets, there is nothing to search, `out` has a study, or
-            the study was started with other settings.
+        UserError: A question is of the split test or in both sets, the program or an artifact has seen questions of
+            the study, there is nothing to search, `out` has a study, or the study was started with other settings.
         KeyboardInterrupt: After Ctrl-C, with all finished trials kept, and the results so far written.
     """
     from programs.artifact import check_freezable
 
     check_freezable(student)
     whole = estimate_study(student, questions, trainset, config)
+    given = questions
     trainset, questions = split_questions(trainset, questions, config)
+    check_unseen(student, config.candidates.artifacts, questions, given)
     knobs = knob_space(student, searched=searched_knobs(student, config), narrowed=config.narrowed)
     if not knobs.dimensions and not (config.candidates.trained or config.candidates.artifacts):
         raise UserError("There is nothing to search: name knobs, or candidates for demonstrations or instructions.")
+    if config.storage is None and not resume:  # a new study
+        check_choice(config.chosen, (), config.trials)
     request = _request(student, knobs, questions, trainset, config, connection)
     with opened_storage(out, config, resume=resume, overwrite=overwrite) as (storage, alone), quiet_optuna():
         with (
@@ -92,7 +97,7 @@ def tune_program(
                 [question.id for question in questions],
                 config.goal,
                 student,
-                functools.partial(_made, student, knobs, trainset, questions, config, connection, bar.say),
+                functools.partial(_made, student, knobs, trainset, config, connection, bar.say),
                 functools.partial(_queue, knobs),
                 grace=0.0 if alone else config.grace,
                 say=bar.say,
@@ -105,6 +110,7 @@ def tune_program(
                 from optimizers.tuning.worker import fail_running
 
                 fail_running(opened.study)
+            check_choice(config.chosen, opened.study.get_trials(deepcopy=False), trials_of(space, config))
             bar.expect(trials_of(space, config))
             bar.say(f"Study of {trials_of(space, config)} trials. {whole}")
             if record is None or config.buy:
@@ -170,16 +176,15 @@ def _made(
     student: "dspy.Module",
     knobs: Space,
     trainset: "Sequence[Question]",
-    questions: "Sequence[Question]",
     config: TuneConfig,
     connection: "Connection",
     say: Callable[[str], None],
-) -> tuple[Prepared, dict[str, float]]:
-    """Return the candidates, and what making them has cost."""
-    paid = _paid_by(connection)
-    before = paid()
-    prepared = prepare(student, knobs, trainset, questions, config, connection=connection, say=say)
-    return prepared, {name: value - before[name] for name, value in paid().items()}
+    study: "optuna.Study",
+) -> Prepared:
+    """Return the candidates; what making them costs is booked in the study."""
+    check_choice(config.chosen, study.get_trials(deepcopy=False), config.trials)
+    with booked(study, _paid_by(connection)) as earlier:
+        return prepare(student, knobs, trainset, config, connection=connection, say=say, earlier=earlier)
 
 
 def _queue(knobs: Space, study: "optuna.Study", prepared: Prepared) -> None:

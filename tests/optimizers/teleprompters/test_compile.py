@@ -247,3 +247,8 @@ def test_a_compilation_in_which_nothing_worked_is_no_success(scripted, retriever
     scripted(broken)
     with pytest.raises(UserError, match="All 3 training examples ended in an error"):
         compile(RAG(retriever), Task(examples(3), score, threads=1))
+
+
+def test_a_negative_seed_is_refused():
+    with pytest.raises(UserError, match="A seed must be at least 0, got -1"):
+        Task(trainset=[], score=lambda gold, prediction: 1.0, seed=-1)

@@ -99,6 +99,40 @@ def test_a_quick_journal_keeps_its_trials_and_opens_as_any_journal(tmp_path):
         assert [trial.params for trial in again.trials] == [trial.params for trial in study.trials]
 
 
+@pytest.mark.parametrize("kind", ["quick", "journal"])
+def test_a_half_written_last_line_is_cut_off(kind, tmp_path):
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    place, path = f"{kind}:{tmp_path / 'j'}", tmp_path / "j"
+    study = optuna.create_study(storage=open_storage(place), study_name="s")
+    study.add_trial(optuna.create_trial(value=0.5))
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole.splitlines()[-1][:30])
+    again = optuna.load_study(storage=open_storage(place), study_name="s")
+    assert [trial.value for trial in again.trials] == [0.5]
+    again.add_trial(optuna.create_trial(value=0.25))
+    third = optuna.load_study(storage=open_storage(place), study_name="s")
+    assert [trial.value for trial in third.trials] == [0.5, 0.25]
+
+
+def test_a_process_that_dies_while_others_work_does_not_damage_their_journal(tmp_path):
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    place, path = f"journal:{tmp_path / 'j'}", tmp_path / "j"
+    study = optuna.create_study(storage=open_storage(place), study_name="s")
+    path.write_bytes(path.read_bytes() + b'{"op_code":4,"worker')
+    study.add_trial(optuna.create_trial(value=0.5))
+    again = optuna.load_study(storage=open_storage(place), study_name="s")
+    assert [trial.value for trial in again.trials] == [0.5]
+
+
+def test_a_file_that_is_no_journal_keeps_its_last_line(tmp_path):
+    path = tmp_path / "notes.txt"
+    path.write_text("one\ntwo")
+    for kind in ("quick", "journal"):
+        with pytest.raises(UserError, match="is not the journal of a study"):
+            open_storage(f"{kind}:{path}")
+    assert path.read_text() == "one\ntwo"
+
+
 def test_a_trial_that_two_processes_declare_failed_is_queued_once(tmp_path):
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     study = optuna.create_study()

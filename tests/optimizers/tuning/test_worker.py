@@ -1,5 +1,7 @@
 """Trials of one process: how many, what is kept of them, and how the work ends."""
 
+import contextlib
+
 import pytest
 from optuna.trial import TrialState
 
@@ -56,6 +58,31 @@ def test_the_same_seed_gives_the_same_trials_also_after_an_interruption(study_of
         work(parts, objective, trials=trials)
     assert [trial.params for trial in parts.trials] == [trial.params for trial in whole.trials]
     assert len({str(trial.params) for trial in whole.trials}) > 10
+
+
+@pytest.mark.parametrize("sampler", sorted(set(SAMPLERS) - {"grid"}))  # a grid has the same trials in another order
+def test_a_study_with_trials_that_were_cut_off_has_the_trials_of_an_uninterrupted_one(sampler, study_of):
+    def settings(study):
+        return [trial.setting for trial in records(study) if trial.complete]
+
+    def score(setting, number):
+        asked[0] += 1
+        if asked[0] in (10, 30, 200, 400):
+            raise KeyboardInterrupt
+        return setting["k"] / 20
+
+    asked = [1000]
+    whole, objective = study_of(score, sampler=sampler)
+    enqueue(whole, [objective.space.present])
+    work(whole, objective, trials=24)
+    asked = [0]
+    parts, objective = study_of(score, sampler=sampler)
+    enqueue(parts, [objective.space.present])
+    for _ in range(5):
+        with contextlib.suppress(KeyboardInterrupt):
+            work(parts, objective, trials=24)
+    assert states(parts).count("FAIL") == 4
+    assert settings(parts) == settings(whole)
 
 
 def test_a_grid_visits_every_combination_once_beside_the_first_trial(study_of):
@@ -169,20 +196,41 @@ def test_no_trial_begins_once_the_whole_study_has_spent_its_budget(study_of):
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("no server")])
-def test_what_ends_a_trial_from_outside_leaves_it_in_the_queue(error, study_of):
+def test_what_ends_a_trial_from_outside_leaves_it_in_the_queue_and_is_paid_for(error, study_of):
     def score(setting, number):
+        spent["calls"] += 1
         if failing and number == 3:
+            raise error
+        return 0.5
+
+    failing, spent = True, {"calls": 0}
+    study, objective = study_of(score, spent=lambda: dict(spent))
+    enqueue(study, [objective.space.present])
+    with pytest.raises(type(error)):
+        work(study, objective, trials=2)
+    assert states(study) == ["FAIL", "WAITING"]
+    assert spent_of(study.trials) == {"calls": 4}
+    failing = False
+    assert work(study, objective, trials=2).finished == 2
+    assert baseline_of(records(study)).setting == objective.space.present
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), BudgetExceeded("Used up."), RuntimeError("no server")])
+def test_a_trial_that_was_interrupted_is_repeated_however_often(error, study_of):
+    def score(setting, number):
+        if failing:
             raise error
         return 0.5
 
     failing = True
     study, objective = study_of(score)
     enqueue(study, [objective.space.present])
-    with pytest.raises(type(error)):
-        work(study, objective, trials=2)
-    assert states(study) == ["FAIL", "WAITING"]
+    for _ in range(6):
+        with contextlib.suppress(type(error)):
+            work(study, objective, trials=1)
     failing = False
-    assert work(study, objective, trials=2).finished == 2
+    work(study, objective, trials=1)
+    assert states(study) == ["FAIL"] * 6 + ["COMPLETE"]
     assert baseline_of(records(study)).setting == objective.space.present
 
 

@@ -85,6 +85,7 @@ def test_quality_against_cost_is_a_front(tune):
         (["--at-most", "hops=3"], "Unknown cost 'hops'"),
         (["--against", "time"], "Unknown cost 'time'"),
         (["--knob", "k"], "--knob takes name=low:high"),
+        (["--knob", "k=1:3", "--knob", "k=2:5"], "--knob k is given twice"),
         (["--knob", "k=30:40"], "Knob k must be a number from 1 to 20"),
         (["--search", "depth"], "Unknown knob with a range"),
         (["--search", "k", "--fix", "k=3"], "Knob k is both fixed and searched"),
@@ -114,3 +115,10 @@ def test_test_questions_are_refused(verihop, world, tmp_path):
     code, _, err = verihop("tune", held, *shared, "--quiet")
     assert code == 2
     assert "is of the split test" in err
+
+
+@pytest.mark.parametrize("command", ["tune", "compile"])
+def test_a_negative_seed_is_refused(command, verihop):
+    code, _, err = verihop(command, "questions.jsonl", "--program", "rag", "--out", "s", "--seed", "-1")
+    assert code == 2
+    assert "'--seed': Input should be greater than or equal to 0" in err

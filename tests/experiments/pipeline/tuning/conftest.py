@@ -41,6 +41,11 @@ def link() -> Callable[..., Connection]:
 
 
 @pytest.fixture
+def questions() -> list[Question]:
+    return list(QUESTIONS)
+
+
+@pytest.fixture
 def reads() -> Callable[[str, str], str]:
     return read_some
 

@@ -74,6 +74,23 @@ def test_sets_of_demonstrations_are_compiled_from_questions_that_no_trial_asks(t
     assert read_artifact(again.artifact).optimizer["accepted"] == {"reading": 2}
 
 
+def test_no_optimizer_sees_the_questions_of_the_study(tune, monkeypatch):
+    from optimizers.teleprompters import compile as compiling
+
+    def seen(student, task, *, optimizer):
+        tasks.append(compiling.checked_task(student, task, optimizer))
+        return original(student, task, optimizer=optimizer)
+
+    tasks, original = [], compiling.compile
+    monkeypatch.setattr(compiling, "compile", seen)
+    train = [Question(id=f"t{n}", question=f"Train: Question {3 * n}?", answers=["right"]) for n in range(8)]
+    found = tune(candidates=Candidates(optimizers=("random_search",), max_demos=1), trainset=train, trials=1)
+    (task,) = tasks
+    assert len(task.valset) == 4
+    assert {example.id for example in [*task.trainset, *task.valset]} == {question.id for question in train}
+    assert found.record["counts"] == {"complete": 1}
+
+
 def test_artifacts_are_tried_whole_right_after_the_program_as_it_is(tune, tmp_path, passages):
     other = with_knobs(RAG(ListRetriever(passages)), k=9)
     other.reading.signature = other.reading.signature.with_instructions(BETTER)
@@ -98,12 +115,11 @@ def test_half_of_a_budget_is_left_for_the_trials(tune):
     assert found.record["spent"]["calls"] <= 40
 
 
-def test_an_optimizer_that_makes_another_kind_of_program_is_left_out_with_a_note(tune, capsys):
-    train = [Question(id=f"t{n}", question=f"Train: Question {3 * n}?", answers=["right"]) for n in range(6)]
-    asked = Candidates(optimizers=("ensemble",), seeds=1)
-    found = tune(candidates=asked, trainset=train, trials=1, progress=True)
-    assert found.record["counts"] == {"complete": 1}
-    assert "makes a program of another kind (Ensemble)" in " ".join(capsys.readouterr().err.split())
+@pytest.mark.parametrize("name", ["ensemble", "knn"])
+def test_an_optimizer_that_makes_another_kind_of_program_is_refused_before_any_call(name, tune, engine):
+    with pytest.raises(UserError, match=f"Optimizer {name} makes a program of another kind"):
+        tune(candidates=Candidates(optimizers=("bootstrap", name)), trials=1)
+    assert engine.requests == []
 
 
 def test_an_optimizer_that_does_not_fit_is_refused_before_any_call(tune, engine):

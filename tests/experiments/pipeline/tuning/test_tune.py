@@ -125,7 +125,7 @@ def test_a_front_is_drawn_and_any_of_its_trials_can_be_frozen(tune, plots, tmp_p
     assert "front.png" in [path.name for path in found.plots]
     cheapest = tune(trials=8, goal=Goal("tokens"), sampler="random", resume=True, chosen=front[0])
     assert read_artifact(tmp_path / "s" / "artifact").optimizer["trial"] == front[0] == cheapest.chosen.number
-    with pytest.raises(UserError, match="Trial 99 is not complete"):
+    with pytest.raises(UserError, match="The study of 8 trials has no trial 99"):
         tune(trials=8, goal=Goal("tokens"), sampler="random", resume=True, chosen=99)
 
 
@@ -154,3 +154,21 @@ def test_a_metric_that_is_better_when_lower_is_refused(tune):
 
     with pytest.raises(UserError, match="Lower is better in"):
         tune(metric=get_metric("uncited"))
+
+
+def test_a_negative_seed_is_refused(tune):
+    with pytest.raises(UserError, match="A seed must be at least 0, got -1"):
+        tune(seed=-1)
+
+
+def test_a_trial_that_cannot_be_is_not_frozen_and_nothing_is_asked(tune, engine, tmp_path):
+    with pytest.raises(UserError, match="The study of 2 trials has no trial 77: choose a lower number"):
+        tune(trials=2, chosen=77)
+    assert engine.requests == []
+    assert not (tmp_path / "s").exists()
+    tune(trials=2)
+    asked = len(engine.requests)
+    with pytest.raises(UserError, match="The study of 3 trials has no trial 3"):
+        tune(trials=3, chosen=3, resume=True)
+    assert len(engine.requests) == asked
+    assert tune(trials=3, chosen=2, resume=True).chosen.number == 2
