@@ -83,7 +83,10 @@ def test_the_trial_of_a_killed_worker_is_redone_and_the_count_is_right(kind, req
         assert record["counts"]["complete"] == TRIALS
     trials = records[0]["trials"]
     surplus = [trial for trial in trials if trial["state"] == "fail" and trial["number"] != 0]
-    assert len(trials) == TRIALS + 1 + len(surplus)
+    # A trial that was taken for dead on a busy machine is queued again, and may not be needed any more.
+    waiting = [trial for trial in trials if trial["state"] == "waiting"]
+    assert len(waiting) <= len(surplus)
+    assert len(trials) == TRIALS + 1 + len(surplus) + len(waiting)
     killed = trials[0]
     redone = [trial for trial in trials if trial["redo_of"] == 0 and trial not in surplus]
     assert killed["state"] == "fail"
