@@ -54,12 +54,12 @@ def work(number: int, folder: Path, storage: str, questions: list[Question], tun
     assert found.stopped is None
 
 
-@pytest.mark.parametrize("kind", ["postgresql", "journal", "sqlite"])
+@pytest.mark.parametrize("kind", ["postgresql", "journal"])
 def test_the_trial_of_a_killed_worker_is_redone_and_the_count_is_right(kind, request, tmp_path, tune, link, reads):
     if kind == "postgresql":
         storage = request.getfixturevalue("postgres").url
     else:
-        storage = f"journal:{tmp_path / 'study.journal'}" if kind == "journal" else f"sqlite:///{tmp_path}/shared.db"
+        storage = f"journal:{tmp_path / 'study.journal'}"
     questions = [Question(id=f"q{n}", question=f"Question {n}?", answers=["right"]) for n in range(QUESTIONS)]
     forked = multiprocessing.get_context("fork")
     workers = [
