@@ -12,7 +12,7 @@ demo: $(READY)
 	$(BIN)/verihop demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow"
+	$(BIN)/python -m pytest -n 2 --dist loadscope --max-worker-restart 0 -m "not slow"
 
 test-all: $(READY)
 	$(BIN)/python -m pytest
