@@ -9,7 +9,7 @@ kept, so that the command can be stopped and started again; `--rows`, `--program
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -26,9 +26,18 @@ if TYPE_CHECKING:
 
 MODULE = "experiments.papers.compiling.gains"
 RESULTS, FILE = Path("experiments/results"), "compiling.json"
-# Program -> LM calls of a row, and test questions.
-BUDGETS = {"rag": 800, "cov_rag": 900, "genground": 1000}
-TEST = {"rag": 200, "cov_rag": 100, "genground": 100}
+
+
+class Size(NamedTuple):
+    """How much a program is given: LM calls of a row, dev questions and test questions."""
+
+    calls: int
+    dev: int
+    test: int
+
+
+# A question costs rag one call, the other two about four.
+SIZES = {"rag": Size(1000, 120, 250), "cov_rag": Size(1500, 60, 120), "genground": Size(1500, 60, 120)}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
@@ -40,7 +49,7 @@ def gains(
         "runs/compiling"
     ),
     lm: Annotated[str, typer.Option(help="Task LM, which also writes instructions.")] = "embedded",
-    programs: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(BUDGETS),
+    programs: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(SIZES),
     rows: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(ROWS),
     seeds: Annotated[int, typer.Option(help="Artifacts of each row.", min=1)] = 3,
     results: Annotated[Path, typer.Option(help="Folder for the result file and the plot.")] = RESULTS,
@@ -49,7 +58,7 @@ def gains(
     from experiments.pipeline import setup
     from experiments.runs.config import LMConfig
 
-    named, chosen = names("program", programs, tuple(BUDGETS)), names("row", rows, tuple(ROWS))
+    named, chosen = names("program", programs, tuple(SIZES)), names("row", rows, tuple(ROWS))
     questions, connection = open_questions(data, work), setup.open_lm(LMConfig(lm))
     comparisons = [_comparison(name, questions, connection, work) for name in named]
     path = results / FILE
@@ -58,7 +67,7 @@ def gains(
             for row in chosen:
                 say(f"{comparison.program}, {row}, seed {seed}")
                 comparison.rows(row, seed)
-                _keep(path, comparison, {**_head(questions, connection), "rows": table(comparison, seeds)})
+                _keep(path, comparison, {**_head(questions, connection, comparison), "rows": table(comparison, seeds)})
     for name in named:
         typer.echo(as_text(name, _programs(path)[name]))
     draw(_programs(path), path.with_suffix(".png"))
@@ -69,18 +78,19 @@ def _comparison(name: str, questions: "Questions", connection: "Connection", wor
     from corpora.retrievers.rerank import open_reranker
     from programs.catalog import build
 
+    size, splits = SIZES[name], questions.splits
     return Comparison(
         program=name,
         student=build(name, open_reranker(questions.retrieve, "own")),
-        splits=questions.splits,
-        test=questions.splits["test"][: TEST[name]],
+        splits={"train": splits["train"], "dev": splits["dev"][: size.dev]},
+        test=splits["test"][: size.test],
         connection=connection,
-        budget=BUDGETS[name],
+        budget=size.calls,
         folder=work / "rows" / name,
     )
 
 
-def _head(questions: "Questions", connection: "Connection") -> dict[str, Any]:
+def _head(questions: "Questions", connection: "Connection", of: Comparison) -> dict[str, Any]:
     """Return what a program was measured with; the programs of the file may come from different sessions."""
     from experiments.runs.provenance import provenance
 
@@ -88,7 +98,8 @@ def _head(questions: "Questions", connection: "Connection") -> dict[str, Any]:
         **provenance(MODULE, connection),
         "files": questions.files,
         "retriever": questions.retrieve.fingerprint,
-        "questions": {split: len(found) for split, found in questions.splits.items()},
+        "calls": of.budget,
+        "questions": {**{split: len(found) for split, found in of.splits.items()}, "test": len(of.test)},
         "accept": ACCEPT,
         "max_demos": MAX_DEMOS,
         "narrowed": NARROWED,

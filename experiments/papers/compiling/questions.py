@@ -20,9 +20,9 @@ HELD_BACK = ("2wikimultihopqa", "musique")
 SPLITS = ("train", "dev", "test")
 # Set -> its questions in each split; MuSiQue has 30 that are held back.
 SHARES: dict[str, dict[str, int]] = {
-    "hotpotqa": {"train": 30, "dev": 30, "test": 130},
-    "2wikimultihopqa": {"train": 14, "dev": 14, "test": 52},
-    "musique": {"train": 6, "dev": 6, "test": 18},
+    "hotpotqa": {"train": 30, "dev": 160, "test": 195},
+    "2wikimultihopqa": {"train": 14, "dev": 26, "test": 40},
+    "musique": {"train": 6, "dev": 9, "test": 15},
 }
 
 
@@ -31,7 +31,7 @@ class Questions:
     """The splits and the corpus they share.
 
     Args:
-        splits: Split -> its questions, the sets mixed; a shorter test set is the first of the longer one.
+        splits: Split -> its questions, the sets mixed; where fewer are wanted, the first are taken.
         retrieve: Hybrid over the pooled passages, without a reranker.
         index: Its folder.
         files: Source files, name -> SHA-256.

@@ -31,7 +31,7 @@ class Comparison:
     Args:
         program: Name in the catalog.
         student: The uncompiled program.
-        splits: Questions by split.
+        splits: Train and dev questions.
         test: Test questions to ask.
         connection: The common LM, without limits.
         budget: LM calls of a row.
