@@ -1,8 +1,7 @@
 """What a study leaves in its folder: `study.json`, plots, and the chosen setting as an artifact."""
 
-import contextlib
-import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.analysis.tuning.findings import Findings, findings
 from experiments.analysis.tuning.importance import importances
 from experiments.analysis.tuning.plots import draw_all
+from experiments.pipeline.compiling.frozen import relative_path
 from experiments.pipeline.tuning.config import TuneConfig
 from experiments.runs.files import git_revision, write_json
 from optimizers.tuning.outcomes import LiveEvaluator
@@ -70,55 +70,33 @@ def write_results(
     Raises:
         UserError: The trial that was named is not complete, or a file cannot be written.
     """
-    with _one_writer(out):
-        return _write(study, space, live, questions, config, request, spent, stopped, connection, out)
-
-
-@contextlib.contextmanager
-def _one_writer(out: Path) -> Iterator[None]:
-    """Wait for other processes of the study that write into the same folder."""
     import filelock
 
-    with filelock.FileLock(out / ".results.lock"):
-        yield
-
-
-def _write(
-    study: "optuna.Study",
-    space: Space,
-    live: LiveEvaluator,
-    questions: "Sequence[Question]",
-    config: TuneConfig,
-    request: dict[str, Any],
-    spent: dict[str, float],
-    stopped: str | None,
-    connection: "Connection",
-    out: Path,
-) -> Found:
-    trials = [read_trial(trial) for trial in study.get_trials(deepcopy=False)]
-    found = findings(trials, config.goal, folds=config.folds, questions=len(questions))
-    chosen = _chosen(found, config.chosen)
-    weights = importances(study, seed=config.seed)
-    record = {
-        "study": study.study_name,
-        "request": request,
-        "present": space.present,
-        "questions": [question.id for question in questions],
-        "spent": spent,
-        "stopped": stopped,
-        "counts": _counts(trials),
-        **found.as_dict(),
-        "frozen": chosen.number if chosen else None,
-        "importance": weights,
-        "trials": [trial.as_dict() for trial in trials],
-    }
-    write_json(out / RESULT, record)
-    plots = draw_all(found, space.present, weights, out, metric=config.metric.name)
-    artifact = None
-    if chosen is not None:
-        artifact = out / ARTIFACT
-        _freeze(artifact, chosen, found, live, questions, config, record, connection)
-    return Found(found, chosen, artifact, space.present, record, plots, stopped)
+    with filelock.FileLock(out / ".results.lock"):  # other processes of the study write into the same folder
+        trials = [read_trial(trial) for trial in study.get_trials(deepcopy=False)]
+        found = findings(trials, config.goal, folds=config.folds, questions=len(questions))
+        chosen = _chosen(found, config.chosen)
+        weights = importances(study, seed=config.seed)
+        record = {
+            "study": study.study_name,
+            "request": request,
+            "present": space.present,
+            "questions": [question.id for question in questions],
+            "spent": spent,
+            "stopped": stopped,
+            "counts": dict(Counter(trial.state for trial in trials)),
+            **found.as_dict(),
+            "frozen": chosen.number if chosen else None,
+            "importance": weights,
+            "trials": [trial.as_dict() for trial in trials],
+        }
+        write_json(out / RESULT, record)
+        plots = draw_all(found, space.present, weights, out, metric=config.metric.name)
+        artifact = None
+        if chosen is not None:
+            artifact = out / ARTIFACT
+            _freeze(artifact, chosen, found, live, questions, config, record, connection)
+        return Found(found, chosen, artifact, space.present, record, plots, stopped)
 
 
 def _chosen(found: Findings, number: int | None) -> Trial | None:
@@ -150,14 +128,6 @@ def check_choice(number: int | None, known: "Sequence[optuna.trial.FrozenTrial]"
         raise UserError(f"Trial {number} is not complete: choose one of {', '.join(complete) or 'none'}.")
 
 
-def _counts(trials: Sequence[Trial]) -> dict[str, int]:
-    """Return the number of trials in each state."""
-    counts: dict[str, int] = {}
-    for trial in trials:
-        counts[trial.state] = counts.get(trial.state, 0) + 1
-    return counts
-
-
 def _freeze(
     folder: Path,
     trial: Trial,
@@ -177,14 +147,18 @@ def _freeze(
     budget = getattr(connection.lm, "budget", None)
     kept = ("study", "counts", "best", "baseline", "front", "held_out_score", "held_out_gain", "verdict", "importance")
     request = record["request"]
-    index = None if config.index is None else os.path.relpath(config.index.resolve(), folder.resolve())
     freeze(
         program,
         folder,
         overwrite=True,
         lm=lm_record(connection),
         corpus=getattr(getattr(program, "retrieve", None), "fingerprint", None),
-        data={"tuned": request["questions"], "train": request["trainset"], "index": index, **config.provenance},
+        data={
+            "tuned": request["questions"],
+            "train": request["trainset"],
+            "index": relative_path(config.index, folder),
+            **config.provenance,
+        },
         optimizer={
             "name": "tune",
             "arguments": {name: request[name] for name in ("knobs", "candidates", "sampler", "prune", "seed")},
