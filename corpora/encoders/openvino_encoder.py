@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from signatures.common.errors import unknown
+from signatures.common.openvino_core import openvino_core
 
 Precision = Literal["f32", "bf16", "int8"]
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
@@ -40,7 +41,6 @@ class OpenVinoEncoder:
     """
 
     def __init__(self, model: Path, tokenizer: Path, *, precision: str, threads: int, batch_size: int = 32):
-        import openvino
         from tokenizers import Tokenizer
 
         if precision not in PRECISIONS:
@@ -48,7 +48,7 @@ class OpenVinoEncoder:
         self._tokenizer = Tokenizer.from_str(tokenizer.read_text(encoding="utf-8"))
         self._pad = int((self._tokenizer.padding or {})["pad_id"])
         self._tokenizer.no_padding()
-        core = openvino.Core()
+        core = openvino_core()
         read = core.read_model(model)
         if precision == "int8":
             _quantise(read)

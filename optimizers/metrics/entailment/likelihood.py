@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from optimizers.metrics.entailment.oracle import Pair, warn_cut
 from programs.lms import smollm
+from signatures.common.openvino_core import openvino_core
 
 VERSION = 1  # of the features; part of fingerprints
 NAMES = ("explained", "surprising")
@@ -82,11 +83,10 @@ class LikelihoodFeatures:
 
     def _load(self) -> None:
         if self._request is None:
-            import openvino
             import openvino_genai
 
             folder = smollm.converted()
-            core = openvino.Core()
+            core = openvino_core()
             model = core.compile_model(core.read_model(folder / "openvino_model.xml"), "CPU")
             self._tokenizer = openvino_genai.Tokenizer(str(folder))
             self._request = model.create_infer_request()

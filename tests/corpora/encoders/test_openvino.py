@@ -203,6 +203,31 @@ def test_a_forked_process_makes_its_own_model(embedder, used):
     assert not done.stderr
 
 
+CTRL_C = """
+import gc, signal, sys
+sys.path.insert(0, {root!r})
+from corpora.retrievers.embedder import Embedder
+
+first, second = Embedder(threads=1), Embedder(threads=1)
+first(["a river"]), second(["a lake"])
+del first
+gc.collect()
+del second
+gc.collect()
+try:
+    signal.raise_signal(signal.SIGINT)
+except KeyboardInterrupt:
+    sys.exit(0)
+"""
+
+
+def test_ctrl_c_after_models_were_closed_does_not_crash_the_process(embedder):
+    """Each `openvino.Core` brings a stack for signal handlers; the one in use must never be freed."""
+    assert embedder.backend == "openvino"  # the conversion is there
+    done = subprocess.run([sys.executable, "-c", CTRL_C.format(root=str(ROOT))], capture_output=True, timeout=240)
+    assert done.returncode == 0, (done.returncode, done.stderr.decode())
+
+
 def test_what_cannot_be_made_is_tried_again():
     made = []
 
