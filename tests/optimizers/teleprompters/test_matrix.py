@@ -22,9 +22,8 @@ from tests.conftest import ScriptedEngine, load_module
 from tests.programs.obliging import obliging
 
 tasks = load_module(Path(__file__).with_name("tasks.py"))
-smallest = load_module(Path(__file__).parent / "instructions" / "smallest.py").SMALLEST
 SMALLEST = {
-    **smallest,
+    **tasks.SMALLEST,
     "random_search": {"candidates": 1},
     "ensemble": {"candidates": 1, "size": 2},
     "gepa": {"max_metric_calls": 8},
