@@ -1,8 +1,10 @@
-"""The command line, the toy of these tests, a real browser and a real database."""
+"""The command line, the toy and the small worlds of these tests, a real browser and a real database."""
 
 import importlib.util
 import os
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -15,6 +17,31 @@ from tests.conftest import load_module
 @pytest.fixture(scope="session")
 def toy() -> ModuleType:
     return load_module(Path(__file__).with_name("toy.py"))
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch) -> None:
+    """Let a test have a cache of its own; a folder's conftest.py says that all of its tests have one."""
+    monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="session")
+def small_world(tmp_path_factory) -> Callable[[int], Path]:
+    """Return a function that returns the folder of a simulated world with so many questions, and its BM25 index.
+
+    The folder holds `passages.jsonl`, `questions.jsonl` and `index`. Tests share it and only read it.
+    """
+    from corpora.index.build import build_index
+    from experiments.world.generate import generate
+
+    @cache
+    def make(questions: int) -> Path:
+        folder = tmp_path_factory.mktemp("world")
+        passages, _ = generate(folder, questions=questions, seed=0)
+        build_index(passages, folder / "index", retriever="bm25")
+        return folder
+
+    return make
 
 
 @pytest.fixture
