@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import signal
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -50,11 +51,15 @@ def verihop(monkeypatch, capsys):
 
     def run(*arguments) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["verihop", *map(str, arguments)])
-        code = 0
+        code, handler = 0, signal.getsignal(signal.SIGINT)
         try:
             main()
         except SystemExit as ended:
             code = ended.code or 0
+        finally:
+            # After Ctrl-C a command lets the next one end its process at once, without a word; this one goes on.
+            if signal.getsignal(signal.SIGINT) is not handler:
+                signal.signal(signal.SIGINT, handler)
         out, err = capsys.readouterr()
         return code, out, err
 
