@@ -51,6 +51,7 @@ def verihop(monkeypatch, capsys):
 
     def run(*arguments) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["verihop", *map(str, arguments)])
+        monkeypatch.setattr(sys, "path", list(sys.path))  # a metric of the user's adds the current folder
         code, handler = 0, signal.getsignal(signal.SIGINT)
         try:
             main()
