@@ -1,5 +1,6 @@
 """`verihop programs` and `verihop optimizers`: list the programs, and what optimizes them."""
 
+from collections.abc import Callable, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -13,21 +14,16 @@ def programs(as_json: options.Json = False) -> None:
     """List the programs with their papers, knobs and call bounds."""
     from programs.listing import listed
 
-    rows = listed()
-    if as_json:
-        emit(rows)
-        return
-    for name, row in rows.items():
-        say(f"{name}: {row['summary']}")
-        say(f"    {row['source']}")
-        knobs = row["knobs"]
+    def details(row: dict[str, Any]) -> Iterator[str]:
         described = ", ".join(
             f"{knob}={value['default']}" + (f" ({value['space']})" if value["space"] else "")
-            for knob, value in knobs.items()
+            for knob, value in row["knobs"].items()
         )
-        say(f"    knobs: {described or 'none'}")
-        say(f"    presets: {', '.join(row['presets'])}; at most {row['max_calls']} LM calls a question")
-    next_step(command("verihop", "ask", "--program", "cot", QUESTION))  # needs no index
+        yield f"knobs: {described or 'none'}"
+        yield f"presets: {', '.join(row['presets'])}; at most {row['max_calls']} LM calls a question"
+
+    then = command("verihop", "ask", "--program", "cot", QUESTION)  # needs no index
+    _show(listed(), details, then=then, as_json=as_json)
 
 
 def optimizers(
@@ -41,24 +37,35 @@ def optimizers(
     """List the optimizers with their options, what they need, and the programs they do not fit."""
     from optimizers.teleprompters.listing import listed
 
-    rows = listed(program, preset=preset)
+    def details(row: dict[str, Any]) -> Iterator[str]:
+        for option, about in row["options"].items():
+            yield f"--option {option}={about['default']}: {about['help']}{_allowed(about)}"
+        if row["needs"]:
+            yield f"needs: {', '.join(row['needs'])}"
+        for other, reason in row["misfits"].items():
+            yield f"does not fit {other}: {reason}"
+        if not row["misfits"]:
+            yield f"fits {program or 'every program'}"
+
+    chosen = program or "genground"
+    words = ("questions.jsonl", "--program", chosen, "--optimizer", "random_search", "--out", f"artifacts/{chosen}")
+    then = command("verihop", "compile", *words, "--estimate")
+    _show(listed(program, preset=preset), details, then=then, as_json=as_json)
+
+
+def _show(
+    rows: dict[str, dict[str, Any]], details: Callable[[dict[str, Any]], Iterator[str]], *, then: str, as_json: bool
+) -> None:
+    """Show each row with its summary, source and details, and then the next command; or the rows as JSON."""
     if as_json:
         emit(rows)
         return
     for name, row in rows.items():
         say(f"{name}: {row['summary']}")
         say(f"    {row['source']}")
-        for option, about in row["options"].items():
-            say(f"    --option {option}={about['default']}: {about['help']}{_allowed(about)}")
-        if row["needs"]:
-            say(f"    needs: {', '.join(row['needs'])}")
-        for other, reason in row["misfits"].items():
-            say(f"    does not fit {other}: {reason}")
-        if not row["misfits"]:
-            say(f"    fits {program or 'every program'}")
-    chosen = program or "genground"
-    words = ("questions.jsonl", "--program", chosen, "--optimizer", "random_search", "--out", f"artifacts/{chosen}")
-    next_step(command("verihop", "compile", *words, "--estimate"))
+        for line in details(row):
+            say(f"    {line}")
+    next_step(then)
 
 
 def _allowed(about: dict[str, Any]) -> str:

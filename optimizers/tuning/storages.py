@@ -11,7 +11,7 @@ import re
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +62,19 @@ def queue_again(study: optuna.Study, trial: FrozenTrial, *, died: bool = True) -
         )
     )
     _keep_one(study, history)
+
+
+def not_queued(trials: Sequence[FrozenTrial]) -> set[int]:
+    """Return the numbers of failed trials that `queue_again` would repeat and that nobody has queued yet."""
+    queued = {trial.system_attrs[_HISTORY][-1] for trial in trials if trial.system_attrs.get(_HISTORY)}
+    return {
+        trial.number
+        for trial in trials
+        if trial.state == TrialState.FAIL
+        and trial.number not in queued
+        and not trial.user_attrs.get(SURPLUS)
+        and int(trial.system_attrs.get(_DEATHS, 0)) < MOST_RETRIES
+    }
 
 
 def _keep_one(study: optuna.Study, history: list[int]) -> None:

@@ -12,7 +12,7 @@ import optuna
 from optuna.trial import FrozenTrial, TrialState
 
 from optimizers.tuning.objective import BASELINE, SPENT, SURPLUS, Objective, TrialCut
-from optimizers.tuning.storages import fail_stale, queue_again
+from optimizers.tuning.storages import fail_stale, not_queued, queue_again
 
 FINISHED = (TrialState.COMPLETE, TrialState.PRUNED)
 _WAIT = 1.0  # seconds between looks at the trials of other processes
@@ -69,6 +69,7 @@ def work(
         Exception: What a trial raised; it is queued again, too.
     """
     own, told = 0, False
+    noticed: set[int] = set()
     guarded = _Guarded(study, objective, trials)
     while True:
         known = study.get_trials(deepcopy=False)
@@ -85,6 +86,13 @@ def work(
             fail_stale(study)
             time.sleep(wait)
             continue
+        if lost := not_queued(known):
+            if lost - noticed:  # the process that has just declared it failed will queue it, unless it is killed, too
+                noticed |= lost
+                time.sleep(wait)
+                continue
+            for number in sorted(lost):
+                _queue_again(study, number, died=True)
         try:
             study.optimize(guarded, n_trials=1, catch=(_Surplus,))
         except TrialCut as cut:

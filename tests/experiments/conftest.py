@@ -1,8 +1,11 @@
-"""The command line, the toy of these tests, a real browser and a real database."""
+"""The command line, the toy and the small worlds of these tests, a real browser and a real database."""
 
 import importlib.util
 import os
+import signal
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -18,16 +21,46 @@ def toy() -> ModuleType:
 
 
 @pytest.fixture
+def own_cache(tmp_path, monkeypatch) -> None:
+    """Let a test have a cache of its own; a folder's conftest.py says that all of its tests have one."""
+    monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="session")
+def small_world(tmp_path_factory) -> Callable[[int], Path]:
+    """Return a function that returns the folder of a simulated world with so many questions, and its BM25 index.
+
+    The folder holds `passages.jsonl`, `questions.jsonl` and `index`. Tests share it and only read it.
+    """
+    from corpora.index.build import build_index
+    from experiments.world.generate import generate
+
+    @cache
+    def make(questions: int) -> Path:
+        folder = tmp_path_factory.mktemp("world")
+        passages, _ = generate(folder, questions=questions, seed=0)
+        build_index(passages, folder / "index", retriever="bm25")
+        return folder
+
+    return make
+
+
+@pytest.fixture
 def verihop(monkeypatch, capsys):
     """Return a function that runs a command and returns (exit code, standard output, standard error)."""
 
     def run(*arguments) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["verihop", *map(str, arguments)])
-        code = 0
+        monkeypatch.setattr(sys, "path", list(sys.path))  # a metric of the user's adds the current folder
+        code, handler = 0, signal.getsignal(signal.SIGINT)
         try:
             main()
         except SystemExit as ended:
             code = ended.code or 0
+        finally:
+            # After Ctrl-C a command lets the next one end its process at once, without a word; this one goes on.
+            if signal.getsignal(signal.SIGINT) is not handler:
+                signal.signal(signal.SIGINT, handler)
         out, err = capsys.readouterr()
         return code, out, err
 

@@ -9,34 +9,10 @@ import pytest
 from programs.artifact import freeze, load
 from programs.catalog import PROGRAMS, build
 from programs.parts.knobs import knobs_of
-from programs.parts.verification import SCORES
 from signatures.types import Hop, Passage
+from tests.programs.obliging import obliging
 
 FIELDS = {"answer", "response", "hops", "passages", "citations", "abstained", "details"}
-
-
-def obliging(system, user):
-    """Reply to whatever is asked: all fields of the first programs, and words from the question."""
-    if "one word, yes or no" in user:
-        return "yes"
-    question = user.split("[[ ## question ## ]]\n")[1].split("\n")[0]
-    return {
-        "reasoning": "because",
-        "finished": "1. " in user,
-        "sub_question": f"Who of {question}",
-        "query": f"harbour {question}",
-        "queries": [f"harbour {question}"],
-        "missing": "",
-        "sufficient": True,
-        "response": f"Ansa Merrow of {question} [1].",
-        "evidence": "The harbour master of Quillon is Ansa Merrow.",
-        "answer": f"Ansa Merrow of {question}",
-        **dict.fromkeys(SCORES, 0.5),
-        "entities": ["Ansa Merrow"],
-        "inferences": ["Ansa Merrow is a harbour master."],
-        "judgement": "false",
-        "revised_question": f"Where lies {question}?",
-    }
 
 
 @pytest.fixture(params=sorted(PROGRAMS))

@@ -79,7 +79,7 @@ class ProcessPool(Generic[Item, Result]):
         context = multiprocessing.get_context("fork")
         sys.stdout.flush()
         sys.stderr.flush()
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the worker ignores it
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # until the worker ignores it
         try:
             for number in range(processes):
                 share = threads // processes + (number < threads % processes)
@@ -93,7 +93,7 @@ class ProcessPool(Generic[Item, Result]):
                 self._opened.append((process, ours))
                 self._members.append(_Member(process, ours, set(), share + AHEAD))
         finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
     def _assign(self, member: _Member) -> None:
         left = self._last - self._next
@@ -137,13 +137,13 @@ class ProcessPool(Generic[Item, Result]):
             WorkerDied: A worker has ended unexpectedly.
         """
         with deferred_interrupt() as pressed:
-            while self._outcomes or self._pending():
-                if pressed:
-                    raise KeyboardInterrupt
+            while not pressed and (self._outcomes or self._pending()):
                 if self._outcomes:
                     yield self._outcomes.popleft()
                 else:
                     self._read(_SLICE)
+        if pressed:  # perhaps at the last outcome
+            raise KeyboardInterrupt
 
     def unfinished(self) -> list[Mapping[str, float]]:
         """End the workers, and return what items have cost that were started and have no outcome."""

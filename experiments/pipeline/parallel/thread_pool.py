@@ -103,14 +103,14 @@ class ThreadPool(Generic[Item, Result]):
         with deferred_interrupt() as pressed:
             while (outcome := self._next(pressed)) is not None:
                 yield outcome
+        if pressed:  # perhaps after the last outcome
+            raise KeyboardInterrupt
 
     def _next(self, pressed: list[int]) -> Outcome[Item, Result] | None:
         with self._changed:
             while not self._changed.wait_for(self._may_yield, _SLICE) and not pressed:
                 pass
-            if pressed:
-                raise KeyboardInterrupt
-            return self._take() if self._outcomes else None
+            return self._take() if self._outcomes and not pressed else None
 
 
 @contextlib.contextmanager

@@ -9,20 +9,13 @@ from tests.conftest import Reply, ScriptedEngine
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path / "cache"))
+def own_cache(own_cache) -> None:
+    """Every test of this folder has one."""
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory) -> Path:
-    """Return a folder with a small simulated world and its index."""
-    from corpora.index.build import build_index
-    from experiments.world.generate import generate
-
-    folder = tmp_path_factory.mktemp("world")
-    passages, _ = generate(folder, questions=60, seed=0)
-    build_index(passages, folder / "index", retriever="bm25")
-    return folder
+def world(small_world) -> Path:
+    return small_world(60)
 
 
 @pytest.fixture

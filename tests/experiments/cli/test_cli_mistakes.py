@@ -11,8 +11,7 @@ from signatures.common.errors import UserError
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path / "cache"))
+def wide(monkeypatch):
     monkeypatch.setenv("COLUMNS", "400")
 
 

@@ -179,6 +179,13 @@ def test_the_seconds_of_a_budget_end_a_run_at_a_hanging_server(
     assert read_json(tmp_path / "run" / "summary.json")["spent"]["calls"] == 4
 
 
+def test_a_test_that_ctrl_c_interrupts_a_command_in_can_be_interrupted_again(verihop, monkeypatch) -> None:
+    """`main` leaves a handler that ends the process without a word, which is no good in a process that goes on."""
+    monkeypatch.setattr("programs.listing.listed", lambda: signal.raise_signal(signal.SIGINT))
+    assert verihop("programs") == (130, "", "verihop: Interrupted.\n")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 EARLY = """
 import signal, sys
 

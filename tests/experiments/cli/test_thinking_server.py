@@ -11,8 +11,7 @@ quirks = load_module(Path(__file__).parents[2] / "programs" / "lms" / "servers" 
 
 
 @pytest.fixture
-def ollama(monkeypatch, tmp_path):
-    monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path / "cache"))
+def ollama():
     server = quirks.standin.StandIn(quirks.SERVERS["ollama, thinking"][1])
     yield server
     server.close()

@@ -2,11 +2,9 @@
 
 import pytest
 
-from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.questions import read_questions
 from experiments.world.connect import connect_any
-from experiments.world.generate import generate
 from optimizers.examples import to_examples
 from optimizers.metrics.catalog import get_metric
 from optimizers.teleprompters.compile import compile
@@ -16,11 +14,9 @@ from programs.catalog import PROGRAMS, build
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("world")
-    passages, questions = generate(folder / "data", questions=20, seed=0)
-    build_index(passages, folder / "index", retriever="bm25")
-    return open_index(folder / "index"), to_examples(read_questions(questions)[:12])
+def world(small_world):
+    folder = small_world(20)
+    return open_index(folder / "index"), to_examples(read_questions(folder / "questions.jsonl")[:12])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -1,4 +1,4 @@
-"""A metered LM on a scripted engine."""
+"""A metered LM on a scripted engine, and the task with a word that helps, of the optimizers of instructions."""
 
 import contextlib
 import uuid
@@ -27,3 +27,23 @@ def metered_engine():
             return engine, lm
 
         yield start
+
+
+@pytest.fixture
+def world():
+    return tasks.World
+
+
+@pytest.fixture
+def writer():
+    return tasks.Writer
+
+
+@pytest.fixture
+def make_examples():
+    return tasks.examples
+
+
+@pytest.fixture
+def score():
+    return tasks.exact

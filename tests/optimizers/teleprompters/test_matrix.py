@@ -17,14 +17,13 @@ from programs.artifact import freeze, load
 from programs.catalog import PROGRAMS, build
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
-from programs.parts.verification import SCORES
 from signatures.common.errors import UserError
 from tests.conftest import ScriptedEngine, load_module
+from tests.programs.obliging import obliging
 
 tasks = load_module(Path(__file__).with_name("tasks.py"))
-smallest = load_module(Path(__file__).parent / "instructions" / "smallest.py").SMALLEST
 SMALLEST = {
-    **smallest,
+    **tasks.SMALLEST,
     "random_search": {"candidates": 1},
     "ensemble": {"candidates": 1, "size": 2},
     "gepa": {"max_metric_calls": 8},
@@ -45,38 +44,16 @@ MISFITS = {
 }
 
 
-def question_in(user):
-    return user.split("[[ ## question ## ]]\n")[-1].split("\n")[0]
-
-
-def obliging(system, user):
+def writing(system, user):
     """Reply to whatever a program or a writer of instructions asks."""
-    if "one word, yes or no" in user:
-        return "yes"
-    question = question_in(user)
+    reply = obliging(system, user)
+    if isinstance(reply, str):
+        return reply
     written = (
         "proposed_instruction", "new_instruction", "natural_language_rules", "observations", "summary",
         "program_description", "module_description", "discussion",
     )  # fmt: skip
-    return {
-        **dict.fromkeys(written, "Answer briefly."),
-        "module_advice": {},
-        "reasoning": "because",
-        "finished": "1. " in user,
-        "sub_question": f"Who of {question}",
-        "query": f"harbour {question}",
-        "queries": [f"harbour {question}"],
-        "missing": "",
-        "sufficient": True,
-        "response": f"Ansa Merrow of {question} [1].",
-        "evidence": "The harbour master of Quillon is Ansa Merrow.",
-        "answer": f"Ansa Merrow of {question}",
-        **dict.fromkeys(SCORES, 0.5),
-        "entities": ["Ansa Merrow"],
-        "inferences": ["Ansa Merrow is a harbour master."],
-        "judgement": "false",
-        "revised_question": f"Where lies {question}?",
-    }
+    return {**dict.fromkeys(written, "Answer briefly."), "module_advice": {}, **reply}
 
 
 def answered(example, prediction):
@@ -101,7 +78,7 @@ def task_for(optimizer, prompt_lm):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_program_with_every_optimizer(name, optimizer, retriever, tmp_path):
     student = build(name, retriever, **SHORT.get(name, {}))
-    engine = ScriptedEngine(obliging)
+    engine = ScriptedEngine(writing)
     lm = metered_lm(f"scripted/{uuid.uuid4()}", engine=engine, cache=False)
     writer = metered_lm(f"scripted/{uuid.uuid4()}", engine=engine, cache=False)
     task, before = task_for(optimizer, writer), student.dump_state()

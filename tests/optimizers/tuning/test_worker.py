@@ -264,6 +264,17 @@ def test_a_trial_that_another_process_took_for_dead_is_left_to_it(prune, study_o
     assert records(study)[1].redo_of == 0
 
 
+def test_a_trial_that_was_declared_failed_and_not_queued_yet_is_redone_before_new_ones(study_of):
+    study, objective = study_of()
+    enqueue(study, [objective.space.present])
+    study._storage.set_trial_state_values(study.ask()._trial_id, state=TrialState.FAIL)  # its process was killed
+    assert work(study, objective, trials=2, wait=0.0).finished == 2
+    queue_again(study, study.trials[0])  # the process that declared it failed was slow
+    assert states(study) == ["FAIL", "COMPLETE", "COMPLETE", "FAIL"]
+    assert [record.redo_of for record in records(study)] == [None, 0, None, 0]
+    assert baseline_of(records(study)).number == 1
+
+
 def test_a_trial_too_many_is_dropped(study_of):
     study, objective = study_of()
     enqueue(study, [objective.space.present])

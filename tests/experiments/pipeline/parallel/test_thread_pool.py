@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from experiments.pipeline.parallel.thread_pool import ThreadPool
+from experiments.pipeline.parallel.thread_pool import Outcome, ThreadPool
 
 
 def test_ctrl_c_raises_between_two_outcomes_and_loses_none() -> None:
@@ -19,6 +19,21 @@ def test_ctrl_c_raises_between_two_outcomes_and_loses_none() -> None:
     assert signal.getsignal(signal.SIGINT) is before
     seen += [outcome.item for outcome in pool.within(60)]
     assert sorted(seen) == [0, 1, 2, 3, 4]
+
+
+def test_ctrl_c_after_the_last_outcome_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, seen = ThreadPool(lambda item: item, range(1), threads=1), []
+    after = pool._next
+
+    def press_at_the_end(pressed: list[int]) -> Outcome[int, int] | None:
+        if (outcome := after(pressed)) is None:
+            signal.raise_signal(signal.SIGINT)
+        return outcome
+
+    monkeypatch.setattr(pool, "_next", press_at_the_end)
+    with pytest.raises(KeyboardInterrupt):
+        seen += [outcome.item for outcome in pool]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_second_ctrl_c_raises_at_once() -> None:

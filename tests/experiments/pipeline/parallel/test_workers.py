@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import signal
 import threading
 from collections import Counter
 from multiprocessing.context import ForkProcess
@@ -62,6 +63,27 @@ def test_all_items_are_done_once():
         assert pool.unfinished() == []
     finally:
         pool.close()
+
+
+def test_ctrl_c_at_the_last_outcome_is_not_lost():
+    before, seen, pool = signal.getsignal(signal.SIGINT), [], ProcessPool(job(), range(1), threads=1, processes=1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            for outcome in pool:
+                signal.raise_signal(signal.SIGINT)
+                seen.append(outcome.item)
+    finally:
+        pool.close()
+    assert (seen, signal.getsignal(signal.SIGINT)) == ([0], before)
+
+
+def test_signals_that_were_blocked_stay_blocked():
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        ProcessPool(job(), range(1), threads=1, processes=1).close()
+        assert signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def test_processes_end_if_one_cannot_be_started(monkeypatch):

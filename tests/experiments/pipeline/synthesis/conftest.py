@@ -5,24 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from corpora.index.build import build_index
 from experiments.pipeline.setup import ProgramConfig
 from experiments.pipeline.synthesis.request import SynthesisRequest
 from experiments.runs.config import LMConfig
-from experiments.world.generate import generate
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("VERIHOP_CACHE_DIR", str(tmp_path / "cache"))
+def own_cache(own_cache) -> None:
+    """Every test of this folder has one."""
 
 
 @pytest.fixture(scope="session")
-def world(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("world")
-    passages, _ = generate(folder, questions=40, seed=0)
-    build_index(passages, folder / "index", retriever="bm25")
-    return folder
+def world(small_world) -> Path:
+    return small_world(40)
 
 
 @pytest.fixture(scope="session")

@@ -43,17 +43,13 @@ def test_a_program_without_gates_cannot_be_replayed(tune, tmp_path):
 
 
 @pytest.fixture(scope="module")
-def recorded(tmp_path_factory):
+def recorded(small_world, tmp_path_factory):
     """Record both sides of CoV-RAG's gates on a small simulated world; return folder, program, questions, connect."""
-    from corpora.index.build import build_index
     from corpora.index.open import open_index
     from corpora.questions import read_questions
     from experiments.world.connect import connect_any
-    from experiments.world.generate import generate
 
-    folder = tmp_path_factory.mktemp("world")
-    passages, _ = generate(folder, questions=20, seed=0)
-    build_index(passages, folder / "index", retriever="bm25")
+    folder, run = small_world(20), tmp_path_factory.mktemp("recorded") / "run"
     questions = [each for each in read_questions(folder / "questions.jsonl") if each.split != "test"][:10]
     program = build("cov_rag", open_index(folder / "index"), gate="threshold")
 
@@ -61,8 +57,8 @@ def recorded(tmp_path_factory):
         return connect_any("simulated", cache=False, **settings)
 
     config = RunConfig(metrics=["f1[hotpot]"], threads=2, branches=1)
-    evaluate(program, questions, config, connection=connect(), folder=folder / "run", progress=False)
-    return folder / "run", program, questions, connect
+    evaluate(program, questions, config, connection=connect(), folder=run, progress=False)
+    return run, program, questions, connect
 
 
 def test_a_replay_searches_the_knobs_of_gates_and_scores_as_the_program_does(recorded, tune, tmp_path):
