@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.tuning.config import Candidates, TuneConfig
 from experiments.pipeline.tuning.unseen import open_version
-from optimizers.tuning.prompts import DEMOS, PRESENT, Prompts, demos_of, instruction_of, instructions_of
+from optimizers.predictors import instructions_of
+from optimizers.tuning.prompts import DEMOS, PRESENT, Prompts, demos_of, instruction_of
 
 if TYPE_CHECKING:
     import dspy
