@@ -85,8 +85,7 @@ def _half(connection: "Connection", earlier: Mapping[str, float]) -> Iterator[No
     if budget is None or not budget.limited:
         yield
         return
-    spent = budget.spent
-    left = {name: limit - spent[name] for name, limit in budget.limits.items() if limit is not None}
+    left = budget.left()
     own = {name: 0.0 if name == "seconds" else earlier.get(name, 0.0) for name in left}  # seconds are of a session
     share = {name: max(0.0, value * _SHARE - own[name]) for name, value in left.items()}
     with budget.within(**share | {name: int(share[name]) for name in ("calls", "tokens") if name in share}):

@@ -121,13 +121,13 @@ class Budget:
         return any(limit is not None for limit in self.limits.values())
 
     def left(self) -> dict[str, float]:
-        """Return what is left of the limits on calls, tokens and usd, the tightest of each; calls in flight count."""
+        """Return what is left of the limits by name, the tightest of budget and open shares; calls in flight count."""
         with self._sums:
             found: dict[str, float] = {}
             for share in (None, *self._shares):
                 spent = share.spent if share else self._spent()
                 for name, limit in (share or self).limits.items():
-                    if limit is not None and name != "seconds":
+                    if limit is not None:
                         found[name] = min(found.get(name, math.inf), max(0.0, limit - spent[name]))
             return found
 

@@ -162,6 +162,19 @@ def test_a_share_ends_its_block_and_not_the_budget() -> None:
     assert error.value.share is None
 
 
+def test_what_is_left_is_the_tightest_of_budget_and_open_shares() -> None:
+    now = [0.0]
+    budget = Budget(calls=9, seconds=100, clock=lambda: now[0])
+    assert budget.left() == {"calls": 9, "seconds": 100}
+    assert spend(budget, at_most=5, actual=4)
+    now[0] = 30.0
+    with budget.within(calls=20, tokens=50, seconds=10):
+        assert spend(budget, at_most=5, actual=4)
+        now[0] = 33.0
+        assert budget.left() == {"calls": 7, "tokens": 46, "seconds": 7}
+    assert budget.left() == {"calls": 7, "seconds": 67}
+
+
 def test_what_an_earlier_session_spent_counts_in_the_budget_and_in_no_share() -> None:
     budget = Budget(calls=9, usd=1.0)
     with budget.within(calls=3) as share:
