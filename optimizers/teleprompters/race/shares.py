@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 import dspy
 
 from optimizers.teleprompters.task import Task
-from programs.lms.calls.budget import Budget, Share
+from programs.lms.calls.budget import Budget
+from programs.lms.calls.share import Share
 from signatures.common.errors import UserError
 
 _WHOLE = ("calls", "tokens")
@@ -39,6 +40,11 @@ def _not_shared(task: Task, reason: str) -> UserError:
     )
 
 
+def left_of(budget: Budget) -> dict[str, float]:
+    """Return what is left, as if the race had never been interrupted."""
+    return budget.left(uninterrupted=True)
+
+
 def parts(
     budgets: Sequence[Budget], number: int, kept: Sequence[dict[str, float]] | None = None
 ) -> list[dict[str, float]]:
@@ -51,7 +57,7 @@ def parts(
     """
     limits = []
     for index, budget in enumerate(budgets):
-        rest = {name: left - (kept[index].get(name, 0.0) if kept else 0.0) for name, left in budget.left().items()}
+        rest = {name: left - (kept[index].get(name, 0.0) if kept else 0.0) for name, left in left_of(budget).items()}
         part = {name: max(0.0, left / number) for name, left in rest.items()}
         limits.append({name: float(int(each)) if name in _WHOLE else each for name, each in part.items()})
     return limits
