@@ -8,6 +8,7 @@ import dspy
 
 from optimizers.metrics.catalog import Metric
 from signatures.common.errors import UserError
+from signatures.text_words import same_words
 
 if TYPE_CHECKING:
     from corpora.questions import Question
@@ -31,11 +32,6 @@ def to_examples(questions: "Iterable[Question]") -> list[dspy.Example]:
             fields["answer"] = fields["answers"][0]
         examples.append(dspy.Example(**fields).with_inputs("question"))
     return examples
-
-
-def same_words(text: str) -> str:
-    """Return a text so that two with the same words are equal, whatever their case, spaces and punctuation."""
-    return " ".join("".join(each if each.isalnum() else " " for each in text.casefold()).split())
 
 
 def hold_out(asked: Sequence[Asked], *, seed: int = 0) -> tuple[list[Asked], list[Asked]]:

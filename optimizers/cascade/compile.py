@@ -7,7 +7,7 @@ from typing import Any
 
 import dspy
 
-from optimizers.cascade.fitting import FEWEST, Fitted, Sample, fit, threshold_for
+from optimizers.cascade.fitting import Fitted, Sample, check_number, fit, threshold_for
 from optimizers.evaluating import Outcome, evaluate_examples, example_id
 from optimizers.examples import Score
 from optimizers.teleprompters.task import Task, check_splits
@@ -101,7 +101,7 @@ def ask_both(
         BudgetExceeded: The budget of the LM is used up.
     """
     check_splits(Task(trainset=list(examples), valset=[], score=metric))
-    _check_number(len(examples))
+    check_number(len(examples))
     if len({example_id(example) for example in examples}) < len(examples):
         raise UserError("Two training questions of the cascade have one id: give every question a different id.")
     features: dict[str, dict[str, float]] = {}
@@ -148,7 +148,7 @@ def fitted_cascade(cascade: Cascade, asked: Asked, *, most_tokens: float | None 
     Raises:
         UserError: Too few questions are left.
     """
-    _check_number(len(asked.samples), asked.note)
+    check_number(len(asked.samples), asked.note)
     rule = fit(asked.samples)
     threshold = threshold_for(asked.samples, rule.weights, most_cost=most_tokens)
     return with_knobs(cascade, weights=rule.weights, threshold=threshold), rule
@@ -159,9 +159,3 @@ def _features(cascade: Cascade, question: str, prediction: Any) -> dict[str, flo
     if cascade.before:
         return question_features(question, described(question, make_prediction(""), cascade.retrieve, cascade.k))
     return run_features(question, prediction, described(question, prediction, cascade.retrieve, cascade.k))
-
-
-def _check_number(number: int, note: str | None = None) -> None:
-    if number < FEWEST:
-        left = "" if note is None else f" {note}"
-        raise UserError(f"A cascade is fitted on at least {FEWEST} training questions, got {number}.{left}")

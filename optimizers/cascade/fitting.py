@@ -72,8 +72,7 @@ def fit(samples: Sequence[Sample], *, rules: Sequence[str] | None = None, seed: 
     Raises:
         UserError: There are too few questions, or a rule is unknown.
     """
-    if len(samples) < FEWEST:
-        raise UserError(f"A cascade is fitted on at least {FEWEST} training questions, got {len(samples)}.")
+    check_number(len(samples))
     names = [name for name in FEATURES if len({sample.features.get(name, 0.0) for sample in samples}) > 1]
     fitters = fitters_of(names)
     wanted = (LOGISTIC, GAIN) if rules is None else rules
@@ -86,6 +85,13 @@ def fit(samples: Sequence[Sample], *, rules: Sequence[str] | None = None, seed: 
     validated = {name: _validated(table, fitter, parts) for name, fitter in chosen.items()}
     best = max(validated, key=lambda name: validated[name])
     return Fitted(best, _as_knob(chosen[best](table.x, table.gain), names), validated)
+
+
+def check_number(number: int, note: str | None = None) -> None:
+    """Raise UserError if there are fewer than `FEWEST` training questions; a note says why some were left out."""
+    if number < FEWEST:
+        left = "" if note is None else f" {note}"
+        raise UserError(f"A cascade is fitted on at least {FEWEST} training questions, got {number}.{left}")
 
 
 def threshold_for(samples: Sequence[Sample], weights: str, *, most_cost: float | None = None) -> float:
@@ -154,7 +160,6 @@ class _Table:
     def __init__(self, samples: Sequence[Sample], names: Sequence[str]):
         self.x = np.array([[sample.features.get(name, 0.0) for name in names] for sample in samples], dtype=float)
         self.x = self.x.reshape(len(samples), len(names))
-        self.cheap = np.array([sample.cheap for sample in samples], dtype=float)
         self.gain = np.array([sample.dear - sample.cheap for sample in samples], dtype=float)
 
 

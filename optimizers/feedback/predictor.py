@@ -44,16 +44,19 @@ class Call:
         return [hop for hop in self.inputs.get("hops") or [] if isinstance(hop, Hop)]
 
     @property
+    def asked(self) -> str:
+        """What it was asked: a sub-question, or the question itself."""
+        return str(self.inputs.get("sub_question") or self.inputs.get("question") or self.question)
+
+    @property
     def step(self) -> Step | None:
         """The gold step that it was asked for; None if that is the question itself, or unknown."""
-        asked = str(self.inputs.get("sub_question") or self.inputs.get("question") or "")
-        return None if asked == self.question else self.gold.step_of(asked)
+        return None if self.asked == self.question else self.gold.step_of(self.asked)
 
     @property
     def golds(self) -> tuple[str, ...]:
         """Accepted answers of what it was asked: of the question, or of the gold step; empty if unknown."""
-        asked = str(self.inputs.get("sub_question") or self.inputs.get("question") or self.question)
-        if asked == self.question:
+        if self.asked == self.question:
             return self.gold.golds
         return self.step.golds if self.step else ()
 

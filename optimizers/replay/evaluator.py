@@ -134,7 +134,7 @@ class ReplayEvaluator:
         examples = to_examples([questions[place] for place in missing])
         tasks = [partial(self._bought, example, root, setting) for example in examples]
         while tasks:
-            # Side by side, questions would share the rest of a budget so that none of them comes to its end.
+            # In parallel, questions would share the rest of a budget so that none of them comes to its end.
             room = self.buyer.room()
             count = len(tasks) if room >= len(tasks) else min(self.threads, max(1, int(room)))
             for ended in run_all(tasks[:count], width=self.threads, name="buy"):

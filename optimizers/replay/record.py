@@ -28,7 +28,8 @@ class Record:
     """The leaves of every recorded question, as trees; safe under threads.
 
     Attributes:
-        knobs: Of the recorded program.
+        cls: The class of the recorded program.
+        knobs: Its knobs.
         base: Knobs that settings have in place of these where they do not name them.
 
     Args:
@@ -52,8 +53,8 @@ class Record:
         self.program: Any = found
         self.gates = gates_of(self.program)
         self.replayable = frozenset(replayable_knobs(self.program))
-        self._class: type[dspy.Module] = found if isinstance(found, type) else type(found)
-        check_knobs(self._class, self.knobs)
+        self.cls: type[dspy.Module] = found if isinstance(found, type) else type(found)
+        check_knobs(self.cls, self.knobs)
         self.questions: dict[str, str] = {}  # id -> question
         self._gold: dict[str, str] = {}  # id -> hash of what its scores are of
         self._trees: dict[tuple[str, Root], Tree] = {}
@@ -121,7 +122,7 @@ class Record:
     def _check_leaf(self, leaf: Leaf) -> None:
         """Raise Inconsistent if a leaf is not one of the program, with scores and costs that there are."""
         try:
-            check_knobs(self._class, leaf.root)
+            check_knobs(self.cls, leaf.root)
         except UserError as error:
             raise Inconsistent(one_line(error)) from None
         if gated := self.replayable.intersection(leaf.root):

@@ -35,8 +35,7 @@ def replay(record: Record, knobs: Mapping[str, Any], *, metric: str, ids: Sequen
         UserError: A knob is unknown or not allowed, or the metric was not recorded.
     """
     record.check_metric(metric)
-    program = record.program if isinstance(record.program, type) else type(record.program)
-    check_knobs(program, dict(knobs))
+    check_knobs(record.cls, dict(knobs))
     setting, root = record.setting(knobs), record.root(knobs)
     return [outcome_of(record, id, root, setting, metric) for id in (record.questions if ids is None else ids)]
 

@@ -15,10 +15,11 @@ from typing import Any
 import dspy
 from dspy.utils.hasher import Hasher
 
-from optimizers.examples import bootstrap_metric, same_words
+from optimizers.examples import bootstrap_metric
 from optimizers.teleprompters.task import Optimizer, Runs, Task, always_fits
 from programs.parts.threads import Ended, run_all
 from signatures.common.errors import UserError, user_error_within
+from signatures.text_words import same_words
 
 _MAX_FAILURES = 8  # consecutive
 _LARGER = 8

@@ -6,16 +6,13 @@ printed to standard output, calls run in parallel and are counted, and a budget 
 best program so far instead of with nothing.
 """
 
-import contextlib
-import logging
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import dspy
 
 from optimizers.examples import hold_out
+from optimizers.quiet import quiet
 from optimizers.teleprompters.catalog import get_optimizer
 from optimizers.teleprompters.executor import on_our_threads
 from optimizers.teleprompters.recording import Candidate, Recording, cleaned, same_program
@@ -86,7 +83,7 @@ def compile(student: dspy.Module, task: Task, *, optimizer: str = "bootstrap") -
     )
     callbacks = [*(dspy.settings.get("callbacks") or ()), recording]
     try:
-        with metered(meter), _quiet(), on_our_threads(), dspy.context(callbacks=callbacks):
+        with metered(meter), quiet(), on_our_threads(), dspy.context(callbacks=callbacks):
             program = cleaned(get_optimizer(optimizer).run(student, replace(task, recording=recording)))
         stopped = recording.stopped
     except BudgetExceeded as spent:
@@ -161,16 +158,3 @@ def _arguments(task: Task) -> dict[str, Any]:
         **({"teacher": type(task.teacher).__name__} if task.teacher is not None else {}),
         **({"options": dict(task.options)} if task.options else {}),
     }
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Redirect DSPy's prints to standard error and silence its log of failures, which are counted instead."""
-    logger = logging.getLogger("dspy")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        logger.setLevel(level)

@@ -97,15 +97,6 @@ class Recording(BaseCallback):
             label: What it is; a number by default.
             errors: Examples that ended in an error.
         """
-        return self._added(program, scores, label, errors)
-
-    def take_over(self, program: dspy.Module, known: Candidate, label: str | None) -> Candidate:
-        """Record a program with the scores that an earlier session has given it, and count their LM calls."""
-        with self._lock:
-            self._not_repeated = max(self._not_repeated, known.n_calls - self._meter.calls)
-        return self._added(program, known.scores, label, known.errors)
-
-    def _added(self, program: dspy.Module, scores: Mapping[str, float], label: str | None, errors: int) -> Candidate:
         copy = cleaned(program.deepcopy())
         of_validation = {name: float(score) for name, score in scores.items() if name in self._ids}
         complete = bool(self._ids) and self._ids <= of_validation.keys()
@@ -117,6 +108,12 @@ class Recording(BaseCallback):
         if self._on_candidate is not None:
             self._on_candidate(candidate)
         return candidate
+
+    def take_over(self, program: dspy.Module, known: Candidate, label: str | None) -> Candidate:
+        """Record a program with the scores that an earlier session has given it, and count their LM calls."""
+        with self._lock:
+            self._not_repeated = max(self._not_repeated, known.n_calls - self._meter.calls)
+        return self.add(program, known.scores, label, errors=known.errors)
 
     def name_for(self, label: str | None) -> str:
         """Return the label that the next candidate gets: this one, numbered if it is taken, or else a number."""

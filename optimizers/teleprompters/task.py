@@ -8,10 +8,11 @@ from typing import Any
 import dspy
 
 from optimizers.evaluating import Outcome, evaluate_examples, example_id
-from optimizers.examples import Score, graded_metric, same_words
+from optimizers.examples import Score, graded_metric
 from optimizers.teleprompters.recording import Candidate, Recording, same_program
 from programs.parts.meter import record
 from signatures.common.errors import UserError, one_line
+from signatures.text_words import same_words
 from signatures.types import Similarity
 
 Feedback = Callable[..., Any]

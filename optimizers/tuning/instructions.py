@@ -5,15 +5,13 @@ Language Model Programs", EMNLP 2024, section 3, https://arxiv.org/abs/2406.1169
 questions, demonstrations of the predictor, its present instruction, and a tip that varies.
 """
 
-import contextlib
-import logging
 import random
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import dspy
 
+from optimizers.quiet import quiet
 from signatures.common.errors import UserError, one_line
 
 _EXAMPLES = 10  # that the summary of the questions is made of; each further ten would take another call
@@ -54,7 +52,7 @@ def write_instructions(
     rng = random.Random(seed)
     plain = [dspy.Example(question=each.question, answer=each.get("answer")) for each in examples[:_EXAMPLES]]
     found: dict[str, list[str]] = {}
-    with _quiet():
+    with quiet():
         proposer = GroundedProposer(
             prompt_model=dspy.settings.lm,
             program=program,
@@ -89,15 +87,3 @@ def write_instructions(
                     known.append(text)
             found[name] = known[1:]
     return {name: texts for name, texts in found.items() if texts}
-
-
-@contextlib.contextmanager
-def _quiet() -> Any:
-    logger = logging.getLogger("dspy")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    finally:
-        logger.setLevel(level)

@@ -1,13 +1,13 @@
 """What a trial evaluates, and how: live, or from a recorded run."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import dspy
 
 from optimizers.evaluating import Outcome, evaluate_examples
-from optimizers.examples import Score
+from optimizers.examples import Score, to_examples
 from optimizers.tuning.prompts import Prompts
 from programs.parts.knobs import knobs_of, with_knobs
 
@@ -61,12 +61,8 @@ class LiveEvaluator:
         self, knobs: Mapping[str, Any], prompts: Mapping[str, str], questions: "Sequence[Question]"
     ) -> list[Outcome]:
         """Return the outcome of each question, in their order."""
-        from optimizers.examples import to_examples
-
-        outcomes = evaluate_examples(
-            self.build(knobs, prompts), to_examples(questions), self.score, threads=self.threads
-        )
-        return [replace(outcome, id=question.id) for outcome, question in zip(outcomes, questions, strict=True)]
+        program = self.build(knobs, prompts)
+        return evaluate_examples(program, to_examples(questions), self.score, threads=self.threads)
 
 
 COSTS = ("calls", "tokens", "seconds", "usd")

@@ -108,8 +108,3 @@ def read_prompts(record: Mapping[str, Any], program: dspy.Module) -> Prompts:
 def demos_of(program: dspy.Module) -> dict[str, list[dict[str, Any]]]:
     """Return the demonstrations of each predictor, as JSON values."""
     return {name: own["demos"] for name, own in dump_state(program).items()}
-
-
-def instructions_of(program: dspy.Module) -> dict[str, str]:
-    """Return the instruction of each predictor."""
-    return {name: str(predictor.signature.instructions) for name, predictor in program.named_predictors()}

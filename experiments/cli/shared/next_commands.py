@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from typer.models import OptionInfo
 
+from signatures.text_words import same_words
+
 if TYPE_CHECKING:
     from corpora.questions import Question
 
@@ -117,7 +119,6 @@ def other_split(path: Path | None, split: str | None, seen: "Iterable[Question]"
         seen: A split that has one of these questions, by id or by its words, is not selected either.
     """
     from corpora.questions import read_questions
-    from optimizers.examples import same_words
 
     if path is None or split is None:
         return []

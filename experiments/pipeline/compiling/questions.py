@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from signatures.common.errors import UserError
+from signatures.text_words import same_words
 
 if TYPE_CHECKING:
     from corpora.questions import Question
@@ -34,7 +35,7 @@ def divided(training: "Sequence[Question]", validation: "Sequence[Question]", *,
     Raises:
         UserError: All validation questions are training questions, or there are too few questions to hold some out.
     """
-    from optimizers.examples import hold_out, same_words
+    from optimizers.examples import hold_out
     from optimizers.teleprompters.catalog import get_optimizer
 
     if validation:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.tuning.config import Candidates, TuneConfig
 from experiments.pipeline.tuning.unseen import open_version
-from optimizers.tuning.prompts import DEMOS, PRESENT, Prompts, demos_of, instruction_of, instructions_of
+from optimizers.predictors import instructions_of
+from optimizers.tuning.prompts import DEMOS, PRESENT, Prompts, demos_of, instruction_of
 
 if TYPE_CHECKING:
     import dspy
@@ -84,8 +85,7 @@ def _half(connection: "Connection", earlier: Mapping[str, float]) -> Iterator[No
     if budget is None or not budget.limited:
         yield
         return
-    spent = budget.spent
-    left = {name: limit - spent[name] for name, limit in budget.limits.items() if limit is not None}
+    left = budget.left()
     own = {name: 0.0 if name == "seconds" else earlier.get(name, 0.0) for name in left}  # seconds are of a session
     share = {name: max(0.0, value * _SHARE - own[name]) for name, value in left.items()}
     with budget.within(**share | {name: int(share[name]) for name in ("calls", "tokens") if name in share}):

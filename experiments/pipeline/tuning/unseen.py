@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.runs.config import describe_questions
 from signatures.common.errors import UserError
+from signatures.text_words import same_words
 
 if TYPE_CHECKING:
     import dspy
@@ -34,7 +35,6 @@ def check_unseen(
         given: The same or more questions in other orders, in which an artifact's record may know them.
     """
     from corpora.questions import split_hash
-    from optimizers.examples import same_words
 
     ids = {same_words(question.question): question.id for question in questions}
     _check_shown(student, "The program", ids)
@@ -69,8 +69,6 @@ def open_version(student: "dspy.Module", folder: Path) -> "tuple[dspy.Module, di
 
 
 def _check_shown(program: "dspy.Module", name: str, ids: dict[str, str]) -> None:
-    from optimizers.examples import same_words
-
     for text in _shown(program):
         if (found := ids.get(same_words(text))) is not None:
             raise UserError(

@@ -23,7 +23,8 @@ from dspy.utils.callback import BaseCallback
 from dspy.utils.exceptions import AdapterParseError, ContextWindowExceededError
 
 from optimizers.feedback.metric import feedback_metric
-from optimizers.teleprompters.instructions.prompt_lm import instructions_of, prompt_lm, shown, watching
+from optimizers.predictors import instructions_of
+from optimizers.teleprompters.instructions.prompt_lm import prompt_lm, shown, watching
 from optimizers.teleprompters.task import Optimizer, Option, Runs, Task, always_fits
 
 _RESERVED = {"config", "demos", "signature", "lm"}  # arguments of a call of `dspy.Predict` that are no inputs

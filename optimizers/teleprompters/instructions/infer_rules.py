@@ -15,8 +15,9 @@ from typing import Any
 import dspy
 from dspy.teleprompt.infer_rules import RulesInductionProgram
 
+from optimizers.predictors import instructions_of, set_instruction
 from optimizers.teleprompters.bootstrap import bootstrap
-from optimizers.teleprompters.instructions.prompt_lm import ask, ask_all, set_instruction, shown
+from optimizers.teleprompters.instructions.prompt_lm import ask, ask_all, shown
 from optimizers.teleprompters.labeled import labeled_demos
 from optimizers.teleprompters.task import Optimizer, Option, Runs, Task, always_fits, score_candidate
 
@@ -45,7 +46,7 @@ def infer_rules(student: dspy.Module, task: Task) -> dspy.Module:
 
 
 def _with_rules(program: dspy.Module, name: str, rules: str) -> str:
-    instruction = dict(program.named_predictors())[name].signature.instructions
+    instruction = instructions_of(program)[name]
     return f"{instruction}\n\nPlease adhere to the following rules when making your prediction:\n{rules}"
 
 

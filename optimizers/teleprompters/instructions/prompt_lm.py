@@ -118,14 +118,6 @@ def watching() -> Iterator[Watch]:
         raise
 
 
-def set_instruction(program: dspy.Module, name: str, instruction: str) -> dspy.Module:
-    """Return a copy of a program with the instruction of one predictor replaced."""
-    copy = program.deepcopy()
-    predictor = dict(copy.named_predictors())[name]
-    predictor.signature = predictor.signature.with_instructions(instruction)
-    return copy
-
-
 def shown(value: Any) -> Any:
     """Return a value as a text for a prompt about prompts: passages and hops as in other prompts, long texts cut."""
     if isinstance(value, Passage):
@@ -141,8 +133,3 @@ def shown(value: Any) -> Any:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
-
-
-def instructions_of(program: dspy.Module) -> dict[str, str]:
-    """Return the instruction of each predictor by its name."""
-    return {name: predictor.signature.instructions for name, predictor in program.named_predictors()}

@@ -6,33 +6,13 @@ from typing import Any
 
 import dspy
 
-from optimizers.teleprompters.bootstrap import BOOTSTRAP
-from optimizers.teleprompters.ensemble import ENSEMBLE
-from optimizers.teleprompters.instructions.copro import COPRO
-from optimizers.teleprompters.instructions.gepa import GEPA
-from optimizers.teleprompters.instructions.infer_rules import INFER_RULES
-from optimizers.teleprompters.instructions.mipro import MIPRO
-from optimizers.teleprompters.instructions.simba import SIMBA
-from optimizers.teleprompters.knn import KNN
-from optimizers.teleprompters.labeled import LABELED
-from optimizers.teleprompters.random_search import RANDOM_SEARCH
+from optimizers.teleprompters.single import SINGLE
 from optimizers.teleprompters.task import Optimizer, Task, resolved_options
 from signatures.common.errors import UserError
 
 UNCOMPILED, BASELINE = "uncompiled", "random_search"
 # Departure: BetterTogether is no arm, because its steps are.
-ARMS: Mapping[str, Optimizer] = {
-    BASELINE: RANDOM_SEARCH,
-    "labeled": LABELED,
-    "bootstrap": BOOTSTRAP,
-    "knn": KNN,
-    "ensemble": ENSEMBLE,
-    "copro": COPRO,
-    "mipro": MIPRO,
-    "simba": SIMBA,
-    "gepa": GEPA,
-    "infer_rules": INFER_RULES,
-}
+ARMS: Mapping[str, Optimizer] = {BASELINE: SINGLE[BASELINE], **SINGLE}
 # Options by size; after the last come the optimizer's defaults.
 SIZES: Mapping[str, tuple[Mapping[str, Any], ...]] = {
     BASELINE: tuple({"candidates": number} for number in (1, 2, 4)),

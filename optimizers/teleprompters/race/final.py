@@ -45,13 +45,14 @@ def decide(arms: list[Arm], rung: int, task: Task) -> tuple[Arm, str]:
         scored = any(rung in arm.scores for arm in arms[1:])
         found = "No optimizer's program scored higher" if scored else "No optimizer was scored"
         return uncompiled, f"{found}, {STAYS}."
-    number, limit = len(divided(task)[1]), task.options["replace_below"]
+    _, held_back = divided(task)
+    number, limit = len(held_back), task.options["replace_below"]
     if number < (fewest := least_questions(limit)):
         found = (
             f"{best.name} scored highest, but p cannot be below {limit:g} on the {number} validation questions that "
         )
         return uncompiled, f"{found}were held back (at least {fewest} must be), {STAYS}."
-    inner = replace(task, valset=divided(task)[1], recording=Recording(divided(task)[1], on_run=task.recording.ran))
+    inner = replace(task, valset=held_back, recording=Recording(held_back, on_run=task.recording.ran))
     for arm in (uncompiled, best):
         _score(arm, rung, inner, task.recording)
     p = better_by_chance(best.final, uncompiled.final, seed=task.seed)

@@ -18,11 +18,15 @@ paid for.
   that is only by chance better costs tokens for nothing.
 - The final test gets the same part of the budget as a rung, but no more than its calls are likely to need.
 
-The seed decides everything in a race that starts without cached replies and is not interrupted. Under a budget, parts
-and sizes come from the calls that were sent: a race that is resumed, or that finds replies of an earlier one in the
-cache, affords more, and can end otherwise. Where a part of the budget ends an arm in the middle of an evaluation,
-replies that other threads have got by then can differ, and with them what the next rung gets for nothing: with one
-thread, they do not. More threads try some training questions more, which costs calls and changes no program.
+The seed decides everything in a race that starts without cached replies. One that is stopped and resumed with the same
+limits ends as it would have otherwise: a reply that an earlier session has paid for counts when it is used, as if it
+had been sent then (`Budget.carry`). Not so where calls were lost: those in flight when the race was stopped, failed
+ones, and replies that could not be parsed are paid for once more, so that the budget can end earlier; the limit on
+seconds is one of each session. Under a budget, parts and sizes come from the calls that were sent: a race that finds
+replies of other work in the cache affords more, and can end otherwise, resumed or not. Where a part of the budget ends
+an arm in the middle of an evaluation, replies that other threads have got by then can differ, and with them what the
+next rung gets for nothing: with one thread, they do not. More threads try some training questions more, which costs
+calls and changes no program.
 """
 
 from dataclasses import replace
@@ -34,11 +38,12 @@ from optimizers.teleprompters.race.arms import ARMS, BASELINE, UNCOMPILED, fitti
 from optimizers.teleprompters.race.final import STAYS, decide
 from optimizers.teleprompters.race.paired import better_by_chance
 from optimizers.teleprompters.race.plan import Rung, plan
-from optimizers.teleprompters.race.shares import Purse, parts, purses, within
+from optimizers.teleprompters.race.shares import left_of, opened, parts, within
 from optimizers.teleprompters.race.table import report
 from optimizers.teleprompters.recording import Candidate, Recording
 from optimizers.teleprompters.task import Task, score_candidate
-from programs.lms.calls.budget import BudgetExceeded, Share
+from programs.lms.calls.budget import Budget, BudgetExceeded
+from programs.lms.calls.share import Share
 from programs.parts.meter import Meter, metered, record_parallel
 from signatures.common.errors import one_line, user_error_within
 
@@ -53,7 +58,7 @@ def race(student: dspy.Module, task: Task) -> dspy.Module:
     fits, reasons = fitting_arms(student, task)
     arms = [Arm(name, student.deepcopy()) for name in (UNCOMPILED, *fits)]
     stopped = None
-    with purses(task) as budgets:
+    with opened(task) as budgets:
         try:
             for rung in plan(task, len(_contenders(arms))):
                 _run_rung(student, task, rung, arms, budgets)
@@ -71,7 +76,7 @@ def _contenders(arms: list[Arm]) -> list[Arm]:
     return [arm for arm in arms if arm.name not in (UNCOMPILED, BASELINE) and arm.dropped is None]
 
 
-def _run_rung(student: dspy.Module, task: Task, rung: Rung, arms: list[Arm], budgets: list[Purse]) -> None:
+def _run_rung(student: dspy.Module, task: Task, rung: Rung, arms: list[Arm], budgets: list[Budget]) -> None:
     """Run every arm that is in the race on the questions of a rung, the uncompiled program first and without limit."""
     task = replace(task, trainset=rung.trainset, valset=rung.valset, known={}, on_candidate=None, progress=None)
     before = arms[0].meter.calls
@@ -83,8 +88,8 @@ def _run_rung(student: dspy.Module, task: Task, rung: Rung, arms: list[Arm], bud
     final = _of_the_final(budgets, rung, FINAL_RUNS * rung.held_back * per_run)
     limits = parts(budgets, rung.left * len(running), final)
     kept = [
-        {name: left - part[name] * len(running) for name, left in purse.left().items()}
-        for purse, part in zip(budgets, limits, strict=True)
+        {name: left - part[name] * len(running) for name, left in left_of(budget).items()}
+        for budget, part in zip(budgets, limits, strict=True)
     ]
     _take_turns(running, student, task, rung, budgets, limits, per_run)
     # What the others have left of the rung's part may let those finish that have scored nothing yet.
@@ -96,12 +101,12 @@ def _run_rung(student: dspy.Module, task: Task, rung: Rung, arms: list[Arm], bud
             arm.dropped = f"rung {rung.number}: nothing was scored: {arm.note or 'it made no program'}"
 
 
-def _of_the_final(budgets: list[Purse], rung: Rung, calls: float) -> list[dict[str, float]]:
+def _of_the_final(budgets: list[Budget], rung: Rung, calls: float) -> list[dict[str, float]]:
     """Return what of each budget is kept for the final test: the part of a rung, but no more than so many calls."""
     most = {"calls": calls}
     return [
-        {name: min(left / (rung.left + 1), most.get(name, left)) for name, left in purse.left().items()}
-        for purse in budgets
+        {name: min(left / (rung.left + 1), most.get(name, left)) for name, left in left_of(budget).items()}
+        for budget in budgets
     ]
 
 
@@ -110,7 +115,7 @@ def _take_turns(
     student: dspy.Module,
     task: Task,
     rung: Rung,
-    budgets: list[Purse],
+    budgets: list[Budget],
     limits: list[dict[str, float]],
     per_run: float,
 ) -> None:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from programs.lms.calls.control import current_control
+from programs.lms.calls.earlier import Earlier
 from programs.lms.calls.ledger import Ledger
+from programs.lms.calls.share import Share
 from signatures.common.errors import UserError
 
 SLICE = 0.2  # seconds between checks of the stop signal
@@ -38,28 +40,6 @@ class Reservation:
 
     tokens: int
     usd: float | None = None
-
-
-class Share:
-    """A part of a budget, which `Budget.within` opens.
-
-    Args:
-        limits: On what is spent from now on.
-        sums: Returns what the whole budget has spent, with the time of its clock as `seconds`.
-    """
-
-    def __init__(self, limits: dict[str, float | None], sums: Callable[[], dict[str, float]]):
-        self.limits = limits
-        self._sums, self._before = sums, sums()
-
-    @property
-    def spent(self) -> dict[str, float]:
-        """Calls, tokens, usd and seconds since the share was opened."""
-        return {name: value - self._before[name] for name, value in self._sums().items()}
-
-    def carry(self, added: dict[str, float]) -> None:
-        """Leave out what was spent before the whole budget was made."""
-        self._before = {name: value + added.get(name, 0) for name, value in self._before.items()}
 
 
 class Budget:
@@ -95,6 +75,7 @@ class Budget:
         self._clock = clock
         self._sums = Ledger()
         self._shares: list[Share] = []
+        self._earlier = Earlier()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Budget":
         return self  # optimizers copy programs and their LMs, and all copies share one budget
@@ -120,28 +101,61 @@ class Budget:
         """Whether there is any limit."""
         return any(limit is not None for limit in self.limits.values())
 
-    def left(self) -> dict[str, float]:
-        """Return what is left of the limits on calls, tokens and usd, the tightest of each; calls in flight count."""
+    def left(self, *, uninterrupted: bool = False) -> dict[str, float]:
+        """Return what is left of the limits by name, the tightest of budget and open shares; calls in flight count.
+
+        Args:
+            uninterrupted: Count what earlier sessions have spent only as far as this one has taken it over.
+        """
         with self._sums:
             found: dict[str, float] = {}
             for share in (None, *self._shares):
-                spent = share.spent if share else self._spent()
+                spent = share.spent if share else self._in_one_session() if uninterrupted else self._spent()
                 for name, limit in (share or self).limits.items():
-                    if limit is not None and name != "seconds":
+                    if limit is not None:
                         found[name] = min(found.get(name, math.inf), max(0.0, limit - spent[name]))
             return found
 
     def carry(self, *, calls: float = 0, tokens: float = 0, usd: float = 0) -> None:
         """Count what was spent before this budget was made, by an earlier session of the same work.
 
-        Shares that are open do not count it: they limit what is spent inside their blocks.
+        Shares count it as this session takes it over: they limit what is spent inside their blocks.
         """
         added = {"calls": calls, "tokens": tokens, "usd": usd}
         with self._sums as sums:
             for name, value in added.items():
                 sums[name] += value
-            for share in self._shares:
-                share.carry(added)
+            self._earlier.add(added)
+
+    @property
+    def resumed(self) -> bool:
+        """Whether an earlier session has spent what this one has not taken over yet."""
+        return any(self._earlier.left.values())
+
+    def sent(self, key: str) -> None:
+        """Note that this session has sent a call, so that its reply is not one of an earlier session."""
+        with self._sums:
+            self._earlier.known.add(key)
+
+    def take_over(self, key: str, booking: Reservation, *, calls: int, at_most: int) -> None:
+        """Count a reply from the cache in shares, if an earlier session may have paid for it.
+
+        Args:
+            key: Of the call.
+            booking: What the reply has cost.
+            calls: LM calls that it took.
+            at_most: Tokens that would be reserved to send it.
+
+        Raises:
+            BudgetExceeded: In one session, a share would have had no room for the call.
+        """
+        with self._sums as sums:
+            if self._earlier.may_have_paid(key, calls):
+                if exceeded := self._exceeded(calls, at_most, self._price(), only_shares=True):
+                    raise self._used_up(*exceeded)
+                self._earlier.take_over(key, calls=calls, tokens=booking.tokens, usd=booking.usd or 0.0)
+                if booking.usd is not None:
+                    sums["highest_price"] = max(self._price(), booking.usd)
 
     @contextlib.contextmanager
     def within(
@@ -163,7 +177,7 @@ class Budget:
         """
         limits = {"calls": calls, "tokens": tokens, "usd": usd, "seconds": seconds}
         _check_limits(limits)
-        share = Share(limits, lambda: {**self._spent(), "seconds": self._clock()})
+        share = Share(limits, lambda: {**self._in_one_session(), "seconds": self._clock()})
         with self._sums:
             self._shares.append(share)
         try:
@@ -224,6 +238,10 @@ class Budget:
         whole: dict[str, float] = {"calls": int(sums["calls"]), "tokens": int(sums["tokens"])}
         return {**whole, "usd": sums["usd"], "seconds": self._seconds()}
 
+    def _in_one_session(self) -> dict[str, float]:
+        """Return what was spent, less what earlier sessions have spent and this one has not taken over yet."""
+        return {name: value - self._earlier.left.get(name, 0) for name, value in self._spent().items()}
+
     def _price(self) -> float:
         """Return the highest price so far; 0 if none is known."""
         highest = self._sums["highest_price"]
@@ -249,10 +267,12 @@ class Budget:
         """Return the first limit that these costs and those reserved would exceed."""
         return self._exceeded(calls, tokens + self._sums["reserved_tokens"], usd + self._sums["reserved_usd"])
 
-    def _exceeded(self, calls: int, tokens: float, usd: float) -> "tuple[str, Share | None] | None":
+    def _exceeded(
+        self, calls: int, tokens: float, usd: float, *, only_shares: bool = False
+    ) -> "tuple[str, Share | None] | None":
         """Return the first limit that the sums spent would exceed with these costs, and whose it is; None if none."""
         added = {"calls": calls, "tokens": tokens, "usd": usd, "seconds": 0.0}
-        for share in (None, *self._shares):
+        for share in (*(() if only_shares else (None,)), *self._shares):
             spent = share.spent if share else self._spent()
             for name, limit in (share or self).limits.items():
                 # The price of the next call may be 0, so a sum that has reached the limit must itself be refused.

@@ -58,7 +58,7 @@ class Recorded:
 
     def __init__(self, lm: dspy.LM, call: PreparedCall):
         self._record = _record.get()
-        self._key = _key(lm, call) if self._record is not None else None
+        self._key = call_key(lm, call) if self._record is not None else None
 
     def look_up(self) -> tuple[CallResult, dict[str, Any]] | None:
         """Return the recorded result and its usage; None if there is none."""
@@ -75,7 +75,7 @@ class Recorded:
         return result if kept is reply else _loaded(kept)[0]
 
 
-def _key(lm: dspy.LM, call: PreparedCall) -> str | None:
+def call_key(lm: dspy.LM, call: PreparedCall) -> str | None:
     """Return the call's key; None, so that it is not recorded, if it has no JSON form."""
     try:
         return str(_keys.cache_key(key_of(lm, call), IGNORED_CACHE_KEYS))[:KEY_LENGTH]

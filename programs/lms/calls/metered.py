@@ -29,7 +29,7 @@ from dspy.utils.exceptions import (
 from programs.lms.calls import reply_cache
 from programs.lms.calls.aborting import checked_calls
 from programs.lms.calls.budget import Budget, Reservation
-from programs.lms.calls.call_record import Recorded
+from programs.lms.calls.call_record import Recorded, call_key
 from programs.lms.calls.concurrency import ConcurrencyLimit, shared_limit
 from programs.lms.calls.control import current_control
 from programs.lms.calls.estimates import prompt_tokens_at_most, reply_tokens_at_most, tokens_at_most
@@ -134,13 +134,27 @@ class MeteredLM(dspy.LM):
 
     def _asked(self, call: PreparedCall) -> CallResult:
         """Return the reply to a call from the cache, else from the LM."""
-        result = reply_cache.look_up(self, call)
-        if result is None:
+        key = call_key(self, call) if self.budget.resumed else None
+        if found := reply_cache.look_up(self, call):
+            result, usage = found
+            if key is not None:
+                booking = self._cost(call, result, usage)
+                self.budget.take_over(key, booking, calls=call.n, at_most=tokens_at_most(call))
+            _record_hit(call, result)
+        else:
             result = self._send(replace(call, cache=False))  # whether to cache the reply is decided when it is parsed
             reply_cache.keep(self, call, result)
-        else:
-            _record_hit(call, result)
+            if key is not None:
+                self.budget.sent(key)
         return result
+
+    def _cost(self, call: PreparedCall, result: CallResult, usage: Mapping[str, Any]) -> Reservation:
+        """Return what a call costs; tokens that the LM does not report are estimated."""
+        sent, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
+        tokens = (prompt_tokens_at_most(call) if sent is None else sent) + (
+            reply_tokens_at_most(result) if written is None else written
+        )
+        return Reservation(tokens, 0.0 if getattr(self.engine, "free", False) else result.cost)
 
     def _seeded(self, prompt: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
         merged = {**self.kwargs, **kwargs}
@@ -161,7 +175,9 @@ class MeteredLM(dspy.LM):
                 with attempts.permit(), self.budget.reserve(tokens=tokens_at_most(call), calls=call.n) as booking:
                     record(calls=call.n, rounds=1)  # counted even if it fails
                     result = self._complete(call, booking)
-                    _book(booking, call, result, free=getattr(self.engine, "free", False))
+                    _record_usage(result.usage, result.cost)
+                    cost = self._cost(call, result, result.usage)
+                    booking.tokens, booking.usd = cost.tokens, cost.usd
                 current_control().answered(self.model)
                 return result
             except LMError as error:
@@ -223,17 +239,6 @@ def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None
     if not isinstance(engine, str):
         kwargs["async_engine"] = AsyncEngine(engine)
     return MeteredLM(model, engine=engine, budget=budget, **kwargs)
-
-
-def _book(booking: Reservation, call: PreparedCall, result: CallResult, *, free: bool) -> None:
-    """Book what a call cost, and count what the LM reports; tokens that it does not report are booked by estimate."""
-    usage = result.usage
-    sent, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    _record_usage(usage, result.cost)
-    booking.tokens = (prompt_tokens_at_most(call) if sent is None else sent) + (
-        reply_tokens_at_most(result) if written is None else written
-    )
-    booking.usd = 0.0 if free else result.cost
 
 
 def _record_usage(usage: Mapping[str, Any], usd: float | None) -> None:

@@ -123,8 +123,8 @@ def cached_if_parsed() -> Iterator[Unparsed]:
     replies.keep()
 
 
-def look_up(lm: dspy.LM, call: PreparedCall) -> CallResult | None:
-    """Return the cached reply to a call; None if there is none that can be used."""
+def look_up(lm: dspy.LM, call: PreparedCall) -> tuple[CallResult, dict[str, Any]] | None:
+    """Return the cached reply to a call, and the usage that the LM reported; None if there is none that can be used."""
     if not call.cache:
         return None
     key = key_of(lm, call)
@@ -133,7 +133,7 @@ def look_up(lm: dspy.LM, call: PreparedCall) -> CallResult | None:
         return None
     reply = _Reply(key, None)
     try:
-        result = CallResult.load(record)
+        result, usage = CallResult.load(record), dict(record.get("usage") or {})
     except Exception:  # noqa: BLE001 - whatever a damaged or foreign entry contains, the LM is asked
         reply.drop()
         return None
@@ -142,7 +142,7 @@ def look_up(lm: dspy.LM, call: PreparedCall) -> CallResult | None:
         return None
     if (pending := _unparsed.get()) is not None:
         pending.add(reply)
-    return result
+    return result, usage
 
 
 def keep(lm: dspy.LM, call: PreparedCall, result: CallResult) -> None:

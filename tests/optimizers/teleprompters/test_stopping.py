@@ -142,8 +142,11 @@ def test_questions_of_other_splits_are_not(split, retriever):
 
 
 def test_one_question_cannot_teach_and_judge(retriever):
-    reworded = [dspy.Example(id="other", question="question  1").with_inputs("question")]
-    for valset in (examples(1, 2), reworded):
+    reworded = [
+        [dspy.Example(id="other", question=text).with_inputs("question")]
+        for text in ("question  1", "The question, 1?", "Ｑｕｅｓｔｉｏｎ １？")
+    ]
+    for valset in (examples(1, 2), *reworded):
         with pytest.raises(UserError, match="is in the training set and in the validation set"):
             compile(RAG(retriever), Task(examples(3), exact, valset=valset))
 

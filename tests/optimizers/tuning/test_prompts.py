@@ -2,11 +2,11 @@
 
 import pytest
 
+from optimizers.predictors import instructions_of
 from optimizers.tuning.prompts import (
     Prompts,
     demos_of,
     instruction_of,
-    instructions_of,
     is_prompt,
     read_prompts,
 )

@@ -73,6 +73,14 @@ def test_calls_can_be_limited_for_the_race_alone(world, retriever, many):
     assert len(here.task_engine.requests) + len(here.prompt_engine.requests) <= 90
 
 
+def test_a_race_inside_a_share_divides_the_share(world, retriever, many):
+    here = world(budget=Budget(calls=1000))
+    with here.lm.budget.within(calls=100):
+        inside = run(here, retriever, **many)
+    alone = run(world(budget=Budget(calls=100)), retriever, **many)
+    assert inside.details == alone.details
+
+
 def test_a_limit_of_calls_that_cannot_be_kept_is_refused(world, retriever, many):
     import dspy
 
@@ -235,13 +243,13 @@ def test_an_arm_that_has_scored_nothing_gets_what_the_others_left(world, retriev
 
 
 def test_what_is_left_is_divided_equally_and_rounded_down():
-    from optimizers.teleprompters.race.shares import Purse, parts
+    from optimizers.teleprompters.race.shares import parts
 
     budget = Budget(calls=100, usd=1.0)
     with budget.reserve(tokens=1, calls=10) as booking:
         booking.usd = 0.25
-    assert parts([Purse(budget)], 4) == [{"calls": 22.0, "usd": 0.1875}]
-    assert parts([Purse(budget)], 2, [{"calls": 60.0}]) == [{"calls": 15.0, "usd": 0.375}]
-    with budget.within(calls=30) as share:
-        assert parts([Purse(budget, share)], 3)[0]["calls"] == 10.0
-    assert parts([Purse(Budget())], 3) == [{}]
+    assert parts([budget], 4) == [{"calls": 22.0, "usd": 0.1875}]
+    assert parts([budget], 2, [{"calls": 60.0}]) == [{"calls": 15.0, "usd": 0.375}]
+    with budget.within(calls=30):
+        assert parts([budget], 3)[0]["calls"] == 10.0
+    assert parts([Budget()], 3) == [{}]

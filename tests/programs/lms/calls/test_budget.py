@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from programs.lms.calls.budget import Budget, BudgetExceeded
+from programs.lms.calls.budget import Budget, BudgetExceeded, Reservation
 from programs.lms.calls.control import Stopped, controlled
 from signatures.common.errors import UserError
 
@@ -162,6 +162,19 @@ def test_a_share_ends_its_block_and_not_the_budget() -> None:
     assert error.value.share is None
 
 
+def test_what_is_left_is_the_tightest_of_budget_and_open_shares() -> None:
+    now = [0.0]
+    budget = Budget(calls=9, seconds=100, clock=lambda: now[0])
+    assert budget.left() == {"calls": 9, "seconds": 100}
+    assert spend(budget, at_most=5, actual=4)
+    now[0] = 30.0
+    with budget.within(calls=20, tokens=50, seconds=10):
+        assert spend(budget, at_most=5, actual=4)
+        now[0] = 33.0
+        assert budget.left() == {"calls": 7, "tokens": 46, "seconds": 7}
+    assert budget.left() == {"calls": 7, "seconds": 67}
+
+
 def test_what_an_earlier_session_spent_counts_in_the_budget_and_in_no_share() -> None:
     budget = Budget(calls=9, usd=1.0)
     with budget.within(calls=3) as share:
@@ -171,6 +184,27 @@ def test_what_an_earlier_session_spent_counts_in_the_budget_and_in_no_share() ->
     with pytest.raises(BudgetExceeded, match=r"The budget of 9 calls is used up \(9 calls, 70 tokens, 0.5 usd"):
         spend(budget, at_most=5, actual=5)
         budget.reserve(tokens=1).__enter__()
+
+
+def test_replies_that_an_earlier_session_has_paid_for_count_once_when_they_are_used() -> None:
+    budget, one = Budget(calls=9), Reservation(tokens=4)
+    budget.carry(calls=2, tokens=8)
+    assert (budget.left(), budget.left(uninterrupted=True), budget.resumed) == ({"calls": 7}, {"calls": 9}, True)
+    with budget.within(calls=2) as share:
+        for key in ("a", "a"):
+            budget.take_over(key, one, calls=1, at_most=9)
+        assert (share.spent["calls"], share.spent["tokens"]) == (1, 4)
+        assert spend(budget, at_most=5, actual=5)
+        budget.sent("b")
+        budget.take_over("b", one, calls=1, at_most=9)  # it is new in this session, so that it costs nothing again
+        with pytest.raises(BudgetExceeded, match=r"The share of 2 calls is used up \(2 calls"):
+            budget.take_over("c", one, calls=1, at_most=9)
+    assert budget.left(uninterrupted=True) == {"calls": 7}
+    budget.take_over("c", one, calls=1, at_most=9)
+    assert budget.left() == budget.left(uninterrupted=True) == {"calls": 6}
+    assert not budget.resumed
+    budget.take_over("d", one, calls=1, at_most=9)  # of other work: nothing is left that could have paid for it
+    assert budget.left(uninterrupted=True) == {"calls": 6}
 
 
 @settings(deadline=None, max_examples=20)

@@ -193,8 +193,10 @@ def test_a_reply_of_another_route_is_kept_as_json() -> None:
     call = prepare(lm, "hello", None, {})
     raw = ModelResponse(choices=[{"message": {"role": "assistant", "content": "Paris"}, "finish_reason": "stop"}])
     reply_cache.keep(lm, call, reply_cache.CallResult.legacy(lm, raw))
-    kept = reply_cache.look_up(lm, call)
-    assert kept is not None
+    found = reply_cache.look_up(lm, call)
+    assert found is not None
+    kept, reported = found
+    assert reported == {}
     assert (kept.outputs, kept.cache_hit, kept.usage) == (["Paris"], True, {})
     raw = ModelResponse(choices=[{"message": {"role": "assistant", "content": "x"}, "finish_reason": "content_filter"}])
     other = prepare(lm, "other", None, {})

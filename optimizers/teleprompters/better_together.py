@@ -25,27 +25,13 @@ from typing import Any
 import dspy
 
 from optimizers.examples import graded_metric
-from optimizers.teleprompters.bootstrap import BOOTSTRAP
-from optimizers.teleprompters.instructions.copro import COPRO
-from optimizers.teleprompters.instructions.gepa import GEPA
-from optimizers.teleprompters.instructions.infer_rules import INFER_RULES
-from optimizers.teleprompters.instructions.mipro import MIPRO
-from optimizers.teleprompters.instructions.simba import SIMBA
-from optimizers.teleprompters.labeled import LABELED
-from optimizers.teleprompters.random_search import RANDOM_SEARCH
+from optimizers.teleprompters.single import SINGLE
 from optimizers.teleprompters.task import Optimizer, Option, Runs, Task, always_fits, resolved_options, score_candidate
 from signatures.common.errors import UserError, user_error_within
 
-STEPS: Mapping[str, Optimizer] = {
-    "labeled": LABELED,
-    "bootstrap": BOOTSTRAP,
-    "random_search": RANDOM_SEARCH,
-    "copro": COPRO,
-    "mipro": MIPRO,
-    "simba": SIMBA,
-    "gepa": GEPA,
-    "infer_rules": INFER_RULES,
-}
+# No step goes on from what these make: a program with a pool of demonstrations, or of several programs.
+_LAST = ("knn", "ensemble")
+STEPS: Mapping[str, Optimizer] = {name: record for name, record in SINGLE.items() if name not in _LAST}
 PROMPTS, WEIGHTS = "p", "w"
 
 
