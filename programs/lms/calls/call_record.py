@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import dspy
 from dspy.clients.cache import Cache
-from dspy.clients.call_result import CallResult, usage_dict
+from dspy.clients.call_result import CallResult
 from dspy.clients.execution import IGNORED_CACHE_KEYS, PreparedCall
 
 from programs.lms.calls.reply_cache import key_of
@@ -65,12 +65,11 @@ class Recorded:
         reply = self._record.reply(self._key) if self._record is not None and self._key is not None else None
         return None if reply is None else _loaded(reply)
 
-    def keep(self, result: CallResult) -> CallResult:
-        """Record the result of a call, and return what the question goes on with."""
+    def keep(self, result: CallResult, usage: dict[str, Any]) -> CallResult:
+        """Record the result of a call with its usage, also if it was cached; return what the question goes on with."""
         if self._record is None or self._key is None:
             return result
-        reply = result.dump()
-        reply["usage"] = reply["usage"] or _usage(result)  # of a cached reply
+        reply = {**result.dump(), "usage": usage}
         kept = self._record.add(self._key, reply)
         return result if kept is reply else _loaded(kept)[0]
 
@@ -85,11 +84,3 @@ def _key(lm: dspy.LM, call: PreparedCall) -> str | None:
 
 def _loaded(reply: Reply) -> tuple[CallResult, dict[str, Any]]:
     return CallResult.load(reply), reply.get("usage") or {}
-
-
-def _usage(result: CallResult) -> dict[str, Any]:
-    usage: dict[str, Any] = {}
-    for each in (usage_dict(response) for response in result.responses):
-        for name in ("prompt_tokens", "completion_tokens"):
-            usage[name] = usage.get(name, 0) + (each.get(name) or 0)
-    return usage

@@ -124,7 +124,7 @@ class MeteredLM(dspy.LM):
             record(calls=call.n, rounds=1)
             _record_usage(usage, result.cost)
         else:
-            result = recorded.keep(self._asked(call))
+            result = recorded.keep(*self._asked(call))
         _record_cut(call, result)
         return finalize(self, call, result)
 
@@ -132,15 +132,14 @@ class MeteredLM(dspy.LM):
         """Do the same asynchronously, in a thread."""
         return await asyncio.to_thread(self.__call__, prompt, messages=messages, **kwargs)
 
-    def _asked(self, call: PreparedCall) -> CallResult:
-        """Return the reply to a call from the cache, else from the LM."""
-        result = reply_cache.look_up(self, call)
-        if result is None:
-            result = self._send(replace(call, cache=False))  # whether to cache the reply is decided when it is parsed
-            reply_cache.keep(self, call, result)
-        else:
-            _record_hit(call, result)
-        return result
+    def _asked(self, call: PreparedCall) -> tuple[CallResult, dict[str, Any]]:
+        """Return the reply to a call from the cache, else from the LM, and its usage."""
+        if found := reply_cache.look_up(self, call):
+            _record_hit(call, found[1], found[0].cost)
+            return found
+        result = self._send(replace(call, cache=False))  # whether to cache the reply is decided when it is parsed
+        reply_cache.keep(self, call, result)
+        return result, result.usage
 
     def _seeded(self, prompt: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
         merged = {**self.kwargs, **kwargs}
@@ -250,7 +249,7 @@ def _record_cut(call: PreparedCall, result: CallResult) -> None:
         record(cut_replies=sum(response.finish_reason == "length" for response in result.responses))
 
 
-def _record_hit(call: PreparedCall, result: CallResult) -> None:
-    usages = [response.usage for response in result.responses]
-    saved = sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in usages)
-    record(calls=call.n, cached_calls=call.n, rounds=1, cached_tokens=saved)
+def _record_hit(call: PreparedCall, usage: Mapping[str, Any], usd: float | None) -> None:
+    """Count a call that was answered without being sent, and what its reply cost when it was."""
+    saved = (usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0)
+    record(calls=call.n, cached_calls=call.n, rounds=1, cached_tokens=saved, cached_usd=usd or 0.0)

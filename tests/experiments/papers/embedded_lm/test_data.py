@@ -62,9 +62,7 @@ def _evaluated(work: Path) -> tuple[set[str], set[str]]:
 
 
 def _passages(name: str, work: Path) -> list[PassageRecord]:
-    files = [
-        path for source in SOURCES.values() if source.pool == name for path in sources.passage_files(source, work)
-    ]
+    files = [path for source in SOURCES.values() if source.pool == name for path in sources.passage_files(source, work)]
     return [record for path in files for record in read_passages(path)]
 
 
