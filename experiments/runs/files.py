@@ -1,6 +1,7 @@
 """The files of a run: `run.json` (what was run), `rows.jsonl` (a line per question), `costs.jsonl`, `summary.json`.
 
-A recorded run has `branches.jsonl.gz` and `replies.jsonl.gz`, too (`optimizers/replay/record_files.py`).
+`costs.jsonl` has what `rows.jsonl` lacks (`experiments/runs/costs.py`). A recorded run has `branches.jsonl.gz` and
+`replies.jsonl.gz`, too (`optimizers/replay/record_files.py`).
 
 A row contains:
 

@@ -38,7 +38,7 @@ class Meter:
 
     Args:
         calls: LM calls requested by the program, cached or not; each attempt of a retried call counts.
-        cached_calls: Those of `calls` that the cache answered; they cost nothing.
+        cached_calls: Those of `calls` that the cache, or the record of a stopped run, answered; they cost nothing.
         prompt_tokens: Tokens sent, cache hits excluded.
         completion_tokens: Tokens generated, cache hits excluded.
         cached_tokens: Prompt and completion tokens that cache hits saved, if the LM reports them.

@@ -121,8 +121,10 @@ class MeteredLM(dspy.LM):
         recorded = Recorded(self, call)
         if found := recorded.look_up():
             result, usage = found
-            record(calls=call.n, rounds=1)
-            _record_usage(usage, result.cost)
+            if recorded.as_sent:
+                recorded.count(calls=call.n, rounds=1, **_counts(usage, result.cost))
+            else:
+                _record_hit(call, usage, result.cost)
         else:
             result = recorded.keep(*self._asked(call))
         _record_cut(call, result)
@@ -228,18 +230,21 @@ def _book(booking: Reservation, call: PreparedCall, result: CallResult, *, free:
     """Book what a call cost, and count what the LM reports; tokens that it does not report are booked by estimate."""
     usage = result.usage
     sent, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    _record_usage(usage, result.cost)
+    record(**_counts(usage, result.cost))
     booking.tokens = (prompt_tokens_at_most(call) if sent is None else sent) + (
         reply_tokens_at_most(result) if written is None else written
     )
     booking.usd = 0.0 if free else result.cost
 
 
-def _record_usage(usage: Mapping[str, Any], usd: float | None) -> None:
-    """Count the tokens and the price of a call."""
-    sent, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
-    record(prompt_tokens=sent or 0, completion_tokens=written or 0, reasoning_tokens=thought, usd=usd or 0.0)
+def _counts(usage: Mapping[str, Any], usd: float | None) -> dict[str, float]:
+    """Return the tokens and the price of a call that was sent."""
+    return {
+        "prompt_tokens": usage.get("prompt_tokens") or 0,
+        "completion_tokens": usage.get("completion_tokens") or 0,
+        "reasoning_tokens": (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0,
+        "usd": usd or 0.0,
+    }
 
 
 def _record_cut(call: PreparedCall, result: CallResult) -> None:
