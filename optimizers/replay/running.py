@@ -15,8 +15,10 @@ from programs.parts.knobs import with_knobs
 from programs.parts.meter import Meter, metered
 
 _RUNS = 3  # of one question at most, until all is known
-_PAID = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "cached_tokens")
-_PAID += ("usd", "cached_usd", "retries", "wait_seconds")
+_PAID = (  # what a meter counts of calls, as against what it counts of replies
+    "calls", "cached_calls", "prompt_tokens", "completion_tokens", "cached_tokens", "usd", "cached_usd", "retries",
+    "wait_seconds",
+)  # fmt: skip
 Scores = Callable[[Any, Any], dict[str, float | None]]
 
 
