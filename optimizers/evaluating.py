@@ -47,6 +47,11 @@ class Outcome:
         """Prompt and completion tokens, those that the cache saved included."""
         return self.costs["prompt_tokens"] + self.costs["completion_tokens"] + self.costs["cached_tokens"]
 
+    @property
+    def usd(self) -> float:
+        """Price of the calls in US dollars, of those that the cache answered the price when they were sent."""
+        return self.costs["usd"] + self.costs["cached_usd"]
+
 
 def evaluate_examples(
     program: dspy.Module,

@@ -88,15 +88,25 @@ class Cascade(dspy.Module):
         """Return the cheap prediction, or the dear one; fixed `passages` are given to both programs."""
         asked: dict[str, Any] = {"question": question, "passages": passages}
         cheap = None if self.before else self.cheap(**asked)
-        if cheap is None:
-            found = described(question, make_prediction(""), self.retrieve, self.k, fixed=passages)
-            features = question_features(question, found)
-        else:
-            features = run_features(question, cheap, described(question, cheap, self.retrieve, self.k, fixed=passages))
+        features = self.features(question, cheap, passages)
         dear = self.dear(**asked) if decide(self, "ask", features=features) else None
         if cheap is None and dear is None:
             cheap = self.cheap(**asked)
         return combined(cheap, dear, features, score(features, self.weights), fallback=self.fallback)
+
+    def features(
+        self, question: str, cheap: dspy.Prediction | None, passages: list[Passage] | None = None
+    ) -> dict[str, float]:
+        """Return what the decision knows of a question.
+
+        Args:
+            question: The question.
+            cheap: What the cheap program answered; it does not matter with `before`.
+            passages: The fixed passages, if there are any.
+        """
+        run = make_prediction("") if self.before or cheap is None else cheap
+        found = described(question, run, self.retrieve, self.k, fixed=passages)
+        return question_features(question, found) if run is not cheap else run_features(question, run, found)
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: those of both programs, or of the dearer one."""

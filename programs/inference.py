@@ -88,13 +88,13 @@ class Answerer:
             **accepted: `accept_probability_mode`, as for `programs.artifact.load`.
 
         Raises:
-            UserError: The artifact is damaged, or its LM cannot be connected.
+            UserError: The artifact is damaged, or its LM cannot be connected by its name.
         """
-        from programs.artifact import load, read_artifact
-        from programs.lms.connect import connect
+        from programs.artifact import load
+        from programs.artifacts.bindings import recorded_connection
 
         if connection is None:
-            connection = connect("embedded" if (lm := read_artifact(folder).lm) is None else lm.id)
+            connection = recorded_connection(folder)
         return cls(load(folder, retrieve, connection=connection, similarity=similarity, **accepted), connection)
 
     def __call__(self, question: str, passages: Sequence[Passage] | None = None) -> dspy.Prediction:

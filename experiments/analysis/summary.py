@@ -10,7 +10,7 @@ from experiments.analysis.repeats import Spread, by_question, question_values, r
 from experiments.analysis.run_scores import binary
 from experiments.analysis.statistics import Mean, f1_of_means, means_of, too_small
 from experiments.analysis.unreadable import Unreadable, mostly_unreadable
-from experiments.runs.costs import judging_spent, spent
+from experiments.runs.costs import branches_spent, judging_spent, spent
 from experiments.runs.files import SUMMARY, Json, Row, read_rows, read_run, write_json
 from optimizers.metrics.cost import COSTS, costs_known
 from optimizers.metrics.groundedness import oracles_of
@@ -42,7 +42,8 @@ class RunSummary:
         stability: Similarity of the trajectories of a question's repeats; empty without repeats.
         repeated: pass@k and the majority's score, over the repeats of a question; empty without repeats.
         judging: Total cost of the judge LM, counted separately from the program's; empty without a judge.
-        spent: Total cost of the program in all sessions, with questions that failed or ended without a row.
+        spent: Total cost of the program in all sessions, with questions that failed, had no row, and branches.
+        branches: What of it the branches of a recorded run cost beside the answers; empty if there are none.
         derived: Name -> value of the run as a whole, such as its calibration error (`experiments.analysis.run_scores`).
         oracles: Which metrics an entailment oracle decides, with its measured agreement with human judgements.
         unreadable: The unparseable replies, if they are most of the replies or all; None if not.
@@ -69,6 +70,7 @@ class RunSummary:
     oracles: list[str] = field(default_factory=list)
     unreadable: Unreadable | None = None
     spent: dict[str, float] = field(default_factory=dict)
+    branches: dict[str, float] = field(default_factory=dict)
     repeated: dict[str, Mean] = field(default_factory=dict)
 
     @property
@@ -117,16 +119,20 @@ class RunSummary:
         if not self.spent:
             return {}
         of = self.spent
-        shown = {
-            "paid calls in total": of["calls"] - of["cached_calls"],
-            "paid tokens in total": of["prompt_tokens"] + of["completion_tokens"],
-        }
+        shown = {**_paid(of, "in total"), **(_paid(self.branches, "for branches") if self.branches else {})}
         optional = {
             "usd in total": "usd",
             "repeated calls": "retries",
             "seconds waited for the LM server": "wait_seconds",
         }
         return {**shown, **{label: of[name] for label, name in optional.items() if of[name] >= 0.005}}
+
+
+def _paid(of: Mapping[str, float], what: str) -> dict[str, float]:
+    return {
+        f"paid calls {what}": of["calls"] - of["cached_calls"],
+        f"paid tokens {what}": of["prompt_tokens"] + of["completion_tokens"],
+    }
 
 
 def _spread_cells(spread: Spread) -> tuple[str, ...]:
@@ -164,11 +170,12 @@ def faults(rows: Sequence[Row]) -> dict[str, int]:
 
 
 def cache_note(rows: Sequence[Row]) -> list[str]:
-    """Return a note if the reply cache answered LM calls, which takes no time; empty if it answered none."""
+    """Return a note if the cache or a record answered LM calls, which takes no time; empty if none was."""
     calls, cached = (sum(int(row.get(name) or 0) for row in rows) for name in ("calls", "cached_calls"))
     if not cached:
         return []
-    return [f"{cached:,} of {calls:,} LM calls were answered by the reply cache: seconds do not include these calls."]
+    by = "the reply cache or the run's record"
+    return [f"{cached:,} of {calls:,} LM calls were answered by {by}: seconds do not include these calls."]
 
 
 def score_values(questions: Iterable[Sequence[Row]], metric: str) -> list[float | None]:
@@ -263,6 +270,7 @@ def summarise(folder: Path, *, stopped: str | None = None, rows: Sequence[Row] |
         stability=stability(questions) if several else {},
         judging=judging_spent(folder),
         spent=spent(folder) if any(map(costs_known, rows)) or not rows else {},
+        branches=branches_spent(folder),
         repeated=repeated(questions, graded, repeats) if several else {},
         derived={**derived(metrics), **calibration(rows, graded[:1])},
         oracles=oracles_of(description["metrics"]),

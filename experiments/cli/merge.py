@@ -19,7 +19,10 @@ def merge(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Join the shards of a run (eval --shard), or partial runs of the same settings, into one run."""
+    """Join the shards of a run (eval --shard), or partial runs of the same settings, into one run.
+
+    What `eval --record-branches` recorded of them is joined, too, so that the merged run can be replayed.
+    """
     from experiments.pipeline.merging.merge import merge as merge_runs
 
     report = merge_runs(runs, out, incomplete=incomplete)

@@ -1,14 +1,17 @@
 """Cascades of two programs against the single programs, quality against cost, with the trained embedded LM.
 
-    python -m experiments.papers.cascade --data ../shared/data --work ../embedded-lm/work --resume --sets hotpotqa
-    python -m experiments.papers.cascade --data ../shared/data --work ../embedded-lm/work --resume \\
-        --sets 2wikimultihopqa --programs "standard,rag k=1,rag k=2,rag k=3,rag k=5,genground,cov_rag"
+    python -m experiments.papers.cascade --data ../shared/data \\
+        --work ../embedded-lm/work --resume --sets hotpotqa
+    python -m experiments.papers.cascade --data ../shared/data \\
+        --work ../embedded-lm/work --resume --sets 2wikimultihopqa \\
+        --programs "standard,rag k=1,rag k=2,rag k=3,rag k=5,genground,cov_rag"
 
 Every program answers every question once; runs are resumed with `--resume`, and replies are cached. What cascades do
 follows from these rows (`cascade_runs.py`), cross-fitted: each question is tested with programs, weights and threshold
 chosen on others (`cascade_curves.py`). Cost is tokens, prompt and completion, those that the cache saved included. The
-questions are those of `student`: nobody trained on them. These two commands gave `experiments/results/
-cascade_embedded.json`; each replaces its own set there. By default all sets are run with the same five programs.
+questions are those of `student`: nobody trained on them. These two commands gave
+`experiments/results/cascade_embedded.json`; each replaces its own set there. By default all sets are run with the same
+five programs.
 """
 
 import time
@@ -21,7 +24,7 @@ import typer
 from experiments.papers import cascade_curves as curves
 from experiments.papers.cascade_plot import draw
 from experiments.papers.cascade_runs import ASKED, rankings_of, recorded, vote
-from experiments.papers.command import run_command, say
+from experiments.papers.command import help_of, run_command, say
 from experiments.papers.embedded_lm import student
 from experiments.papers.embedded_lm.small_lm_runs import METRICS
 from experiments.papers.embedded_lm.student_sets import SETS, Runs, open_lms, open_set
@@ -35,10 +38,10 @@ RULES = {"logistic": (LOGISTIC,), "gain": (GAIN,)}
 DEFAULT = "standard,rag k=1,rag k=2,rag k=3,rag k=5"
 _PERCENT = 100
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=help_of(__doc__))
 
 
-@app.command(help=__doc__)
+@app.command(help=help_of(__doc__))
 def cascade(
     data: student.Data = Path("../shared/data"),
     work: student.Work = Path("runs/student"),

@@ -16,6 +16,7 @@ from experiments.papers.embedded_lm.small_lm_runs import F1, Variant, ask
 from experiments.papers.embedded_lm.student_sets import EvaluationSet, Runs
 from experiments.pipeline.defaults import SMALL
 from optimizers.cascade.fitting import Sample
+from optimizers.metrics.cost import tokens_of
 from programs.catalog import PROGRAMS, build
 from programs.parts.run_features import question_features, run_features
 from signatures.text import normalize_answer
@@ -72,8 +73,7 @@ class Recorded:
 
     def cost(self, id: str) -> float:
         """Return the tokens of a run, those that the cache saved included."""
-        row = self.rows[id]
-        return float(row["prompt_tokens"] + row["completion_tokens"] + row["cached_tokens"])
+        return tokens_of(self.rows[id])
 
     def answer(self, id: str) -> str:
         """Return the answer, normalised; empty if the program abstained."""

@@ -23,6 +23,14 @@ def run_command(command: Callable[[], Any], name: str) -> None:
         sys.exit(2)
 
 
+def help_of(docstring: str | None) -> str:
+    """Return a docstring as help that is wrapped at the width of the terminal; indented paragraphs stay as they are."""
+    paragraphs = (docstring or "").strip("\n").split("\n\n")
+    return "\n\n".join(
+        f"\b\n{each}" if each.startswith(" ") else " ".join(each.split()) for each in paragraphs if each.strip()
+    )
+
+
 def say(text: str) -> None:
     """Print the title of a step on standard error."""
     typer.echo(f"\n== {text}", err=True)

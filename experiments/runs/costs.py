@@ -2,7 +2,8 @@
 
 The rows of `rows.jsonl` contain the cost of each answer, failed ones included, and a question that is asked again keeps
 its earlier row in the file. `costs.jsonl` has one line per session that was stopped, with the summed cost of the
-questions that were in progress. Only a killed process loses the cost of these.
+questions that were in progress; only a killed process loses the cost of these. Of a recorded run it also has lines with
+what branches cost beside the answers, which name them as `branches`.
 """
 
 from collections import Counter
@@ -25,6 +26,14 @@ def log_unfinished(folder: Path, costs: Iterable[Mapping[str, float]]) -> None:
             log.append({"unfinished": len(costs), **total})
 
 
+def log_branches(folder: Path, cost: Mapping[str, float], *, judging: Mapping[str, float]) -> None:
+    """Append a line with what recording branches, and judging them, has cost, unless no LM was called."""
+    if cost.get("calls") or judging.get("calls"):
+        judged = {"judging": dict(judging)} if judging else {}
+        with RowLog(folder, COSTS) as log:
+            log.append({"branches": True, **added([cost]), **judged})
+
+
 def added(costs: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Return the sums of what is counted."""
     total: Counter[str] = Counter()
@@ -34,7 +43,7 @@ def added(costs: Iterable[Mapping[str, float]]) -> dict[str, float]:
 
 
 def spent(folder: Path) -> dict[str, float]:
-    """Return the cost of a run's program in all sessions.
+    """Return the cost of a run's program in all sessions, branches included.
 
     Raises:
         UserError: A line is invalid.
@@ -42,10 +51,16 @@ def spent(folder: Path) -> dict[str, float]:
     return added([*_lines(folder / ROWS), *_lines(folder / COSTS)])
 
 
+def branches_spent(folder: Path) -> dict[str, float]:
+    """Return what the branches of a recorded run have cost in all sessions, as part of `spent`; empty without any."""
+    lines = [line for line in _lines(folder / COSTS) if line.get("branches")]
+    return added(lines) if lines else {}
+
+
 def judging_spent(folder: Path) -> dict[str, float]:
     """Return the cost of a run's judge in all sessions; empty without a judge."""
     total: Counter[str] = Counter()
-    for row in _lines(folder / ROWS):
+    for row in [*_lines(folder / ROWS), *_lines(folder / COSTS)]:
         total.update(row.get("judging") or {})
     return dict(total)
 

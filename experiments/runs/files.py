@@ -1,6 +1,7 @@
 """The files of a run: `run.json` (what was run), `rows.jsonl` (a line per question), `costs.jsonl`, `summary.json`.
 
-A recorded run has `branches.jsonl.gz` and `replies.jsonl.gz`, too (`optimizers/replay/record_files.py`).
+`costs.jsonl` has what `rows.jsonl` lacks (`experiments/runs/costs.py`). A recorded run has `branches.jsonl.gz` and
+`replies.jsonl.gz`, too (`optimizers/replay/record_files.py`).
 
 A row contains:
 
@@ -11,7 +12,8 @@ A row contains:
 - `scores`: metric name -> score, None if undefined; `unparsed`: metric name -> number of unparseable texts or verdicts;
   `judging`: cost of the judge LM, which is separate from the program's;
 - `calls`, `cached_calls`, `prompt_tokens`, `completion_tokens`, `cached_tokens`, `rounds`, `parse_failures`,
-  `truncated`, `usd` as `programs.parts.meter` counts them, and `seconds` (models are loaded before the first question);
+  `truncated`, `usd`, `cached_usd` as `programs.parts.meter` counts them, and `seconds` (models are loaded before the
+  first question);
 - `error`: the exception that stopped the program on this question, None if there was none;
 - `repeat`: number of the repeat, from 1, in runs that ask each question several times;
 - `unknown`, `read_passages`, `supporting_facts`: in runs made of another system's predictions (`verihop score`): what

@@ -101,6 +101,7 @@ class AnswerRow(AnyRow, Spent):
     about: dict[str, str | bool | int | _Number] = {}
     unparsed: dict[str, int] = {}
     cached_tokens: _Count = 0
+    cached_usd: _Count = 0
     seconds: _Count = 0
     replies: _Count = 0
     unreadable: str | None = None

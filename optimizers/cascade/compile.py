@@ -13,8 +13,6 @@ from optimizers.examples import Score
 from optimizers.teleprompters.task import Task, check_splits
 from programs.cascade import Cascade
 from programs.parts.knobs import with_knobs
-from programs.parts.prediction import make_prediction
-from programs.parts.run_features import described, question_features, run_features
 from signatures.common.errors import UserError, UserNotice
 
 
@@ -110,7 +108,7 @@ def ask_both(
     def noted(name: str) -> Score:
         def score(example: Any, prediction: Any) -> float | None:
             if name == "cheap":
-                features[example_id(example)] = _features(cascade, example.question, prediction)
+                features[example_id(example)] = cascade.features(example.question, prediction)
             if prediction.abstained:
                 abstained[name].add(example_id(example))
             return metric(example, prediction)
@@ -152,10 +150,3 @@ def fitted_cascade(cascade: Cascade, asked: Asked, *, most_tokens: float | None 
     rule = fit(asked.samples)
     threshold = threshold_for(asked.samples, rule.weights, most_cost=most_tokens)
     return with_knobs(cascade, weights=rule.weights, threshold=threshold), rule
-
-
-def _features(cascade: Cascade, question: str, prediction: Any) -> dict[str, float]:
-    """Return what the decision of the cascade knows of a question."""
-    if cascade.before:
-        return question_features(question, described(question, make_prediction(""), cascade.retrieve, cascade.k))
-    return run_features(question, prediction, described(question, prediction, cascade.retrieve, cascade.k))

@@ -37,7 +37,8 @@ def _cost(name: str, definition: str, count: Callable[[Mapping[str, Any]], float
     return Cost(name, definition, lambda row: float(count(row)) if costs_known(row) else None)
 
 
-def _tokens(row: Mapping[str, Any]) -> float:
+def tokens_of(row: Mapping[str, Any]) -> float:
+    """Return the prompt and completion tokens of a row, those that the cache saved included."""
     return float(row["prompt_tokens"] + row["completion_tokens"] + row["cached_tokens"])
 
 
@@ -46,7 +47,7 @@ COSTS = {
     "paid_calls": _cost(
         "paid_calls", "LM calls that the cache did not answer.", lambda row: float(row["calls"] - row["cached_calls"])
     ),
-    "tokens": _cost("tokens", "Prompt and completion tokens of all LM calls, cache hits included.", _tokens),
+    "tokens": _cost("tokens", "Prompt and completion tokens of all LM calls, cache hits included.", tokens_of),
     "paid_tokens": _cost(
         "paid_tokens",
         "Prompt and completion tokens of the LM calls that the cache did not answer.",

@@ -21,6 +21,12 @@ from programs.lms.calls.budget import BudgetExceeded
 from programs.parts.threads import run_all
 from signatures.common.errors import UserError, one_line
 
+_COUNTS = {
+    "calls": ("calls",),
+    "tokens": ("prompt_tokens", "completion_tokens", "cached_tokens"),
+    "usd": ("usd", "cached_usd"),
+}  # of a cost
+
 
 @dataclass
 class Buyer:
@@ -88,8 +94,7 @@ class Buyer:
 
 def cost_of_leaf(leaf: Leaf, name: str) -> float:
     """Return what a question costs whose replies are all new: calls, tokens or usd."""
-    names = ("prompt_tokens", "completion_tokens", "cached_tokens") if name == "tokens" else (name,)
-    return sum(leaf.costs.get(each, 0.0) for each in names)
+    return sum(leaf.costs.get(each, 0.0) for each in _COUNTS[name])
 
 
 @dataclass

@@ -11,6 +11,7 @@ from typing import Any
 import dspy
 
 from programs.lms.calls.call_record import Reply, calls_recorded
+from programs.parts.meter import Meter
 from signatures.types import Passage
 
 Json = dict[str, Any]
@@ -96,12 +97,15 @@ _memory: contextvars.ContextVar[Memory | None] = contextvars.ContextVar("verihop
 
 
 @contextlib.contextmanager
-def remembering(memory: Memory) -> Iterator[None]:
-    """Answer LM calls and searches in the block from `memory`, and add what it does not know."""
+def remembering(memory: Memory, *, as_sent: bool = True) -> Iterator[Meter]:
+    """Answer LM calls and searches in the block from `memory`, and add what it does not know.
+
+    `as_sent` and what it yields are those of `programs.lms.calls.call_record.calls_recorded`.
+    """
     token = _memory.set(memory)
     try:
-        with calls_recorded(memory):
-            yield
+        with calls_recorded(memory, as_sent=as_sent) as known:
+            yield known
     finally:
         _memory.reset(token)
 

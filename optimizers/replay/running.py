@@ -1,7 +1,7 @@
 """Run a program on one question for a record: what is known is answered from memory, what is new is asked."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import dspy
@@ -12,9 +12,13 @@ from optimizers.replay.record import Record
 from optimizers.replay.trees import Leaf, Step
 from programs.parts.gates import Decided, listening
 from programs.parts.knobs import with_knobs
-from programs.parts.meter import metered
+from programs.parts.meter import Meter, metered
 
 _RUNS = 3  # of one question at most, until all is known
+_PAID = (  # what a meter counts of calls, as against what it counts of replies
+    "calls", "cached_calls", "prompt_tokens", "completion_tokens", "cached_tokens", "usd", "cached_usd", "retries",
+    "wait_seconds",
+)  # fmt: skip
 Scores = Callable[[Any, Any], dict[str, float | None]]
 
 
@@ -32,12 +36,14 @@ class Runner:
         record: Of the program.
         scores: Scores a prediction by all recorded metrics.
         inputs: Returns what an example is asked with; by default its inputs.
+        paid: Counts what the runs cost: of the LM calls those that memory did not answer.
     """
 
     program: dspy.Module
     record: Record
     scores: Scores
     inputs: Callable[[dspy.Example], Mapping[str, Any]] = lambda example: dict(example.inputs())
+    paid: Meter = field(default_factory=Meter, compare=False)
 
     @classmethod
     def for_program(cls, program: dspy.Module, record: Record, scores: Scores, **settings: Any) -> "Runner":
@@ -61,8 +67,11 @@ class Runner:
                 if asking is program:
                     path.append(decided)
 
-            with metered() as meter, remembering(memory), listening(listen), _quiet():
-                prediction = program(**self.inputs(example))
+            with metered() as meter, remembering(memory) as answered, listening(listen), _quiet():
+                try:
+                    prediction = program(**self.inputs(example))
+                finally:
+                    self._pay(meter, answered)
             if len(memory) == known:
                 break
         costs = {name: count for name, count in meter.counts().items() if count}
@@ -76,6 +85,10 @@ class Runner:
                 abstained=bool(prediction.get("abstained")),
             ).model_dump_json()
         )
+
+    def _pay(self, meter: Meter, answered: Meter) -> None:
+        whole, free = meter.counts(), answered.counts()
+        self.paid.add(**{name: max(0.0, whole[name] - free[name]) for name in _PAID})
 
 
 def _quiet() -> Any:

@@ -71,9 +71,7 @@ COSTS = ("calls", "tokens", "seconds", "usd")
 def cost_of(outcome: Outcome, name: str) -> float:
     """Return a cost of one question.
 
-    Calls and tokens count replies from the cache as if they had been sent, so that they do not depend on what was asked
-    before. Seconds and US dollars are those of this evaluation, and lower with cached replies.
+    Calls, tokens and US dollars count replies from the cache as if they had been sent, so that they do not depend on
+    what was asked before. Seconds are those of this evaluation, and fewer with cached replies.
     """
-    if name == "seconds":
-        return outcome.seconds
-    return float(outcome.costs["usd"] if name == "usd" else getattr(outcome, name))
+    return float(getattr(outcome, name))

@@ -2,11 +2,15 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from programs.artifacts.record import Artifact, LMRecord
+from programs.artifacts.record import Artifact, LMRecord, read_artifact
 from signatures.common.errors import UserError, UserNotice
 from signatures.types import Retriever, Similarity
+
+if TYPE_CHECKING:
+    from programs.lms.connect import Connection
 
 # Program -> its knobs that are compared with P(yes); they hold for one way of computing it only. A cascade's threshold
 # depends on P(yes) where its cheap program computes it, which is then refused itself.
@@ -28,6 +32,26 @@ class Bindings:
     connection: Any = None
     similarity: Similarity | None = None
     accept_probability_mode: bool = False
+
+
+def recorded_connection(folder: Path | str) -> "Connection":
+    """Return a connection to the LM that an artifact names, to the embedded one if it names none.
+
+    Raises:
+        UserError: There is no artifact, it is damaged, or its LM cannot be connected by its name.
+    """
+    from programs.lms.connect import UnknownLM, connect
+
+    lm = read_artifact(folder).lm
+    if lm is None:
+        return connect("embedded")
+    try:
+        return connect(lm.id)
+    except UnknownLM:
+        raise UserError(
+            f"The program was compiled for LM {lm.id!r:.80}, which cannot be connected by that name alone: pass the "
+            "connection, e.g. that of its server."
+        ) from None
 
 
 def check_bindings(artifact: Artifact, given: Bindings) -> list[str]:

@@ -54,6 +54,8 @@ def combine(
     names = child_names(kind, len(folders))
     if len(names) != len(folders):
         raise UserError(f"A {kind} consists of {len(names)} artifacts ({', '.join(names)}), got {len(folders)}.")
+    if table.pooled:
+        raise UserError(f"A {kind} has demonstrations to choose from, too: compile a program by the optimizer {kind}.")
     check_knobs(table.cls, dict(knobs or {}))
     parts = {name: complete_artifact(Path(folder)) for name, folder in zip(names, folders, strict=True)}
     programs = {name: load_unbound(folder) for name, folder in parts.items()}

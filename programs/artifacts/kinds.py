@@ -40,12 +40,14 @@ class Kind:
         children: Names of its programs; None if they are numbered from 1.
         take_apart: Returns the parts of a program.
         put_together: Returns the program of parts and knobs.
+        pooled: Whether it has a pool, beside its programs.
     """
 
     cls: type[dspy.Module]
     children: tuple[str, ...] | None
     take_apart: Callable[[Any], Parts]
     put_together: Callable[[Parts, Mapping[str, Any]], dspy.Module]
+    pooled: bool = False
 
 
 def _members(program: Ensemble) -> Parts:
@@ -68,7 +70,7 @@ def _show_nearest(parts: Parts, knobs: Mapping[str, Any]) -> NearestDemos:
 
 KINDS: dict[str, Kind] = {
     "ensemble": Kind(Ensemble, None, _members, lambda parts, knobs: Ensemble(list(parts.children.values()), **knobs)),
-    "knn": Kind(NearestDemos, ("program",), _nearest, _show_nearest),
+    "knn": Kind(NearestDemos, ("program",), _nearest, _show_nearest, pooled=True),
     "cascade": Kind(Cascade, ("cheap", "dear"), _both, lambda parts, knobs: Cascade(**parts.children, **knobs)),
 }
 

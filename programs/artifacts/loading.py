@@ -10,7 +10,7 @@ from programs.artifacts.folder import complete_artifact
 from programs.artifacts.freezing import CHILDREN, DEEPEST
 from programs.artifacts.kinds import KINDS, SINGLE, Parts, child_names
 from programs.artifacts.pool import check_pool
-from programs.artifacts.record import Artifact, read_artifact, read_with_digest
+from programs.artifacts.record import Artifact, damaged, read_artifact, read_with_digest
 from programs.artifacts.state import apply_state, check_signatures
 from programs.catalog import PROGRAMS, build
 from programs.nearest_demos import PoolQuestion
@@ -109,7 +109,7 @@ def _load(folder: Path, given: Bindings, notices: list[str], depth: int = 1) -> 
 
 def _load_single(folder: Path, artifact: Artifact, given: Bindings) -> dspy.Module:
     if artifact.children or artifact.pool_sha256 is not None:
-        raise _damaged(folder / "artifact.json", "a single program has neither children nor a pool")
+        raise damaged(folder / "artifact.json", "a single program has neither children nor a pool")
     if artifact.program not in PROGRAMS:
         raise unknown("program", artifact.program, PROGRAMS)
     knobs: dict[str, Any] = dict(artifact.knobs)
@@ -130,11 +130,11 @@ def _load_combined(folder: Path, artifact: Artifact, given: Bindings, notices: l
     names = child_names(artifact.kind, len(artifact.children))
     if tuple(artifact.children) != names:
         had = ", ".join(artifact.children) or "none"
-        raise _damaged(record, f"its children are {had}, of kind {artifact.kind} they are {', '.join(names) or '1, 2'}")
+        raise damaged(record, f"its children are {had}, of kind {artifact.kind} they are {', '.join(names) or '1, 2'}")
     if artifact.program != artifact.kind or artifact.state_sha256 is not None or artifact.signatures:
-        raise _damaged(record, f"an artifact of kind {artifact.kind} has no program of its own")
+        raise damaged(record, f"an artifact of kind {artifact.kind} has no program of its own")
     if depth >= DEEPEST:
-        raise _damaged(record, f"artifacts within artifacts, more than {DEEPEST} levels deep")
+        raise damaged(record, f"artifacts within artifacts, more than {DEEPEST} levels deep")
     check_knobs(kind.cls, dict(artifact.knobs))
     children = {}
     for name, digest in artifact.children.items():
@@ -146,7 +146,7 @@ def _load_combined(folder: Path, artifact: Artifact, given: Bindings, notices: l
     try:
         return kind.put_together(Parts(children, pool, given.similarity), artifact.knobs)
     except UserError as error:
-        raise _damaged(record, str(error)) from None
+        raise damaged(record, error) from None
 
 
 def _read_pool(folder: Path, artifact: Artifact, program: dspy.Module) -> list[PoolQuestion]:
@@ -155,11 +155,7 @@ def _read_pool(folder: Path, artifact: Artifact, program: dspy.Module) -> list[P
     try:
         return check_pool(rows, program)
     except UserError as error:
-        raise _damaged(path, str(error)) from None
-
-
-def _damaged(path: Path, why: str) -> UserError:
-    return UserError(f"{path} is damaged ({why}). Compile the program again.")
+        raise damaged(path, error) from None
 
 
 def _read_hashed(path: Path, sha256: str | None) -> Any:
@@ -174,4 +170,4 @@ def _read_hashed(path: Path, sha256: str | None) -> Any:
     try:
         return parse_strict_json(raw)
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}). Compile the program again.") from None
+        raise damaged(path, error) from None

@@ -123,10 +123,10 @@ def read_with_digest(folder: Path) -> tuple[Artifact, str]:
     except FileNotFoundError:
         raise UserError(f"{folder} contains no artifact (no artifact.json). Compile a program into it first.") from None
     except ValueError as error:
-        raise UserError(f"{path} is damaged ({error}). Compile the program again.") from None
+        raise damaged(path, error) from None
     version, digest = record.get("schema_version"), record.pop("digest", None)
     if not isinstance(version, int):
-        raise UserError(f"{path} is damaged (it states no schema_version). Compile the program again.")
+        raise damaged(path, "it states no schema_version")
     if version not in (SCHEMA_VERSION, _WITHOUT_KIND, _WITHOUT_DIGEST):
         raise UserError(
             f"{path} has schema version {version!r:.20}, this verihop reads {SCHEMA_VERSION}. "
@@ -135,13 +135,16 @@ def read_with_digest(folder: Path) -> tuple[Artifact, str]:
     if digest != (None if version == _WITHOUT_DIGEST else digest_of(record)):
         raise UserError(f"{path} has changed since it was frozen (its digest differs). Compile the program again.")
     if version < SCHEMA_VERSION and (newer := [name for name in _OF_VERSION_3 if name in record]):
-        raise UserError(
-            f"{path} is damaged ({newer[0]!r} is no field of schema version {version}). Compile the program again."
-        )
+        raise damaged(path, f"{newer[0]!r} is no field of schema version {version}")
     try:
         return Artifact.model_validate(record), digest_of(record)
     except ValidationError as error:
-        raise UserError(f"{path} is damaged ({first_problem(error)}). Compile the program again.") from None
+        raise damaged(path, first_problem(error)) from None
+
+
+def damaged(path: Path, why: object) -> UserError:
+    """Return the error of a file of an artifact that is not as `freeze` writes it."""
+    return UserError(f"{path} is damaged ({why}). Compile the program again.")
 
 
 def refuse_pickles(folder: Path) -> None:

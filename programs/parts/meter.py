@@ -38,7 +38,7 @@ class Meter:
 
     Args:
         calls: LM calls requested by the program, cached or not; each attempt of a retried call counts.
-        cached_calls: Those of `calls` that the cache answered; they cost nothing.
+        cached_calls: Those of `calls` that the cache, or the record of a stopped run, answered; they cost nothing.
         prompt_tokens: Tokens sent, cache hits excluded.
         completion_tokens: Tokens generated, cache hits excluded.
         cached_tokens: Prompt and completion tokens that cache hits saved, if the LM reports them.
@@ -49,7 +49,8 @@ class Meter:
         reasoning_tokens: Those of `completion_tokens` that are thinking; estimated if the LM does not report them.
         thinking_only: Replies that contain only thinking and no answer; they count as parse failures as well.
         cut_replies: Replies that ended at the limit of tokens, cached or not; what they say may be incomplete.
-        usd: Price of the calls in US dollars, if the LM reports one.
+        usd: Price of the calls in US dollars, cache hits excluded, if the LM reports one.
+        cached_usd: Price of those calls when they were sent that the cache answered, if it is known.
         retries: Calls that repeated a failed one.
         wait_seconds: Spent waiting for a server that limits the rate or fails, over all calls.
     """
@@ -67,6 +68,7 @@ class Meter:
     thinking_only: int = 0
     cut_replies: int = 0
     usd: float = 0.0
+    cached_usd: float = 0.0
     retries: int = 0
     wait_seconds: float = 0.0
     _outer: "Meter | None" = field(default=None, repr=False, compare=False)

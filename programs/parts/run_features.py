@@ -148,13 +148,19 @@ def _fit_of_form(question: str, answer: str) -> dict[str, float]:
     closed = _CLOSED.match(question) is not None
     choice = not closed and _CHOICE.search(question) is not None
     amount = not closed and not choice and _AMOUNT.search(question) is not None
-    misses = {closed: not yes_no, choice: not echo, amount: not _NUMBER.search(answer)}
-    asked_for = misses.get(True, yes_no or echo)  # any other question asks for what it does not name
+    if closed:
+        mismatch = not yes_no
+    elif choice:
+        mismatch = not echo
+    elif amount:
+        mismatch = not _NUMBER.search(answer)
+    else:
+        mismatch = yes_no or echo  # any other question asks for what it does not name
     return {
         "yes_no": float(yes_no),
         "closed": float(closed),
         "choice": float(choice),
-        "mismatch": float(asked_for),
+        "mismatch": float(mismatch),
         "echo": float(echo),
     }
 

@@ -17,7 +17,8 @@ Parts = dict[str, str]  # name of a complete part on disk -> hash of its content
 
 # What may differ between a run that was stopped and one that was not: time, and what the reply cache answered.
 _COSTS = frozenset(
-    {"seconds", "wait_seconds", "retries", "cached_calls", "prompt_tokens", "completion_tokens", "cached_tokens", "usd"}
+    {"seconds", "wait_seconds", "retries", "cached_calls", "prompt_tokens", "completion_tokens", "cached_tokens"}
+    | {"usd", "cached_usd"}
 )
 _UUID = re.compile(r"[0-9a-f]{32}")  # names of tantivy's segments
 _CACHE = "cache"

@@ -33,7 +33,7 @@ class Fitting:
             show_default=False,
         ),
     ] = None
-    metric: Annotated[str, typer.Option(help="What the cascade is to score high in.")] = "em"
+    metric: Annotated[str, typer.Option(help="The metric to maximize; `verihop metrics` lists them.")] = "em"
     most_tokens: Annotated[
         float | None,
         typer.Option(min=0, help="Tokens of a question at most, on average, cached ones included.", show_default=False),

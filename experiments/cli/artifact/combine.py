@@ -18,7 +18,7 @@ Out = Annotated[Path, typer.Option("--out", "-o", help="Folder for the new artif
 
 def ensemble(
     folders: Annotated[
-        list[Path], typer.Argument(metavar="ARTIFACT...", help="Two artifacts or more, most trusted first.")
+        list[Path], typer.Argument(metavar="ARTIFACT", help="Two artifacts or more, most trusted first.")
     ],
     out: Out,
     overwrite: options.Overwrite = False,

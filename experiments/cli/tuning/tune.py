@@ -60,7 +60,7 @@ def tune(
         metric=typed_metric(objective.metric),
         goal=objective.goal(),
         candidates=prompts.candidates(_prompt_lm(prompts, lm_config, connection)),
-        searched=search.searched(_ranged(student)),
+        searched=search.searched(_searchable(student, replayed=alone)),
         narrowed=search.narrowed(),
         sampler=search.sampler,
         points=search.grid_points,
@@ -107,11 +107,13 @@ def tune(
         raise typer.Exit(3)
 
 
-def _ranged(student: Any) -> list[str]:
-    """Return the knobs of a program that have a range."""
+def _searchable(student: Any, *, replayed: bool) -> list[str]:
+    """Return the knobs of a program that have a range; of a replay those of them that only gates read."""
+    from programs.parts.gates import replayable_knobs
     from programs.parts.knobs import knobs_of
 
-    return [name for name, knob in knobs_of(student).items() if knob.space is not None]
+    known = knobs_of(student)
+    return [name for name in (replayable_knobs(student) if replayed else known) if known[name].space is not None]
 
 
 def _prompt_lm(prompts: Prompts, task_lm: Any, connection: "Connection") -> "Connection | None":

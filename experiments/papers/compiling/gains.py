@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from experiments.papers.command import run_command, say
+from experiments.papers.command import help_of, run_command, say
 from experiments.papers.compiling.gains_table import as_text, draw, table
 from experiments.papers.compiling.questions import open_questions
 from experiments.papers.compiling.rows import ACCEPT, MAX_DEMOS, NARROWED, ROWS
@@ -39,10 +39,10 @@ class Size(NamedTuple):
 # A question costs rag one call, the other two about four.
 SIZES = {"rag": Size(1000, 120, 250), "cov_rag": Size(1500, 60, 120), "genground": Size(1500, 60, 120)}
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=help_of(__doc__))
 
 
-@app.command(help=__doc__)
+@app.command(help=help_of(__doc__))
 def gains(
     data: Annotated[Path, typer.Option(help="Folder with the official files.")] = Path("../shared/data"),
     work: Annotated[Path, typer.Option(help="Folder for converted files, the index, artifacts and runs.")] = Path(

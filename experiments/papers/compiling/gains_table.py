@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.analysis.statistics import means_and_differences
 from experiments.papers.compiling.rows import DEFAULT, ROWS
 from experiments.papers.compiling.runs import METRIC, Comparison, per_question
+from optimizers.metrics.cost import tokens_of
 
 if TYPE_CHECKING:
     from experiments.runs.files import Row
@@ -49,7 +50,7 @@ def table(comparison: Comparison, seeds: int) -> dict[str, Any]:
             METRIC: means[place].as_dict(),
             "em": _mean(found.values(), lambda answered: answered["scores"]["em"]),
             "calls": _mean(found.values(), lambda answered: answered["calls"]),
-            "tokens": _mean(found.values(), _tokens),
+            "tokens": _mean(found.values(), tokens_of),
             **{
                 f"against {reference}": compared[order.index(reference), place].as_dict()
                 for reference in (DEFAULT, JOINT)
@@ -69,7 +70,7 @@ def _seed(comparison: Comparison, row: str, seed: int, rows: "Sequence[Row]") ->
     return {
         **comparison.made(row, seed),
         METRIC: _mean([rows], _f1),
-        "tokens": _mean([rows], _tokens),
+        "tokens": _mean([rows], tokens_of),
         "errors": sum(answered["error"] is not None for answered in rows),
         "truncated": sum(bool(answered["truncated"]) for answered in rows),
     }
@@ -78,10 +79,6 @@ def _seed(comparison: Comparison, row: str, seed: int, rows: "Sequence[Row]") ->
 def _f1(answered: "Row") -> float | None:
     value: float | None = answered["scores"][METRIC]
     return value
-
-
-def _tokens(answered: "Row") -> float:
-    return float(answered["prompt_tokens"] + answered["completion_tokens"] + answered["cached_tokens"])
 
 
 def _mean(answers: Any, value: Any) -> float | None:

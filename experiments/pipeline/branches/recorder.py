@@ -14,6 +14,7 @@ from experiments.pipeline.map_rows import progress_bar
 from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.pipeline.run_question import scored
 from experiments.runs.config import Connected, RunConfig
+from experiments.runs.costs import log_branches
 from experiments.runs.files import Json
 from optimizers.replay.exploring import Explored, drawn_settings, explore
 from optimizers.replay.memory import remembering, with_memory
@@ -23,6 +24,7 @@ from optimizers.replay.running import Runner
 from optimizers.replay.trees import Leaf
 from programs.lms.calls.budget import BudgetExceeded
 from programs.lms.calls.control import GRACE, controlled
+from programs.parts.meter import Meter
 from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
@@ -64,6 +66,8 @@ class Recorder:
         self.record.check(self._run)
         self._log = RecordLog(folder)
         self._runner = Runner(self.program, self.record, self._scores, self._inputs)
+        self._judging = Meter()
+        self._booked = Meter().counts(), Meter().counts()
 
     def __enter__(self) -> "Recorder":
         self._log.__enter__()
@@ -79,7 +83,7 @@ class Recorder:
         """Record the calls and searches of a question that is asked in the block, however it ends."""
         memory = self._log.memory(example.id)
         try:
-            with remembering(memory):
+            with remembering(memory, as_sent=False):  # what an earlier session paid is in its costs
                 yield
         finally:
             self._log.add_memory(example.id, memory)
@@ -88,7 +92,7 @@ class Recorder:
         """Record both sides of the gates of questions; return how that ended."""
         import dspy
 
-        settings, before = drawn_settings(self.program), self._spent()
+        settings = drawn_settings(self.program)
 
         def work(example: Any) -> Explored:
             memory = self._log.memory(example.id)
@@ -114,6 +118,7 @@ class Recorder:
                     if outcome.result is None:
                         raise outcome.error or RuntimeError("A question ended with neither branches nor error.")
                     done.append(outcome.result)
+                    self._book()
                     advance()
             except BaseException as end:
                 pool.stop()
@@ -126,18 +131,26 @@ class Recorder:
                 if isinstance(end, BudgetExceeded):
                     return Ended(str(end))
                 raise
-        self._tell(done, self._spent() - before, say)
+            finally:
+                self._book()
+        self._tell(done, say)
         return Ended()
 
-    def _spent(self) -> float:
-        budget = getattr(self._connection.lm, "budget", None)
-        return 0.0 if budget is None else float(budget.spent["calls"])
+    def _book(self) -> None:
+        """Write what branches have cost since the last time into the run."""
+        costs, judging = self._runner.paid.counts(), self._judging.counts()
+        log_branches(self._folder, _since(self._booked[0], costs), judging=_since(self._booked[1], judging))
+        self._booked = costs, judging
 
-    def _tell(self, done: Sequence[Explored], calls: float, say: Callable[[str], None]) -> None:
+    def _tell(self, done: Sequence[Explored], say: Callable[[str], None]) -> None:
         leaves = sum(self.record.count(id) for id in self.record.questions)
         share = sum(each.share for each in done) / len(done) if done else 0.0
+        paid = self._runner.paid
+        tokens = paid.prompt_tokens + paid.completion_tokens
+        price = f", {paid.usd:.2f} USD" if paid.usd else ""
         say(
-            f"Recorded {leaves} branches of {len(self.record.questions)} questions with {calls:,.0f} further LM calls. "
+            f"Recorded {leaves} branches of {len(self.record.questions)} questions with "
+            f"{paid.calls - paid.cached_calls:,.0f} further LM calls ({tokens:,.0f} tokens{price}). "
             f"Settings drawn at random can be replayed on {100 * share:.1f} % of the questions."
         )
         if failed := [each.failed for each in done if each.failed is not None]:
@@ -145,6 +158,7 @@ class Recorder:
 
     def _scores(self, example: Any, prediction: Any) -> dict[str, float | None]:
         found, error = scored(self._config.scored, example, prediction, failed=False)
+        self._judging.add(**found["judging"])
         if error is not None:
             raise error
         scores: dict[str, float | None] = found["scores"]
@@ -153,6 +167,11 @@ class Recorder:
     def _inputs(self, example: Any) -> dict[str, Any]:
         contexts = self._config.contexts
         return {"question": example.question, **({"passages": list(contexts.of(example.id))} if contexts else {})}
+
+
+def _since(before: dict[str, float], now: dict[str, float]) -> dict[str, float]:
+    """Return the counts that are new."""
+    return {name: count - before[name] for name, count in now.items() if count != before[name]}
 
 
 def described(run: Json) -> Json:

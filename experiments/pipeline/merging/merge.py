@@ -15,6 +15,7 @@ from experiments.pipeline.merging.description import (
     missing_shards,
 )
 from experiments.pipeline.merging.parts import Joined, Part, join, read_part
+from experiments.pipeline.merging.records import join_records
 from experiments.runs.files import COSTS, ROWS, RUN, SUMMARY, Json, read_run, run_lock, write_json, writing
 from experiments.runs.shards import Shard
 from signatures.common.errors import UserError
@@ -44,8 +45,8 @@ class MergeReport:
 def merge(folders: Sequence[Path], out: Path, *, incomplete: bool = False) -> MergeReport:
     """Merge parts of one run into the folder `out`, which is complete or does not exist.
 
-    Rows are in the order of the questions, costs are added, the summary is computed anew, and `run.json` records where
-    each part comes from. The parts stay as they are.
+    Rows are in the order of the questions, costs are added, recorded branches are joined, the summary is computed anew,
+    and `run.json` records where each part comes from. The parts stay as they are.
 
     Args:
         folders: Shards of one run (`RunConfig.shard`), or runs of the same description, e.g. a copy that was resumed.
@@ -54,7 +55,7 @@ def merge(folders: Sequence[Path], out: Path, *, incomplete: bool = False) -> Me
 
     Raises:
         UserError: The parts are not of one run, something is missing, a question has two different answers, a part is
-            still being written or is damaged, or `out` contains something.
+            still being written or is damaged, records do not fit together, or `out` contains something.
     """
     _check_folders(folders, out)
     with contextlib.ExitStack() as stack:
@@ -72,7 +73,8 @@ def merge(folders: Sequence[Path], out: Path, *, incomplete: bool = False) -> Me
         busy = f"Another process is merging into {out}: wait for it or choose another folder."
         with writing(out):
             stack.enter_context(exclusive_lock(out.with_name(f".{out.name}.lock"), busy))
-        summary = _write(out, description, joined, order, stopped=None if complete else stopped)
+        summary, lacking = _write(out, description, joined, order, parts, stopped=None if complete else stopped)
+        notices += [lacking] if lacking else []
     return MergeReport(summary, description[MERGED], notices)
 
 
@@ -160,8 +162,10 @@ def _positions_in_file(parts: Sequence[Part]) -> dict[str, int]:
     return {}
 
 
-def _write(out: Path, description: Json, joined: Joined, order: dict[str, int], *, stopped: str | None) -> RunSummary:
-    """Write the files of the run to a hidden folder and rename it; return the summary."""
+def _write(
+    out: Path, description: Json, joined: Joined, order: dict[str, int], parts: Sequence[Part], *, stopped: str | None
+) -> tuple[RunSummary, str | None]:
+    """Write the files of the run to a hidden folder and rename it; return the summary, and a notice on records."""
     keys = sorted(joined.rows, key=lambda key: (key[1], order[key[0]]))
     hidden = out.with_name(f".{out.name}.merging")
     with writing(out):
@@ -174,6 +178,7 @@ def _write(out: Path, description: Json, joined: Joined, order: dict[str, int], 
         if joined.costs:
             with writing(hidden / COSTS), atomic_write(hidden / COSTS, "wb") as file:
                 file.writelines(line + b"\n" for line in joined.costs)
+        notice = join_records(parts, hidden, description["questions"])
         summary = replace(summarise(hidden, stopped=stopped), folder=str(out))
         write_json(hidden / SUMMARY, summary.as_dict())
         with writing(out):
@@ -181,4 +186,4 @@ def _write(out: Path, description: Json, joined: Joined, order: dict[str, int], 
     except BaseException:
         shutil.rmtree(hidden, ignore_errors=True)
         raise
-    return summary
+    return summary, notice

@@ -1,21 +1,21 @@
 """Record the LM's replies of one question, and answer the same calls from the record.
 
 Unlike the cache of replies, a record holds every reply, also one that could not be parsed, and belongs to one question:
-a program that is run again on the same record takes the same course. A reply from the record is not paid again, but
-counted as if it had been sent, so that the costs of a question do not depend on what was asked before.
+a program that is run again on the same record takes the same course. A reply from the record is not paid again.
 """
 
 import contextlib
 import contextvars
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import dspy
 from dspy.clients.cache import Cache
-from dspy.clients.call_result import CallResult, usage_dict
+from dspy.clients.call_result import CallResult
 from dspy.clients.execution import IGNORED_CACHE_KEYS, PreparedCall
 
 from programs.lms.calls.reply_cache import key_of
+from programs.parts.meter import Meter, record
 
 KEY_LENGTH = 32  # hexadecimal digits of a call's key that are kept
 
@@ -35,17 +35,34 @@ class CallRecord(Protocol):
         ...
 
 
-_record: contextvars.ContextVar[CallRecord | None] = contextvars.ContextVar("verihop_call_record", default=None)
+class _Recording(NamedTuple):
+    """A record while calls are answered from it, and what it answered."""
+
+    record: CallRecord
+    as_sent: bool
+    known: Meter
+
+
+_recording: contextvars.ContextVar[_Recording | None] = contextvars.ContextVar("verihop_call_record", default=None)
 
 
 @contextlib.contextmanager
-def calls_recorded(record: CallRecord | None) -> Iterator[None]:
-    """Answer calls in the block from the record, and add to it what it does not know; None records nothing."""
-    token = _record.set(record)
+def calls_recorded(record: CallRecord | None, *, as_sent: bool = True) -> Iterator[Meter]:
+    """Answer calls in the block from the record, and add to it what it does not know; None records nothing.
+
+    The meter that it yields counts the calls that the record answered and counted as sent.
+
+    Args:
+        record: Of the question.
+        as_sent: Whether a reply from the record counts as if it had been sent, so that the costs of a question do not
+            depend on what was asked before; else as one from the cache.
+    """
+    known = Meter()
+    token = _recording.set(None if record is None else _Recording(record, as_sent, known))
     try:
-        yield
+        yield known
     finally:
-        _record.reset(token)
+        _recording.reset(token)
 
 
 class Recorded:
@@ -57,21 +74,33 @@ class Recorded:
     """
 
     def __init__(self, lm: dspy.LM, call: PreparedCall):
-        self._record = _record.get()
-        self._key = call_key(lm, call) if self._record is not None else None
+        self._recording = _recording.get()
+        self._key = call_key(lm, call) if self._recording is not None else None
 
     def look_up(self) -> tuple[CallResult, dict[str, Any]] | None:
         """Return the recorded result and its usage; None if there is none."""
-        reply = self._record.reply(self._key) if self._record is not None and self._key is not None else None
+        if self._recording is None or self._key is None:
+            return None
+        reply = self._recording.record.reply(self._key)
         return None if reply is None else _loaded(reply)
 
-    def keep(self, result: CallResult) -> CallResult:
-        """Record the result of a call, and return what the question goes on with."""
-        if self._record is None or self._key is None:
+    @property
+    def as_sent(self) -> bool:
+        """Whether a recorded reply counts as if it had been sent; else as one from the cache."""
+        return self._recording is None or self._recording.as_sent
+
+    def count(self, **counts: float) -> None:
+        """Count what a recorded reply cost that counts as sent."""
+        if self._recording is not None:
+            self._recording.known.add(**counts)
+        record(**counts)
+
+    def keep(self, result: CallResult, usage: dict[str, Any]) -> CallResult:
+        """Record the result of a call with its usage, also if it was cached; return what the question goes on with."""
+        if self._recording is None or self._key is None:
             return result
-        reply = result.dump()
-        reply["usage"] = reply["usage"] or _usage(result)  # of a cached reply
-        kept = self._record.add(self._key, reply)
+        reply = {**result.dump(), "usage": usage}
+        kept = self._recording.record.add(self._key, reply)
         return result if kept is reply else _loaded(kept)[0]
 
 
@@ -85,11 +114,3 @@ def call_key(lm: dspy.LM, call: PreparedCall) -> str | None:
 
 def _loaded(reply: Reply) -> tuple[CallResult, dict[str, Any]]:
     return CallResult.load(reply), reply.get("usage") or {}
-
-
-def _usage(result: CallResult) -> dict[str, Any]:
-    usage: dict[str, Any] = {}
-    for each in (usage_dict(response) for response in result.responses):
-        for name in ("prompt_tokens", "completion_tokens"):
-            usage[name] = usage.get(name, 0) + (each.get(name) or 0)
-    return usage

@@ -121,10 +121,12 @@ class MeteredLM(dspy.LM):
         recorded = Recorded(self, call)
         if found := recorded.look_up():
             result, usage = found
-            record(calls=call.n, rounds=1)
-            _record_usage(usage, result.cost)
+            if recorded.as_sent:
+                recorded.count(calls=call.n, rounds=1, **_counts(usage, result.cost))
+            else:
+                _record_hit(call, usage, result.cost)
         else:
-            result = recorded.keep(self._asked(call))
+            result = recorded.keep(*self._asked(call))
         _record_cut(call, result)
         return finalize(self, call, result)
 
@@ -132,21 +134,21 @@ class MeteredLM(dspy.LM):
         """Do the same asynchronously, in a thread."""
         return await asyncio.to_thread(self.__call__, prompt, messages=messages, **kwargs)
 
-    def _asked(self, call: PreparedCall) -> CallResult:
-        """Return the reply to a call from the cache, else from the LM."""
+    def _asked(self, call: PreparedCall) -> tuple[CallResult, dict[str, Any]]:
+        """Return the reply to a call from the cache, else from the LM, and its usage."""
         key = call_key(self, call) if self.budget.resumed else None
         if found := reply_cache.look_up(self, call):
             result, usage = found
             if key is not None:
                 booking = self._cost(call, result, usage)
                 self.budget.take_over(key, booking, calls=call.n, at_most=tokens_at_most(call))
-            _record_hit(call, result)
-        else:
-            result = self._send(replace(call, cache=False))  # whether to cache the reply is decided when it is parsed
-            reply_cache.keep(self, call, result)
-            if key is not None:
-                self.budget.sent(key)
-        return result
+            _record_hit(call, usage, result.cost)
+            return found
+        result = self._send(replace(call, cache=False))  # whether to cache the reply is decided when it is parsed
+        reply_cache.keep(self, call, result)
+        if key is not None:
+            self.budget.sent(key)
+        return result, result.usage
 
     def _cost(self, call: PreparedCall, result: CallResult, usage: Mapping[str, Any]) -> Reservation:
         """Return what a call costs; tokens that the LM does not report are estimated."""
@@ -175,7 +177,7 @@ class MeteredLM(dspy.LM):
                 with attempts.permit(), self.budget.reserve(tokens=tokens_at_most(call), calls=call.n) as booking:
                     record(calls=call.n, rounds=1)  # counted even if it fails
                     result = self._complete(call, booking)
-                    _record_usage(result.usage, result.cost)
+                    record(**_counts(result.usage, result.cost))
                     cost = self._cost(call, result, result.usage)
                     booking.tokens, booking.usd = cost.tokens, cost.usd
                 current_control().answered(self.model)
@@ -241,11 +243,14 @@ def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None
     return MeteredLM(model, engine=engine, budget=budget, **kwargs)
 
 
-def _record_usage(usage: Mapping[str, Any], usd: float | None) -> None:
-    """Count the tokens and the price of a call."""
-    sent, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
-    record(prompt_tokens=sent or 0, completion_tokens=written or 0, reasoning_tokens=thought, usd=usd or 0.0)
+def _counts(usage: Mapping[str, Any], usd: float | None) -> dict[str, float]:
+    """Return the tokens and the price of a call that was sent."""
+    return {
+        "prompt_tokens": usage.get("prompt_tokens") or 0,
+        "completion_tokens": usage.get("completion_tokens") or 0,
+        "reasoning_tokens": (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0,
+        "usd": usd or 0.0,
+    }
 
 
 def _record_cut(call: PreparedCall, result: CallResult) -> None:
@@ -255,7 +260,7 @@ def _record_cut(call: PreparedCall, result: CallResult) -> None:
         record(cut_replies=sum(response.finish_reason == "length" for response in result.responses))
 
 
-def _record_hit(call: PreparedCall, result: CallResult) -> None:
-    usages = [response.usage for response in result.responses]
-    saved = sum((usage.input_tokens or 0) + (usage.output_tokens or 0) for usage in usages)
-    record(calls=call.n, cached_calls=call.n, rounds=1, cached_tokens=saved)
+def _record_hit(call: PreparedCall, usage: Mapping[str, Any], usd: float | None) -> None:
+    """Count a call that was answered without being sent, and what its reply cost when it was."""
+    saved = (usage.get("prompt_tokens") or 0) + (usage.get("completion_tokens") or 0)
+    record(calls=call.n, cached_calls=call.n, rounds=1, cached_tokens=saved, cached_usd=usd or 0.0)

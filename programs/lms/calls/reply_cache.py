@@ -12,7 +12,7 @@ from typing import Any
 
 import dspy
 from dspy.clients.cache import Cache
-from dspy.clients.call_result import CallResult
+from dspy.clients.call_result import CallResult, usage_dict
 from dspy.clients.execution import IGNORED_CACHE_KEYS, PreparedCall
 from dspy.utils.exceptions import AdapterParseError
 
@@ -124,7 +124,10 @@ def cached_if_parsed() -> Iterator[Unparsed]:
 
 
 def look_up(lm: dspy.LM, call: PreparedCall) -> tuple[CallResult, dict[str, Any]] | None:
-    """Return the cached reply to a call, and the usage that the LM reported; None if there is none that can be used."""
+    """Return the cached reply to a call, and the usage that it had; None if there is none that can be used.
+
+    The usage of the reply itself is empty, since nothing was sent.
+    """
     if not call.cache:
         return None
     key = key_of(lm, call)
@@ -133,7 +136,9 @@ def look_up(lm: dspy.LM, call: PreparedCall) -> tuple[CallResult, dict[str, Any]
         return None
     reply = _Reply(key, None)
     try:
-        result, usage = CallResult.load(record), dict(record.get("usage") or {})
+        result = CallResult.load(record)
+        usage = {**(record.get("usage") or usage_of(result))}
+        result.cost = None if result.cost is None else float(result.cost)
     except Exception:  # noqa: BLE001 - whatever a damaged or foreign entry contains, the LM is asked
         reply.drop()
         return None
@@ -154,6 +159,13 @@ def keep(lm: dspy.LM, call: PreparedCall, result: CallResult) -> None:
         reply.keep()
     else:
         pending.add(reply)
+
+
+def usage_of(result: CallResult) -> dict[str, Any]:
+    """Return the tokens that the responses of a result report."""
+    usages = [usage_dict(response) for response in result.responses]
+    names = ("prompt_tokens", "completion_tokens")
+    return {name: sum(each.get(name) or 0 for each in usages) for name in names} if usages else {}
 
 
 def key_of(lm: dspy.LM, call: PreparedCall) -> dict[str, Any]:

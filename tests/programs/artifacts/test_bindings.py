@@ -124,3 +124,9 @@ def test_an_answerer_binds_what_load_binds(retro, retriever):
         Answerer.load(retro, retriever, samples)
     with pytest.warns(UserNotice, match="from logprobs"):
         Answerer.load(retro, retriever, samples, accept_probability_mode=True)
+
+
+def test_an_lm_that_its_name_alone_does_not_connect_asks_for_the_connection(tmp_path):
+    freeze(build("cot", None), tmp_path / "a", lm=lm_record(connection(id="my-model")))
+    with pytest.raises(UserError, match=r"compiled for LM 'my-model', which cannot .* alone: pass the connection"):
+        Answerer.load(tmp_path / "a")

@@ -93,3 +93,9 @@ def test_what_cannot_be_combined_is_refused_and_leaves_nothing(parts, tmp_path):
     combine("ensemble", parts, out)
     combine("ensemble", parts[::-1], out, overwrite=True)
     assert read_artifact(out / "children" / "1").program == "cot"
+
+
+def test_a_kind_with_a_pool_is_compiled_and_not_combined(parts, tmp_path):
+    with pytest.raises(UserError, match="demonstrations to choose from, too: compile a program by the optimizer knn"):
+        combine("knn", parts[:1], tmp_path / "out")
+    assert not (tmp_path / "out").exists()

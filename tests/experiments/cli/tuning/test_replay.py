@@ -44,6 +44,16 @@ def test_a_run_is_recorded_and_leads_to_a_study(recorded, verihop):
     assert (code, "LM calls sent: 0" in out + err) == (0, True), err
 
 
+def test_a_fixed_knob_leaves_the_others_that_gates_read(recorded, verihop, world, tmp_path):
+    words = ["tune", world / "questions.jsonl", "--program", "cov_rag", "--limit", 10, "--lm", "simulated"]
+    words += ["--fix", "gate=threshold", "--replay", recorded[0], "--metric", "em", "--json", "--out", tmp_path / "t"]
+    code, out, err = verihop(*words, "--trials", 3, "--sampler", "random", "--folds", 0)
+    assert code == 0, err
+    searched = json.loads(out)["present"]
+    assert "bias_above" in searched
+    assert {"gate", "k"}.isdisjoint(searched)
+
+
 def test_a_budget_that_is_spent_on_branches_is_said_with_code_3(recorded, verihop, tmp_path):
     run, (_, _, err) = recorded
     copy = shutil.copytree(run, tmp_path / "run")

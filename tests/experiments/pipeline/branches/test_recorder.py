@@ -6,6 +6,7 @@ from experiments.pipeline.branches import recorder
 from experiments.pipeline.evaluate import evaluate
 from experiments.runs.config import RunConfig
 from experiments.runs.files import read_rows
+from optimizers.metrics.cost import COSTS
 from optimizers.replay.record_files import BRANCHES, REPLIES, load_memories, load_record
 from optimizers.replay.replaying import count_unseen, replay
 from programs.catalog import build
@@ -86,6 +87,45 @@ def test_a_spent_budget_keeps_what_was_recorded_and_a_resumed_run_goes_on(setup,
     for metric in ("em", "f1[hotpot]"):
         for knobs in ({}, {"max_revisions": 3}, {"truthfulness_below": 0.3}):
             assert by_id(replay(found, knobs, metric=metric)) == by_id(replay(expected, knobs, metric=metric))
+
+
+@pytest.mark.parametrize("first", [4, 25, 50])
+def test_the_summary_has_what_all_sessions_paid_for_answers_and_for_branches(setup, tmp_path, first):
+    _, answers = run(setup, tmp_path / "plain", branches=0)
+    _, whole = run(setup, tmp_path / "whole")
+    _, before = run(setup, tmp_path / "run", budget=Budget(calls=first))
+    summary, after = run(setup, tmp_path / "run", resume=True)
+    assert before + after == whole
+    assert paid(summary.spent) == whole  # what an interrupted question had already paid counts once
+    assert paid(summary.branches) == whole - answers
+    assert summary.as_dict()["branches"]["prompt_tokens"] > 0
+    table = summary.as_table().columns
+    shown = dict(zip(table[0].cells, table[1].cells, strict=True))
+    assert shown["paid calls for branches"] == str(int(whole - answers))
+
+
+def test_rows_that_go_on_from_the_record_cost_the_same(setup, tmp_path):
+    run(setup, tmp_path / "plain", branches=0)
+    run(setup, tmp_path / "run", budget=Budget(calls=4))
+    run(setup, tmp_path / "run", resume=True)
+    for name, cost in COSTS.items():
+        if not name.startswith("paid") and name != "seconds":
+            expected, found = (
+                {id: cost.function(row) for id, row in rows_of(tmp_path / each).items()} for each in ("plain", "run")
+            )
+            assert found == expected, name
+
+
+def test_what_recording_cost_is_said(setup, tmp_path, capsys):
+    program, questions, connection = setup()
+    summary = evaluate(program, questions, config(), connection=connection, folder=tmp_path / "run", progress=True)
+    calls, tokens = paid(summary.branches), summary.branches["prompt_tokens"] + summary.branches["completion_tokens"]
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"with {calls:,.0f} further LM calls ({tokens:,.0f} tokens)" in said
+
+
+def paid(costs):
+    return costs["calls"] - costs["cached_calls"]
 
 
 def by_id(outcomes):

@@ -27,6 +27,21 @@ def test_a_call_counts_its_tokens_and_a_cache_hit_what_it_saved(echo) -> None:
     assert (meter.prompt_tokens, meter.completion_tokens, meter.cached_tokens) == (10, 5, 15)
 
 
+@pytest.fixture
+def priced(monkeypatch):
+    """Let every call cost 0.25 US dollars."""
+    monkeypatch.setattr("dspy.clients.costs.estimate_cost", lambda *args, **kwargs: (0.25, {}))
+
+
+def test_what_a_cached_reply_cost_is_counted_apart_and_not_paid_again(echo, priced) -> None:
+    lm = metered_lm("echo/a@1", engine=echo(), budget=Budget(usd=1.0))
+    lm("hello")
+    with metered() as meter:
+        lm("hello")
+    assert (meter.usd, meter.cached_usd) == (0.0, 0.25)
+    assert lm.budget.spent["usd"] == 0.25
+
+
 def test_cache_hits_are_free_when_the_budget_is_used_up(echo) -> None:
     engine = echo()
     lm = metered_lm("echo/a@1", engine=engine, budget=Budget(calls=1))

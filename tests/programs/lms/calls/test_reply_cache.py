@@ -192,12 +192,13 @@ def test_a_reply_of_another_route_is_kept_as_json() -> None:
     lm = dspy.LM("openai/gpt-4o-mini", engine="litellm", api_key="none")
     call = prepare(lm, "hello", None, {})
     raw = ModelResponse(choices=[{"message": {"role": "assistant", "content": "Paris"}, "finish_reason": "stop"}])
+    raw.usage = {"prompt_tokens": 7, "completion_tokens": 2}
     reply_cache.keep(lm, call, reply_cache.CallResult.legacy(lm, raw))
     found = reply_cache.look_up(lm, call)
     assert found is not None
-    kept, reported = found
-    assert reported == {}
+    kept, usage = found
     assert (kept.outputs, kept.cache_hit, kept.usage) == (["Paris"], True, {})
+    assert usage == {"prompt_tokens": 7, "completion_tokens": 2}
     raw = ModelResponse(choices=[{"message": {"role": "assistant", "content": "x"}, "finish_reason": "content_filter"}])
     other = prepare(lm, "other", None, {})
     reply_cache.keep(lm, other, reply_cache.CallResult.legacy(lm, raw))
