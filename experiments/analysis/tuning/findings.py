@@ -54,13 +54,26 @@ class Findings:
             return "There are too few questions to compare the best setting with the program as it was."
         numbers = f"{100 * gain.difference:+.1f} points, 95 % interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
         small = f" {gain.notice}" if gain.notice else ""
+        keep = " Keep it as it was." if gain.difference <= 0 else ""
         if gain.low > 0:
             return f"The best setting is better than the program as it was, {how}: {numbers}.{small}"
         if gain.high < 0:
-            return (
-                f"Settings chosen so are worse than the program as it was, {how}: {numbers}. Keep it as it was.{small}"
-            )
-        return f"The best setting is not better than the program as it was beyond chance, {how}: {numbers}.{small}"
+            return f"Settings chosen so are worse than the program as it was, {how}: {numbers}.{keep}{small}"
+        return (
+            f"The best setting is not better than the program as it was beyond chance, {how}: {numbers}.{keep}{small}"
+        )
+
+    @property
+    def recommended(self) -> Trial | None:
+        """The trial to freeze: the best one, or the program as it was.
+
+        It stays as it was if settings chosen in the same way gain nothing on held-out questions: then the best one is
+        best by luck. Limits that it does not keep within are a reason to change it in any case.
+        """
+        gain = self.held_gain.difference if self.held_gain else None
+        if gain is not None and gain <= 0 and self.baseline is not None and self.baseline.feasible(self.goal):
+            return self.baseline
+        return self.best
 
     @property
     def surely_better(self) -> bool:
@@ -75,6 +88,7 @@ class Findings:
         held = {"held_out_score": self.held_score, "held_out_gain": self.held_gain}
         return {
             "best": self.best.number if self.best else None,
+            "recommended": self.recommended.number if self.recommended else None,
             "baseline": self.baseline.number if self.baseline else None,
             "front": [trial.number for trial in self.front],
             **{name: value.as_dict() if value else None for name, value in {**numbers, **held}.items()},

@@ -241,7 +241,10 @@ class Result(options.Replacing):
     pick: Annotated[
         int | None,
         typer.Option(
-            min=0, help="Freeze this trial instead of the best, e.g. another of the front.", show_default=False
+            min=0,
+            help="Freeze this trial, e.g. another of the front; by default the best, or the program as it was if "
+            "settings chosen so gain nothing on held-out questions.",
+            show_default=False,
         ),
     ] = None
     estimate: Annotated[

@@ -174,7 +174,7 @@ def _print(found: "Found", config: "TuneConfig", result: Result, notes: list[str
     say(f"Trials: {counts}. LM calls sent: {spent.get('calls', 0):,.0f}, tokens: {spent.get('tokens', 0):,.0f}.")
     if (held := found.findings.held_score) is not None and held.mean is not None:
         interval = "" if held.low is None or held.high is None else f" [{100 * held.low:.1f}, {100 * held.high:.1f}]"
-        say(f"Held-out estimate of the chosen setting: {100 * held.mean:.1f} %{interval}, {config.folds} folds.")
+        say(f"Held-out estimate of a setting chosen so: {100 * held.mean:.1f} %{interval}, {config.folds} folds.")
     say(found.findings.verdict)
     if unseen := [trial for trial in found.findings.trials if trial.unseen]:
         cure = (

@@ -96,7 +96,8 @@ class TuneConfig:
         grace: Seconds without one after which its process is taken for dead.
         replay: Folder of a run with recorded branches, from which trials are evaluated; None asks the LM.
         buy: Whether branches that the record lacks are asked, within the budget, once for all trials.
-        chosen: Number of the trial that is frozen; None means the best.
+        chosen: Number of the trial that is frozen; None means the best, or the program as it was if settings chosen so
+            gain nothing on held-out questions.
         index: Folder of the index; the artifact stores its path relative to itself.
         provenance: Further data for the artifact, such as paths of question files.
 

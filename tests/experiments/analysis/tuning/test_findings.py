@@ -32,6 +32,7 @@ def test_a_gain_is_judged_on_questions_that_did_not_choose():
     assert result.best is BETTER
     assert result.held_gain.n == 40
     assert result.surely_better
+    assert result.recommended is BETTER
     assert "better than the program as it was, on held-out questions: +45.0 points" in result.verdict
     assert result.as_dict()["held_out"]["chosen"] == [1] * 5
     assert "where it was chosen" in found(BASE, BETTER, folds=0).verdict
@@ -53,6 +54,17 @@ def test_settings_that_only_look_better_where_they_were_chosen_are_called_worse(
     assert result.best.number == 1
     assert result.held_score.mean == 0.0
     assert "Keep it as it was." in result.verdict
+    assert result.recommended is base
+    assert result.as_dict()["recommended"] == 0
+    assert found(base, *traps, folds=0).recommended is result.best
+
+
+def test_a_program_beyond_the_limits_is_not_kept_as_it_was():
+    base = trial(0, [0.7] * 40, baseline=True, tokens=500.0)
+    traps = [trial(n + 1, [0.0 if place % 5 == n else 0.9 for place in range(40)]) for n in range(5)]
+    result = found(base, *traps, goal=Goal(at_most={"tokens": 200.0}))
+    assert result.held_gain.difference < 0
+    assert result.recommended is result.best
 
 
 def test_what_cannot_be_compared_is_said():
