@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from optimizers.tuning.space import Space
-from signatures.common.errors import unknown
+from signatures.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
@@ -56,12 +56,18 @@ def open_sampler(name: str, space: Space, *, seed: int, points: int = GRID_POINT
     return SeededSampler(makers[name], seed)
 
 
-def open_pruner(*, prune: bool) -> "BasePruner":
+def check_prune_below(p: float) -> None:
+    """Raise UserError unless `p` can be the p below which a trial is ended."""
+    if not 0 < p < 1:
+        raise UserError(f"The p below which a trial is ended early must be between 0 and 1, got {p}.")
+
+
+def open_pruner(*, prune: bool, below: float = PRUNE_BELOW) -> "BasePruner":
     """Return Optuna's Wilcoxon pruner, which tests a trial against the best one on the questions that both have asked.
 
-    It looks after 8, 16, 32 ... questions, each time with an error of p = 0.1. In simulations, of trials as good as the
-    best one about 8 % were ended early with 24 questions, 14 to 19 % with 64 and 22 % with 256. If the best is the best
-    of ten equal ones, so partly by luck, it is 30 to 40 %.
+    It looks after 8, 16, 32 ... questions, each time with an error of p. In simulations with p = 0.1, of trials as good
+    as the best one about 8 % were ended early with 24 questions, 14 to 19 % with 64 and 22 % with 256. If the best is
+    the best of ten equal ones, so partly by luck, it is 30 to 40 %.
     """
     import warnings
 
@@ -74,7 +80,7 @@ def open_pruner(*, prune: bool) -> "BasePruner":
         return pruners.NopPruner()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ExperimentalWarning)
-        return pruners.WilcoxonPruner(p_threshold=PRUNE_BELOW, n_startup_steps=FIRST_RUNG)
+        return pruners.WilcoxonPruner(p_threshold=below, n_startup_steps=FIRST_RUNG)
 
 
 def grid_size(space: Space, points: int = GRID_POINTS) -> int:

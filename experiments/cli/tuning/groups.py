@@ -89,6 +89,10 @@ class Search:
             "not with --against or a grid.",
         ),
     ] = True
+    prune_below: Annotated[
+        float,
+        typer.Option(help="p of that test; 0.3 ends more trials, for a budget of fewer than ten whole ones."),
+    ] = 0.1
     replay: Annotated[
         Path | None,
         typer.Option(

@@ -66,6 +66,7 @@ def tune(
         points=search.grid_points,
         trials=search.trials,
         prune=search.prune,
+        prune_below=search.prune_below,
         folds=search.folds,
         seed=execution.seed,
         threads=execution.threads,

@@ -1,7 +1,7 @@
 """The rows of the comparison: ways from an uncompiled program to an artifact, all within the same budget."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 DEFAULT = "default"
 ACCEPT, MAX_DEMOS = 0.6, 2  # F1 of a demonstration; two of them fit the context of the embedded LM
 TRIALS = 200  # more than any budget here allows
+PRUNE_BELOW = 0.3  # the budgets suffice for fewer than ten trials with all questions
 # Knobs beyond these ranges do not fit the embedded LM's context, or cost more than a budget allows; for all rows alike.
 NARROWED: dict[str, dict[str, str]] = {
     "rag": {"k": "1:8"},
@@ -80,8 +81,14 @@ def _compile(work: Work, optimizer: str, budget: int) -> Path:
 def _tune(work: Work, student: "dspy.Module", budget: int, **settings: Any) -> Path | None:
     from experiments.pipeline.tuning.tune import tune_program
 
-    narrowed = NARROWED[work.program]
-    config = TuneConfig(metric=work.metric, narrowed=narrowed, trials=TRIALS, seed=work.seed, **settings)
+    config = TuneConfig(
+        metric=work.metric,
+        narrowed=NARROWED[work.program],
+        trials=TRIALS,
+        prune_below=PRUNE_BELOW,
+        seed=work.seed,
+        **settings,
+    )
     found = tune_program(
         student,
         work.splits["dev"],
@@ -107,10 +114,8 @@ def _prompts_then_knobs(work: Work) -> Path | None:
     from programs.artifact import load
 
     half = work.budget // 2
-    first = _compile(work, "mipro", half)
-    connection = work.connect(half)
-    student = load(first, getattr(work.student, "retrieve", None), connection=connection)
-    return _tune(replace(work, student=student), student, work.budget)
+    student = load(_compile(work, "mipro", half), getattr(work.student, "retrieve", None))
+    return _tune(work, student, half)
 
 
 def _none(work: Work) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from optimizers.teleprompters.task import check_seed
 from optimizers.tuning.objective import Goal
-from optimizers.tuning.samplers import GRID_POINTS, check_sampler
+from optimizers.tuning.samplers import GRID_POINTS, PRUNE_BELOW, check_prune_below, check_sampler
 from optimizers.tuning.signs import GRACE_SECONDS, HEARTBEAT_SECONDS
 from signatures.common.errors import UserError
 
@@ -87,6 +87,7 @@ class TuneConfig:
         points: Values per knob that is a number, for the grid.
         trials: Trials of the whole study.
         prune: Whether trials that are probably worse than the best are ended early; only without a cost as a goal.
+        prune_below: p of the test by which they are found worse, in (0, 1).
         folds: Folds of the estimate on held-out questions; 0 for none.
         seed: Of the order of questions and of every random choice, at least 0.
         threads: Questions in progress at a time.
@@ -115,6 +116,7 @@ class TuneConfig:
     points: int = GRID_POINTS
     trials: int = 30
     prune: bool = True
+    prune_below: float = PRUNE_BELOW
     folds: int = 5
     seed: int = 0
     threads: int = 8
@@ -130,6 +132,7 @@ class TuneConfig:
 
     def __post_init__(self) -> None:
         check_sampler(self.sampler)
+        check_prune_below(self.prune_below)
         check_seed(self.seed)
         self._check_replay()
         if self.metric.judged and self.replay is None:

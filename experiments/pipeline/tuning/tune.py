@@ -165,7 +165,7 @@ def _request(
         "at_most": dict(config.goal.at_most),
         "sampler": config.sampler,
         "points": config.points if config.sampler == "grid" else None,
-        "prune": config.pruned,
+        "prune": config.prune_below if config.pruned else None,
         "seed": config.seed,
         "replay": None if config.replay is None else {"buy": config.buy},
     }
@@ -234,7 +234,7 @@ def _run(
     left: dict[str, Any] = {name: _left(name, limit, already.get(name, 0.0)) for name, limit in limits.items()}
     study = opened.study
     study.sampler = open_sampler(config.sampler, space, seed=config.seed, points=config.points)
-    study.pruner = open_pruner(prune=config.pruned)
+    study.pruner = open_pruner(prune=config.pruned, below=config.prune_below)
     objective = Objective(
         space,
         config.goal,

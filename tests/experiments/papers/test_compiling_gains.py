@@ -78,7 +78,7 @@ def comparison(scripted, retriever, tmp_path):
     return engine, Comparison("rag", student, splits, splits["test"], connection, 30, tmp_path)
 
 
-@pytest.mark.parametrize("row", [DEFAULT, "bootstrap", "random_search", "random_knobs"])
+@pytest.mark.parametrize("row", [DEFAULT, "bootstrap", "random_search", "prompts_then_knobs", "joint", "random_knobs"])
 def test_a_row_is_made_and_asked_once(comparison, row):
     engine, of = comparison
     rows = of.rows(row, 0)

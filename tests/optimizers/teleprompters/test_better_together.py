@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import dspy
 import pytest
 from dspy.clients.provider import Provider
@@ -9,14 +7,6 @@ from optimizers.teleprompters.compile import checked_task, compile
 from programs.cot import CoT
 from programs.rag import RAG
 from signatures.common.errors import UserError
-from tests.conftest import load_module
-
-made = load_module(Path(__file__).with_name("instructions") / "conftest.py")
-
-
-@pytest.fixture
-def world():
-    return made.World
 
 
 class Training(Provider):

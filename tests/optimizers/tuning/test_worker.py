@@ -135,22 +135,6 @@ def test_quality_against_cost_is_a_front(study_of):
     assert {trial.number for trial in front} <= {trial.number for trial in study.best_trials}
 
 
-def test_a_trial_that_is_worse_is_pruned_after_growing_parts_of_the_same_order(study_of, questions):
-    def score(setting, number):
-        return (1.0 if setting["gate"] == "soft" else 0.1) - number / 1000
-
-    study, objective = study_of(score, space=SMALL, prune=True)
-    study.pruner = open_pruner(prune=True)
-    enqueue(study, [SMALL.present, {"k": 2, "gate": "hard"}, {"k": 3, "gate": "soft"}])
-    work(study, objective, trials=3)
-    found = records(study)
-    assert [trial.state for trial in found] == ["complete", "pruned", "complete"]
-    assert [len(trial.scores) for trial in found] == [24, 8, 24]
-    ids = [question.id for question in questions]
-    assert [part for setting, part in objective.evaluator.asked if setting["k"] == 3] == [ids[:8], ids[8:16], ids[16:]]
-    assert best_of(found, Goal()).number == 0
-
-
 def test_a_spent_budget_ends_the_study_and_its_trial_is_run_again(study_of):
     spent = {"calls": 0.0}
 
