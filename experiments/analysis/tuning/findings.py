@@ -54,26 +54,31 @@ class Findings:
             return "There are too few questions to compare the best setting with the program as it was."
         numbers = f"{100 * gain.difference:+.1f} points, 95 % interval {100 * gain.low:+.1f} to {100 * gain.high:+.1f}"
         small = f" {gain.notice}" if gain.notice else ""
-        keep = " Keep it as it was." if gain.difference <= 0 else ""
         if gain.low > 0:
             return f"The best setting is better than the program as it was, {how}: {numbers}.{small}"
         if gain.high < 0:
-            return f"Settings chosen so are worse than the program as it was, {how}: {numbers}.{keep}{small}"
-        return (
-            f"The best setting is not better than the program as it was beyond chance, {how}: {numbers}.{keep}{small}"
-        )
+            said = f"Settings chosen so are worse than the program as it was, {how}: {numbers}."
+        else:
+            said = f"The best setting is not better than the program as it was beyond chance, {how}: {numbers}."
+        if not self.baseline.feasible(self.goal):
+            return f"{said} But that is beyond the limits.{small}"
+        return f"{said}{' Keep it as it was.' if self.recommended is self.baseline else ''}{small}"
 
     @property
     def recommended(self) -> Trial | None:
         """The trial to freeze: the best one, or the program as it was.
 
         It stays as it was if settings chosen in the same way gain nothing on held-out questions: then the best one is
-        best by luck. Limits that it does not keep within are a reason to change it in any case.
+        best by luck. It changes nevertheless if it is beyond the limits, or if the change is as good and cheaper.
         """
         gain = self.held_gain.difference if self.held_gain else None
-        if gain is not None and gain <= 0 and self.baseline is not None and self.baseline.feasible(self.goal):
-            return self.baseline
-        return self.best
+        if gain is None or self.best is None or self.baseline is None or not self.baseline.feasible(self.goal):
+            return self.best
+        if self.front and self.baseline not in self.front:
+            return self.best
+        cost = self.goal.cost or "calls"
+        cheaper = self.best.cost(cost) < self.baseline.cost(cost)
+        return self.baseline if gain < 0 or (gain == 0 and not cheaper) else self.best
 
     @property
     def surely_better(self) -> bool:

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 _SHOWN = 8
 
 
-def ranked(found: Findings, most: int = _SHOWN) -> list[tuple[Trial, int]]:
+def ranked(found: Findings, most: int = _SHOWN, *, chosen: int | None = None) -> list[tuple[Trial, int]]:
     """Return the trials to show, each with the number of others that scored and cost the same on every question.
 
-    They are the front, cheapest first, or else the best ones; the program as it was is among them.
+    They are the front, cheapest first, or else the best ones; the program as it was is among them, and the trial whose
+    number is `chosen`.
     """
     if found.front:
         shown = [(trial, 0) for trial in found.front]
@@ -31,9 +32,9 @@ def ranked(found: Findings, most: int = _SHOWN) -> list[tuple[Trial, int]]:
                 trial
             )
         shown = [(group[0], len(group) - 1) for group in alike.values()][:most]
-    if found.baseline is not None and found.baseline.number not in {trial.number for trial, _ in shown}:
-        shown.append((found.baseline, 0))
-    return shown
+    numbers = {trial.number for trial, _ in shown}
+    always = [trial for trial in found.trials if trial is found.baseline or trial.number == chosen]
+    return shown + [(trial, 0) for trial in always if trial.number not in numbers]
 
 
 def trials_table(found: Findings, present: dict[str, Any], *, metric: str, chosen: int | None) -> "Table":
@@ -56,7 +57,7 @@ def trials_table(found: Findings, present: dict[str, Any], *, metric: str, chose
     for name in costs:
         table.add_column(name, justify="right")
     table.add_column("Setting", overflow="fold")
-    for trial, alike in ranked(found):
+    for trial, alike in ranked(found, chosen=chosen):
         mean = mean_of(trial.scores)
         ends = "" if mean.low is None or mean.high is None else f" [{100 * mean.low:.1f}, {100 * mean.high:.1f}]"
         changed = differing(trial.setting, present)

@@ -104,7 +104,7 @@ class TuneConfig:
 
     Raises:
         UserError: A judge LM decides the metric, lower is better in it, the sampler is unknown, the seed is negative,
-            or a replay is to do what it cannot.
+            a p is given without pruning, or a replay is to do what it cannot.
     """
 
     metric: "Metric"
@@ -133,6 +133,8 @@ class TuneConfig:
     def __post_init__(self) -> None:
         check_sampler(self.sampler)
         check_prune_below(self.prune_below)
+        if not self.prune and self.prune_below != PRUNE_BELOW:
+            raise UserError(f"Trials are not pruned, so that a p of {self.prune_below} has no meaning: leave it out.")
         check_seed(self.seed)
         self._check_replay()
         if self.metric.judged and self.replay is None:

@@ -26,7 +26,7 @@ from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import describe_lm, describe_program, describe_questions
 from optimizers.tuning.objective import Objective
 from optimizers.tuning.outcomes import Evaluator, LiveEvaluator
-from optimizers.tuning.samplers import open_pruner, open_sampler
+from optimizers.tuning.samplers import PRUNE_BELOW, open_pruner, open_sampler
 from optimizers.tuning.space import Space, knob_space
 from signatures.common.errors import UserError
 
@@ -165,7 +165,8 @@ def _request(
         "at_most": dict(config.goal.at_most),
         "sampler": config.sampler,
         "points": config.points if config.sampler == "grid" else None,
-        "prune": config.prune_below if config.pruned else None,
+        "prune": config.pruned,
+        **({"prune_below": config.prune_below} if config.pruned and config.prune_below != PRUNE_BELOW else {}),
         "seed": config.seed,
         "replay": None if config.replay is None else {"buy": config.buy},
     }

@@ -272,8 +272,9 @@ class Budget:
     ) -> "tuple[str, Share | None] | None":
         """Return the first limit that the sums spent would exceed with these costs, and whose it is; None if none."""
         added = {"calls": calls, "tokens": tokens, "usd": usd, "seconds": 0.0}
-        for share in (*(() if only_shares else (None,)), *self._shares):
-            spent = share.spent if share else self._spent()
+        whole = () if only_shares else ((None, self._in_one_session()),)
+        carried = () if only_shares else ((None, self._spent()),)  # last: a share refuses what it refused earlier, too
+        for share, spent in (*whole, *((share, share.spent) for share in self._shares), *carried):
             for name, limit in (share or self).limits.items():
                 # The price of the next call may be 0, so a sum that has reached the limit must itself be refused.
                 full = name == "usd" and limit is not None and 0 < limit <= spent["usd"]

@@ -65,6 +65,26 @@ def test_a_program_beyond_the_limits_is_not_kept_as_it_was():
     result = found(base, *traps, goal=Goal(at_most={"tokens": 200.0}))
     assert result.held_gain.difference < 0
     assert result.recommended is result.best
+    assert result.verdict.endswith("But that is beyond the limits.")
+    assert "Keep it" not in found(base, *traps, folds=0).verdict
+
+
+def test_a_setting_that_is_as_good_and_cheaper_is_recommended():
+    cheaper = trial(1, BASE.scores, tokens=50.0)
+    for goal in (Goal("tokens"), Goal(at_most={"tokens": 200.0})):
+        result = found(
+            BASE, Trial(**{**vars(cheaper), "costs": {"calls": [0.5] * 40, "tokens": [50.0] * 40}}), goal=goal
+        )
+        assert result.held_gain.difference == 0
+        assert result.recommended is result.best
+        assert result.best.number == 1
+        assert "Keep it" not in result.verdict
+
+
+def test_the_frozen_trial_is_always_in_the_table():
+    others = [trial(10 + n, [n / 100] * 40) for n in range(12)]
+    result = found(BASE, BETTER, *others)
+    assert [each.number for each, _ in ranked(result, most=2, chosen=12)] == [1, 0, 12]
 
 
 def test_what_cannot_be_compared_is_said():
