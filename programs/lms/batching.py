@@ -110,7 +110,11 @@ class Worker:
 
 
 def load(model: Path, tokenizer: Any, properties: dict[str, Any]) -> Any:
-    """Return the runtime with the model loaded, after about 3 s."""
+    """Return the runtime with the model loaded, after about 3 s.
+
+    Not to be called in the main thread: that would keep the runtime's stack for signal handlers after it has been
+    closed, and the next Ctrl-C would crash the process (see `signatures.common.openvino_core`).
+    """
     import openvino_genai
 
     scheduler = openvino_genai.SchedulerConfig()

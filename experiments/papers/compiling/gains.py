@@ -4,8 +4,9 @@
 
 Each row gets the same number of LM calls for everything that it does, and makes one artifact per seed from the same
 train and dev questions; the test questions are asked once per artifact. Replies are shared between rows, budgets are
-not (`shared_replies.py`). The knobs of a program start at its paper's values. Rows and answers that are finished are
-kept, so that the command can be stopped and started again; `--rows`, `--programs` and `--seeds` choose a part.
+not (`shared_replies.py`). Programs start at their preset for small LMs, as in every command with the embedded LM. Rows
+and answers that are finished are kept, so that the command can be stopped and started again; `--rows`, `--programs`
+and `--seeds` choose a part.
 """
 
 from pathlib import Path
@@ -16,7 +17,7 @@ import typer
 from experiments.papers.command import help_of, run_command, say
 from experiments.papers.compiling.gains_table import as_text, draw, table
 from experiments.papers.compiling.questions import open_questions
-from experiments.papers.compiling.rows import ACCEPT, MAX_DEMOS, NARROWED, ROWS
+from experiments.papers.compiling.rows import ROWS, limits_of
 from experiments.papers.compiling.runs import Comparison
 from experiments.papers.embedded_lm.student import names
 
@@ -36,6 +37,7 @@ class Size(NamedTuple):
     test: int
 
 
+PRESET = "small"  # of every row: the paper's values do not fit the context of the embedded LM
 # A question costs rag one call, the other two about four.
 SIZES = {"rag": Size(1000, 120, 250), "cov_rag": Size(1500, 60, 120), "genground": Size(1500, 60, 120)}
 
@@ -81,7 +83,7 @@ def _comparison(name: str, questions: "Questions", connection: "Connection", wor
     size, splits = SIZES[name], questions.splits
     return Comparison(
         program=name,
-        student=build(name, open_reranker(questions.retrieve, "own")),
+        student=build(name, open_reranker(questions.retrieve, "own"), preset=PRESET),
         splits={"train": splits["train"], "dev": splits["dev"][: size.dev]},
         test=splits["test"][: size.test],
         connection=connection,
@@ -100,9 +102,8 @@ def _head(questions: "Questions", connection: "Connection", of: Comparison) -> d
         "retriever": questions.retrieve.fingerprint,
         "calls": of.budget,
         "questions": {**{split: len(found) for split, found in of.splits.items()}, "test": len(of.test)},
-        "accept": ACCEPT,
-        "max_demos": MAX_DEMOS,
-        "narrowed": NARROWED,
+        "preset": PRESET,
+        **limits_of(of.program),
     }
 
 

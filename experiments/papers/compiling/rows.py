@@ -27,6 +27,16 @@ NARROWED: dict[str, dict[str, str]] = {
 }
 
 
+def limits_of(program: str) -> dict[str, Any]:
+    """Return what all rows of a program keep to, beside their budget."""
+    return {
+        "accept": ACCEPT,
+        "max_demos": MAX_DEMOS,
+        "prune_below": PRUNE_BELOW,
+        "narrowed": NARROWED[program],
+    }
+
+
 @dataclass(frozen=True)
 class Work:
     """What a row works with.

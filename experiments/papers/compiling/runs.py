@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.papers.compiling.rows import Work, make
+from experiments.papers.compiling.rows import Work, limits_of, make
 from experiments.papers.compiling.shared_replies import row_connection
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     import dspy
@@ -51,12 +52,17 @@ class Comparison:
 
         A row that was stopped is made anew, so that it keeps to its budget; replies are shared, so that what it had
         asked is not computed again.
+
+        Raises:
+            UserError: The finished row was made with other settings.
         """
         from experiments.runs.files import read_json, write_json
 
         folder = self.folder / row / str(seed)
         if (folder / _FINISHED).is_file():
             found: dict[str, Any] = read_json(folder / _FINISHED)
+            if found["made_with"] != self._made_with:
+                raise UserError(f"{str(folder)!r} was made with other settings: delete it, or choose another folder.")
             return found
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -68,6 +74,7 @@ class Comparison:
             "artifact": str(artifact.relative_to(folder)) if artifact else None,
             "spent": spent,
             "seconds": round(time.monotonic() - started),
+            "made_with": self._made_with,
             **(_described(artifact) if artifact else {}),
         }
         write_json(folder / _FINISHED, record)
@@ -77,6 +84,19 @@ class Comparison:
         """Return whether a row is made and has answered the test questions."""
         folder = self.folder / row / str(seed)
         return (folder / _FINISHED).is_file() and (folder / self._run / "summary.json").is_file()
+
+    @property
+    def _made_with(self) -> dict[str, Any]:
+        """What decides a row, beside its name and seed."""
+        from experiments.runs.config import describe_questions
+        from programs.parts.knobs import knob_values
+
+        return {
+            "calls": self.budget,
+            "knobs": knob_values(self.student),
+            "splits": {split: describe_questions(found)["sha256"] for split, found in self.splits.items()},
+            **limits_of(self.program),
+        }
 
     @property
     def _run(self) -> str:

@@ -99,7 +99,7 @@ class ThreadPool(Generic[Item, Result]):
         return self._outcomes.popleft()
 
     def __iter__(self) -> Iterator[Outcome[Item, Result]]:
-        """Yield all outcomes; Ctrl-C raises KeyboardInterrupt between two of them."""
+        """Yield all outcomes; Ctrl-C raises KeyboardInterrupt between two of them, unless the loop is left before."""
         with deferred_interrupt() as pressed:
             while (outcome := self._next(pressed)) is not None:
                 yield outcome

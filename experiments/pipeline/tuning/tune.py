@@ -6,6 +6,7 @@ cache of replies. Processes on one or many machines share a study by naming the 
 
 import contextlib
 import functools
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -253,7 +254,14 @@ def _run(
     except KeyboardInterrupt:
         return "interrupted by Ctrl-C", True
     bar.done(ended.finished)
-    return ended.stopped, False
+    return _of_the_study(ended.stopped), False
+
+
+def _of_the_study(stopped: str | None) -> str | None:
+    """Return why a study ended in the words of who set its budget: he knows of no share."""
+    if stopped is None:
+        return None
+    return re.sub(r"^The share of (\S+ \w+) is", r"The rest of the study's budget, \1, is", stopped)
 
 
 def _left(name: str, limit: float, spent: float) -> float:

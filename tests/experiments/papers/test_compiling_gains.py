@@ -1,11 +1,16 @@
+from dataclasses import replace
+
 import pytest
 
 from experiments.papers.compiling import runs
+from experiments.papers.compiling.gains import PRESET, SIZES
 from experiments.papers.compiling.gains_table import as_text, draw, table
-from experiments.papers.compiling.rows import DEFAULT, ROWS
+from experiments.papers.compiling.rows import DEFAULT, NARROWED, ROWS
 from experiments.papers.compiling.runs import METRIC, Comparison, per_question
+from optimizers.tuning.space import knob_space
 from programs.catalog import build
 from programs.lms.connect import Connection
+from signatures.common.errors import UserError
 
 F1 = {DEFAULT: [0.0, 0.5, 1.0, 0.0], "joint": [1.0, 1.0, 1.0, 0.0], "bootstrap": [0.0, 0.0, 1.0, 0.0]}
 
@@ -89,6 +94,23 @@ def test_a_row_is_made_and_asked_once(comparison, row):
     assert record["spent"]["calls"] <= of.budget
     assert of.rows(row, 0) == rows
     assert len(engine.requests) == asked
+
+
+def test_a_row_that_was_made_with_other_settings_is_refused(comparison):
+    _, of = comparison
+    of.made("bootstrap", 0)
+    with pytest.raises(UserError, match="was made with other settings: delete it"):
+        replace(of, budget=31).made("bootstrap", 0)
+    fewer = {**of.splits, "dev": of.splits["dev"][:3]}
+    with pytest.raises(UserError, match="was made with other settings"):
+        replace(of, splits=fewer).rows("bootstrap", 0)
+
+
+@pytest.mark.parametrize("program", list(SIZES))
+def test_a_program_starts_within_the_values_that_are_searched(program, retriever):
+    student = build(program, retriever, preset=PRESET)
+    space = knob_space(student, searched=None, narrowed=NARROWED[program])
+    assert {dimension.name for dimension in space.dimensions} >= set(NARROWED[program])
 
 
 def test_a_row_that_was_stopped_is_made_anew(comparison, monkeypatch):

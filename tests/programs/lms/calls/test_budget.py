@@ -186,6 +186,21 @@ def test_what_an_earlier_session_spent_counts_in_the_budget_and_in_no_share() ->
         budget.reserve(tokens=1).__enter__()
 
 
+def test_a_share_refuses_in_resumed_work_what_it_refused_before() -> None:
+    """The first session spent its budget of 4: two calls in the share, which refused a third, and two after it."""
+    budget = Budget(calls=4)
+    budget.carry(calls=4)
+    with budget.within(calls=2) as share:
+        for key in ("a", "b"):
+            budget.take_over(key, Reservation(0), calls=1, at_most=0)
+        with pytest.raises(BudgetExceeded) as refused, budget.reserve(tokens=0):
+            pass
+        assert refused.value.share is share
+    with pytest.raises(BudgetExceeded) as refused, budget.reserve(tokens=0):
+        pass
+    assert refused.value.share is None
+
+
 def test_replies_that_an_earlier_session_has_paid_for_count_once_when_they_are_used() -> None:
     budget, one = Budget(calls=9), Reservation(tokens=4)
     budget.carry(calls=2, tokens=8)
