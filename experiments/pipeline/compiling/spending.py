@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from programs.lms.calls.earlier import PAID
+
 if TYPE_CHECKING:
     from programs.lms.calls.budget import Budget
 
 Spent = dict[str, float]
-_PAID = ("calls", "tokens", "usd")  # seconds are those of a session
 # What a budget of this process has counted of each compilation, so that sessions with one budget count once.
 _COUNTED: "WeakKeyDictionary[Budget, dict[str, Spent]]" = WeakKeyDictionary()
 
@@ -33,7 +34,7 @@ class Spending:
         for name, budget in self._budgets.items():
             known = _COUNTED.get(budget, {}).get(self._folder, {})
             before = earlier.get(name, {})
-            budget.carry(**{each: max(0, before.get(each, 0) - known.get(each, 0)) for each in _PAID})
+            budget.carry(**{each: max(0, before.get(each, 0) - known.get(each, 0)) for each in PAID})
         self._start = {name: budget.spent for name, budget in self._budgets.items()}
 
     def spent(self) -> dict[str, Spent]:
@@ -41,6 +42,6 @@ class Spending:
         found = dict(self._earlier)
         for name, budget in self._budgets.items():
             before, start, now = self._earlier.get(name, {}), self._start[name], budget.spent
-            found[name] = {each: before.get(each, 0) + now[each] - start[each] for each in _PAID}
+            found[name] = {each: before.get(each, 0) + now[each] - start[each] for each in PAID}
             _COUNTED.setdefault(budget, {})[self._folder] = found[name]
         return found

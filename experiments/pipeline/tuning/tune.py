@@ -6,7 +6,6 @@ cache of replies. Processes on one or many machines share a study by naming the 
 
 import contextlib
 import functools
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -29,6 +28,7 @@ from optimizers.tuning.objective import Objective
 from optimizers.tuning.outcomes import Evaluator, LiveEvaluator
 from optimizers.tuning.samplers import PRUNE_BELOW, open_pruner, open_sampler
 from optimizers.tuning.space import Space, knob_space
+from programs.lms.calls.earlier import PAID
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
     from corpora.questions import Question
     from programs.lms.connect import Connection
-
-_PAID = ("calls", "tokens", "usd")  # of a budget: seconds are those of a session
 
 
 def tune_program(
@@ -202,7 +200,7 @@ def _paid_by(connection: "Connection") -> Callable[[], dict[str, float]]:
     started = time.monotonic()
 
     def paid() -> dict[str, float]:
-        spent = {name: float(budget.spent[name]) for name in _PAID} if budget is not None else {}
+        spent = {name: float(budget.spent[name]) for name in PAID} if budget is not None else {}
         return {**spent, "seconds": time.monotonic() - started}
 
     return paid
@@ -231,7 +229,7 @@ def _run(
     from programs.lms.calls.budget import Budget
 
     budget: Budget | None = getattr(connection.lm, "budget", None)
-    limits = {name: limit for name, limit in (budget.limits if budget else {}).items() if limit and name in _PAID}
+    limits = {name: limit for name, limit in (budget.limits if budget else {}).items() if limit and name in PAID}
     already = _spent(opened)
     left: dict[str, Any] = {name: _left(name, limit, already.get(name, 0.0)) for name, limit in limits.items()}
     study = opened.study
@@ -247,21 +245,18 @@ def _run(
         report=functools.partial(bar.update, study, len(questions)),
     )
     try:
-        with budget.within(**left) if budget is not None and left else contextlib.nullcontext():
+        with (
+            budget.within(**left, name="rest of the study's budget")
+            if budget is not None and left
+            else contextlib.nullcontext()
+        ):
             ended = work(
                 study, objective, trials=trials_of(space, config), limits=_of_trials(limits, opened), tell=bar.say
             )
     except KeyboardInterrupt:
         return "interrupted by Ctrl-C", True
     bar.done(ended.finished)
-    return _of_the_study(ended.stopped), False
-
-
-def _of_the_study(stopped: str | None) -> str | None:
-    """Return why a study ended in the words of who set its budget: he knows of no share."""
-    if stopped is None:
-        return None
-    return re.sub(r"^The share of (\S+ \w+) is", r"The rest of the study's budget, \1, is", stopped)
+    return ended.stopped, False
 
 
 def _left(name: str, limit: float, spent: float) -> float:

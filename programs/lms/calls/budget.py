@@ -165,19 +165,20 @@ class Budget:
         tokens: int | None = None,
         usd: float | None = None,
         seconds: float | None = None,
+        name: str = "share",
     ) -> Iterator[Share]:
         """Limit what is spent inside the block, in addition to the budget itself: the share of one arm of a race.
 
         A call that the share has no room for raises BudgetExceeded with `share` set to the one that is yielded; a call
-        that the whole budget has no room for raises it with `share=None`. Blocks may be nested, but not side by side
-        in threads, because all calls inside the block count. `seconds` begin with the block.
+        that the whole budget has no room for raises it with `share=None`. Blocks may be nested, but not opened
+        by threads in parallel, as all calls inside the block count. `seconds` begin with it. Messages use `name`.
 
         Raises:
             UserError: A limit is negative or not a number.
         """
         limits = {"calls": calls, "tokens": tokens, "usd": usd, "seconds": seconds}
         _check_limits(limits)
-        share = Share(limits, lambda: {**self._in_one_session(), "seconds": self._clock()})
+        share = Share(limits, lambda: {**self._in_one_session(), "seconds": self._clock()}, name)
         with self._sums:
             self._shares.append(share)
         try:
@@ -209,7 +210,8 @@ class Budget:
                 self.check_seconds()
                 sums.wait(SLICE)
             usd = self._price()
-            self._check(calls, tokens, usd)
+            if exceeded := self._exceeded_now(calls, tokens, usd):
+                raise self._used_up(*exceeded)
             sums["start"] = self._clock() if math.isnan(sums["start"]) else sums["start"]
             sums["calls"] += calls
             sums["reserved_tokens"] += tokens
@@ -273,7 +275,8 @@ class Budget:
         """Return the first limit that the sums spent would exceed with these costs, and whose it is; None if none."""
         added = {"calls": calls, "tokens": tokens, "usd": usd, "seconds": 0.0}
         whole = () if only_shares else ((None, self._in_one_session()),)
-        carried = () if only_shares else ((None, self._spent()),)  # last: a share refuses what it refused earlier, too
+        # Last, so that a share refuses what it has refused in an earlier session.
+        carried = ((None, self._spent()),) if self.resumed and not only_shares else ()
         for share, spent in (*whole, *((share, share.spent) for share in self._shares), *carried):
             for name, limit in (share or self).limits.items():
                 # The price of the next call may be 0, so a sum that has reached the limit must itself be refused.
@@ -282,15 +285,12 @@ class Budget:
                     return name, share
         return None
 
-    def _check(self, calls: int, tokens: int, usd: float) -> None:
-        exceeded = self._exceeded_now(calls, tokens, usd)
-        if exceeded is not None:
-            raise self._used_up(*exceeded)
-
     def _used_up(self, name: str, share: Share | None = None) -> BudgetExceeded:
         spent, limit = (share.spent, share.limits[name]) if share else (self._spent(), self.limits[name])
-        line = ", ".join(f"{value:.4g} {what}" for what, value in spent.items())
-        return BudgetExceeded(f"The {'share' if share else 'budget'} of {limit:g} {name} is used up ({line}).", share)
+        line = ", ".join(f"{value:.4g} {each}" for each, value in spent.items())
+        return BudgetExceeded(
+            f"The {share.name if share else 'budget'} of {limit:g} {name} is used up ({line}).", share
+        )
 
 
 def _check_limits(limits: dict[str, float | None]) -> None:

@@ -4,7 +4,7 @@ A session that repeats the work from its start gets the replies that were paid f
 when the cache gives it for the first time, so that what was spent until then is what one session would have spent.
 """
 
-PAID = ("calls", "tokens", "usd")
+PAID = ("calls", "tokens", "usd")  # seconds are those of a session
 
 
 class Earlier:

@@ -9,10 +9,11 @@ class Share:
     Args:
         limits: On what is spent from now on.
         sums: Returns what the whole budget has spent in one session, with the time of its clock as `seconds`.
+        name: What messages call it.
     """
 
-    def __init__(self, limits: dict[str, float | None], sums: Callable[[], dict[str, float]]):
-        self.limits = limits
+    def __init__(self, limits: dict[str, float | None], sums: Callable[[], dict[str, float]], name: str):
+        self.limits, self.name = limits, name
         self._sums, self._before = sums, sums()
 
     @property

@@ -231,6 +231,13 @@ def test_nothing_runs_past_a_share_under_threads(outer: int, inner: int, tried: 
     assert sent == share.spent["calls"] == min(outer, inner, tried)
 
 
+def test_a_share_can_have_another_name_in_messages() -> None:
+    budget = Budget(calls=9)
+    said = r"^The rest of the study's budget of 0 calls is used up"
+    with budget.within(calls=0, name="rest of the study's budget"), pytest.raises(BudgetExceeded, match=said):
+        budget.reserve(tokens=0).__enter__()
+
+
 def test_the_seconds_of_a_share_begin_with_its_block() -> None:
     now = [0.0]
     budget = Budget(seconds=100, clock=lambda: now[0])
