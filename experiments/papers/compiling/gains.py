@@ -4,11 +4,14 @@
 
 Each row gets the same number of LM calls for everything that it does, and makes one artifact per seed from the same
 train and dev questions; the test questions are asked once per artifact. Replies are shared between rows, budgets are
-not (`shared_replies.py`). Programs start at their preset for small LMs, as in every command with the embedded LM. Rows
-and answers that are finished are kept, so that the command can be stopped and started again; `--rows`, `--programs`
-and `--seeds` choose a part.
+not (`shared_replies.py`). Programs start at their preset for small LMs, as in every command with the embedded LM.
+
+A finished row is recorded beside the table, with the scores of every test question, and is not made again; so the
+command can be stopped and started again, here or on another machine. `--rows`, `--programs` and `--seeds` choose a
+part; `--only-table` makes table and plot again from the records, without an LM.
 """
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -16,17 +19,16 @@ import typer
 
 from experiments.papers.command import help_of, run_command, say
 from experiments.papers.compiling.gains_table import as_text, draw, table
-from experiments.papers.compiling.questions import open_questions
-from experiments.papers.compiling.rows import ROWS, limits_of
-from experiments.papers.compiling.runs import Comparison
+from experiments.papers.compiling.records import Records
+from experiments.papers.compiling.rows import ROWS
 from experiments.papers.embedded_lm.student import names
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
-    from experiments.papers.compiling.questions import Questions
-    from programs.lms.connect import Connection
+    from experiments.papers.compiling.runs import Comparison
 
 MODULE = "experiments.papers.compiling.gains"
-RESULTS, FILE = Path("experiments/results"), "compiling.json"
+RESULTS, FILE, ROWS_FILE = Path("experiments/results"), "compiling.json", "compiling_rows.jsonl"
 
 
 class Size(NamedTuple):
@@ -39,7 +41,7 @@ class Size(NamedTuple):
 
 PRESET = "small"  # of every row: the paper's values do not fit the context of the embedded LM
 # A question costs rag one call, the other two about four.
-SIZES = {"rag": Size(1000, 120, 250), "cov_rag": Size(1500, 60, 120), "genground": Size(1500, 60, 120)}
+SIZES = {"rag": Size(1000, 120, 250), "cov_rag": Size(1000, 50, 100), "genground": Size(1000, 50, 100)}
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=help_of(__doc__))
 
@@ -53,73 +55,86 @@ def gains(
     lm: Annotated[str, typer.Option(help="Task LM, which also writes instructions.")] = "embedded",
     programs: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(SIZES),
     rows: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(ROWS),
-    seeds: Annotated[int, typer.Option(help="Artifacts of each row.", min=1)] = 3,
-    results: Annotated[Path, typer.Option(help="Folder for the result file and the plot.")] = RESULTS,
+    seeds: Annotated[str, typer.Option(help="Separated by commas.")] = "0,1,2",
+    results: Annotated[Path, typer.Option(help="Folder for the records, the table and the plot.")] = RESULTS,
+    only_table: Annotated[
+        bool, typer.Option("--only-table", help="Make table and plot again from the records, without an LM.")
+    ] = False,
 ) -> None:
     """Measure the rows, and write what is there after each."""
+    records = Records(results / ROWS_FILE)
+    if not only_table:
+        named, chosen = names("program", programs, tuple(SIZES)), names("row", rows, tuple(ROWS))
+        _measure(records, _comparisons(named, data, work, lm, records), chosen, _numbers(seeds))
+    found = write_table(records, results)
+    for name, record in found.items():
+        typer.echo(as_text(name, record))
+    say(f"Written: {results / FILE}")
+
+
+def _measure(records: Records, comparisons: "list[Comparison]", rows: Sequence[str], seeds: Sequence[int]) -> None:
+    for seed in seeds:
+        for comparison in comparisons:
+            for row in rows:
+                say(f"{comparison.program}, {row}, seed {seed}")
+                comparison.measure(row, seed)
+                write_table(records, records.path.parent)
+
+
+def _comparisons(programs: Sequence[str], data: Path, work: Path, lm: str, records: Records) -> "list[Comparison]":
+    from corpora.retrievers.rerank import open_reranker
+    from experiments.papers.compiling.questions import open_questions
+    from experiments.papers.compiling.runs import Comparison
     from experiments.pipeline import setup
     from experiments.runs.config import LMConfig
-
-    named, chosen = names("program", programs, tuple(SIZES)), names("row", rows, tuple(ROWS))
-    questions, connection = open_questions(data, work), setup.open_lm(LMConfig(lm))
-    comparisons = [_comparison(name, questions, connection, work) for name in named]
-    path = results / FILE
-    for seed in range(seeds):
-        for comparison in comparisons:
-            for row in chosen:
-                say(f"{comparison.program}, {row}, seed {seed}")
-                comparison.rows(row, seed)
-                _keep(path, comparison, {**_head(questions, connection, comparison), "rows": table(comparison, seeds)})
-    for name in named:
-        typer.echo(as_text(name, _programs(path)[name]))
-    draw(_programs(path), path.with_suffix(".png"))
-    say(f"Written: {path}")
-
-
-def _comparison(name: str, questions: "Questions", connection: "Connection", work: Path) -> Comparison:
-    from corpora.retrievers.rerank import open_reranker
     from programs.catalog import build
 
-    size, splits = SIZES[name], questions.splits
-    return Comparison(
-        program=name,
-        student=build(name, open_reranker(questions.retrieve, "own"), preset=PRESET),
-        splits={"train": splits["train"], "dev": splits["dev"][: size.dev]},
-        test=splits["test"][: size.test],
-        connection=connection,
-        budget=size.calls,
-        folder=work / "rows" / name,
-    )
+    questions, connection = open_questions(data, work), setup.open_lm(LMConfig(lm))
+    return [
+        Comparison(
+            program=name,
+            student=build(name, open_reranker(questions.retrieve, "own"), preset=PRESET),
+            splits={
+                "train": questions.splits["train"],
+                "dev": questions.splits["dev"][: SIZES[name].dev],
+                "test": questions.splits["test"][: SIZES[name].test],
+            },
+            connection=connection,
+            budget=SIZES[name].calls,
+            records=records,
+            folder=work / "rows" / name,
+        )
+        for name in programs
+    ]
 
 
-def _head(questions: "Questions", connection: "Connection", of: Comparison) -> dict[str, Any]:
-    """Return what a program was measured with; the programs of the file may come from different sessions."""
-    from experiments.runs.provenance import provenance
-
-    return {
-        **provenance(MODULE, connection),
-        "files": questions.files,
-        "retriever": questions.retrieve.fingerprint,
-        "calls": of.budget,
-        "questions": {**{split: len(found) for split, found in of.splits.items()}, "test": len(of.test)},
-        "preset": PRESET,
-        **limits_of(of.program),
-    }
+def _numbers(seeds: str) -> list[int]:
+    try:
+        return sorted({int(seed) for seed in seeds.split(",")})
+    except ValueError:
+        raise UserError(f"{seeds!r} are no seeds: name whole numbers, separated by commas.") from None
 
 
-def _keep(path: Path, comparison: Comparison, record: dict[str, Any]) -> None:
-    """Write the record of a program into the result file, beside those of others."""
+def write_table(records: Records, results: Path) -> dict[str, Any]:
+    """Write table and plot of all that is recorded, and return the table: program -> how it was measured, its rows.
+
+    Args:
+        records: Of finished rows.
+        results: Folder to write into.
+    """
     from experiments.runs.files import write_json
-    from experiments.runs.provenance import portable
 
-    write_json(path, {"programs": {**_programs(path), comparison.program: portable(record)}})
-
-
-def _programs(path: Path) -> dict[str, Any]:
-    from experiments.runs.files import read_json
-
-    found: dict[str, Any] = read_json(path)["programs"] if path.is_file() else {}
+    found = {program: _program(records, program) for program in records.programs()}
+    write_json(results / FILE, {"command": f"python -m {MODULE}", "preset": PRESET, "programs": found})
+    if found:
+        draw(found, (results / FILE).with_suffix(".png"))
     return found
+
+
+def _program(records: Records, program: str) -> dict[str, Any]:
+    rows = records.of(program)
+    first = next(iter(next(iter(rows.values())).values()))
+    return {**first["made_with"], "rows": table(rows)}
 
 
 if __name__ == "__main__":

@@ -1,18 +1,20 @@
 """The table and the plot of the comparison: each row on the test questions, paired with the uncompiled program."""
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.statistics import means_and_differences
 from experiments.papers.compiling.rows import DEFAULT, ROWS
-from experiments.papers.compiling.runs import METRIC, Comparison, per_question
-from optimizers.metrics.cost import tokens_of
+from experiments.papers.compiling.runs import METRIC
 
 if TYPE_CHECKING:
-    from experiments.runs.files import Row
+    from matplotlib.axes import Axes
 
+    from experiments.papers.compiling.records import Record
+
+VALUES = ("em", "passage_recall@5", "calls", "tokens")
 JOINT = "joint"
 TITLES = {
     "random_search": "random search",
@@ -24,80 +26,76 @@ TITLES = {
 }
 
 
-def table(comparison: Comparison, seeds: int) -> dict[str, Any]:
-    """Return each finished row: its scores and costs on the test questions, and its difference to two other rows.
+def table(rows: "Mapping[str, Mapping[int, Record]]") -> dict[str, Any]:
+    """Return each row: its scores and costs on the test questions, and its difference to two other rows.
 
-    Values are means over the seeds of each question first, so that an interval is one over questions.
+    Values are means over the seeds of each question first, so that an interval is one over questions: it says nothing
+    of what other seeds would have found. `per_seed` shows that.
 
     Args:
-        comparison: With the rows that are finished.
-        seeds: At most so many of each row.
+        rows: Row -> seed -> record, as `Records.of` returns them.
     """
-    answers = {row: _answers(comparison, row, seeds) for row in ROWS}
-    finished = {row: found for row, found in answers.items() if found}
-    columns = [per_question(list(found.values()), _f1) for found in finished.values()]
-    order = list(finished)
-    pairs = [
-        (order.index(reference), place)
-        for reference in (DEFAULT, JOINT)
-        if reference in order
-        for place in range(len(order))
-    ]
+    order = [row for row in ROWS if row in rows]
+    columns = [_per_question(rows[row], METRIC) for row in order]
+    references = [row for row in (DEFAULT, JOINT) if row in order]
+    pairs = [(order.index(reference), place) for reference in references for place in range(len(order))]
     means, differences = means_and_differences(columns, pairs)
     compared = dict(zip(pairs, differences, strict=True))
     return {
         row: {
             METRIC: means[place].as_dict(),
-            "em": _mean(found.values(), lambda answered: answered["scores"]["em"]),
-            "calls": _mean(found.values(), lambda answered: answered["calls"]),
-            "tokens": _mean(found.values(), tokens_of),
+            **{name: _rounded(_mean(_per_question(rows[row], name))) for name in VALUES},
             **{
                 f"against {reference}": compared[order.index(reference), place].as_dict()
-                for reference in (DEFAULT, JOINT)
-                if reference in order and reference != row
+                for reference in references
+                if reference != row
             },
-            "seeds": {str(seed): _seed(comparison, row, seed, rows) for seed, rows in found.items()},
+            "per_seed": {str(seed): _seed(record) for seed, record in sorted(rows[row].items())},
         }
-        for place, (row, found) in enumerate(finished.items())
+        for place, row in enumerate(order)
     }
 
 
-def _answers(comparison: Comparison, row: str, seeds: int) -> "dict[int, list[Row]]":
-    return {seed: comparison.rows(row, seed) for seed in range(seeds) if comparison.finished(row, seed)}
+def _per_question(of_seeds: "Mapping[int, Record]", name: str) -> list[float | None]:
+    """Return the mean over seeds of a value of each question; None where it is undefined, for all seeds alike."""
+    columns = zip(*(record["answers"][name] for record in of_seeds.values()), strict=True)
+    return [_mean(column) for column in columns]
 
 
-def _seed(comparison: Comparison, row: str, seed: int, rows: "Sequence[Row]") -> dict[str, Any]:
+def _seed(record: "Record") -> dict[str, Any]:
+    """Return what a reader of the table wants to know of one artifact."""
+    shown = ("spent", "knobs", "optimizer", "stopped", "demonstrations", "dev", "errors", "truncated")
     return {
-        **comparison.made(row, seed),
-        METRIC: _mean([rows], _f1),
-        "tokens": _mean([rows], tokens_of),
-        "errors": sum(answered["error"] is not None for answered in rows),
-        "truncated": sum(bool(answered["truncated"]) for answered in rows),
+        METRIC: _rounded(_mean(record["answers"][METRIC])),
+        "tokens": _rounded(_mean(record["answers"]["tokens"])),
+        **{name: record[name] for name in shown if name in record},
     }
 
 
-def _f1(answered: "Row") -> float | None:
-    value: float | None = answered["scores"][METRIC]
-    return value
+def _mean(values: Iterable[float | None]) -> float | None:
+    found = [value for value in values if value is not None]
+    return sum(found) / len(found) if found else None
 
 
-def _mean(answers: Any, value: Any) -> float | None:
-    found = [number for rows in answers for number in map(value, rows) if number is not None]
-    return round(sum(found) / len(found), 4) if found else None
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
 
 
 def as_text(program: str, record: Mapping[str, Any]) -> str:
     """Return the plain table of a program: scores in percent with 95 % intervals, costs per question."""
-    lines = [f"\n{program}, {record['questions']['test']} test questions at most, {METRIC}"]
-    lines.append(f"{'':22}{'F1':>22}{'against default':>24}{'against joint':>24}{'calls':>7}{'tokens':>8}{'seeds':>6}")
+    lines = [f"\n{program}, {record['questions']['test']['n']} test questions, {METRIC}"]
+    lines.append(
+        f"{'':20}{'F1':>19}{'against default':>21}{'against joint':>21}{'calls':>7}{'tokens':>8}  F1 of each seed"
+    )
     for row, found in record["rows"].items():
         cells = [
             _interval(found[METRIC], "mean"),
             *(_interval(found.get(f"against {other}"), "difference") for other in (DEFAULT, JOINT)),
         ]
+        seeds = " ".join(f"{100 * of[METRIC]:.1f}" for of in found["per_seed"].values())
         lines.append(
-            f"{TITLES.get(row, row):22}{cells[0]:>22}{cells[1]:>24}{cells[2]:>24}"
-            f"{found['calls']:>7.1f}{found['tokens']:>8.0f}{len(found['seeds']):>6}"
+            f"{TITLES.get(row, row):20}{cells[0]:>19}{cells[1]:>21}{cells[2]:>21}"
+            f"{found['calls']:>7.1f}{found['tokens']:>8.0f}  {seeds}"
         )
     return "\n".join(lines)
 
@@ -110,7 +108,7 @@ def _interval(found: Mapping[str, Any] | None, value: str) -> str:
 
 
 def draw(programs: Mapping[str, Any], path: Path) -> Path:
-    """Plot quality against price: a panel per program, a point per row with its 95 % interval.
+    """Plot what each row gains against its price: a panel per program, paired differences with 95 % intervals.
 
     Args:
         programs: Program -> its record.
@@ -121,25 +119,31 @@ def draw(programs: Mapping[str, Any], path: Path) -> Path:
 
     from signatures.common.files import atomic_write
 
-    figure = Figure(figsize=(5.2 * len(programs), 4.6), dpi=130, layout="constrained")
+    figure = Figure(figsize=(5.2 * len(programs), 4.8), dpi=130, layout="constrained")
     canvas = FigureCanvasAgg(figure)
-    for axes, (program, record) in zip(
-        figure.subplots(1, len(programs), squeeze=False)[0], programs.items(), strict=True
-    ):
-        for number, (row, found) in enumerate(record["rows"].items()):
-            score = found[METRIC]
-            y, low, high = (100 * score[name] for name in ("mean", "low", "high"))
-            axes.errorbar(
-                [found["tokens"]], [y], yerr=[[y - low], [high - y]], fmt="o" if row != JOINT else "D",
-                color=f"C{number}", capsize=2, label=TITLES.get(row, row),
-            )  # fmt: skip
+    panels = figure.subplots(1, len(programs), squeeze=False, sharey=True)[0]
+    for axes, (program, record) in zip(panels, programs.items(), strict=True):
+        _panel(axes, record["rows"])
         axes.set_title(program, loc="left", fontsize=11)
         axes.set_xlabel("tokens per question")
-        axes.set_ylabel("F1 on test questions, %, 95 % interval")
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=5, fontsize=8, frameon=False)
+    panels[0].set_ylabel("F1 minus that of the default, points, with 95 % interval")
+    named = {label: mark for axes in panels for mark, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    figure.legend(named.values(), named, loc="outside lower center", ncols=5, fontsize=8, frameon=False)
     buffer = io.BytesIO()
     canvas.print_png(buffer)
     with atomic_write(path, "wb") as file:
         file.write(buffer.getvalue())
     return path
+
+
+def _panel(axes: "Axes", rows: Mapping[str, Any]) -> None:
+    """Draw the rows of a program; a row that is the default program again lies on the line, with no interval."""
+    axes.axhline(0, color="0.8", linewidth=1, zorder=0)
+    for row, found in rows.items():
+        gained = found.get(f"against {DEFAULT}", {"difference": 0.0, "low": 0.0, "high": 0.0})
+        y, low, high = (100 * gained[name] for name in ("difference", "low", "high"))
+        axes.errorbar(
+            [found["tokens"]], [y], yerr=[[y - low], [high - y]], fmt="D" if row == JOINT else "o",
+            color=f"C{list(ROWS).index(row)}", capsize=2, label=TITLES.get(row, row),
+        )  # fmt: skip
+    axes.spines[["top", "right"]].set_visible(False)

@@ -34,13 +34,11 @@ class Questions:
         splits: Split -> its questions, the sets mixed; where fewer are wanted, the first are taken.
         retrieve: Hybrid over the pooled passages, without a reranker.
         index: Its folder.
-        files: Source files, name -> SHA-256.
     """
 
     splits: "dict[str, list[Question]]"
     retrieve: "Retriever"
     index: Path
-    files: dict[str, str]
 
 
 def open_questions(data: Path, work: Path) -> Questions:
@@ -56,8 +54,6 @@ def open_questions(data: Path, work: Path) -> Questions:
     from corpora.datasets.convert import pool
     from corpora.index.build import build_index
     from corpora.index.open import open_index
-    from experiments.papers.embedded_lm.sources import SOURCES
-    from signatures.common.files import sha256_file
 
     by_set, passages = _sets(data, work)
     corpus, index = work / "pool" / "passages.jsonl", work / "pool" / "index"
@@ -66,9 +62,7 @@ def open_questions(data: Path, work: Path) -> Questions:
         pool(passages, corpus)
     if not (index / "index.json").is_file():
         build_index(corpus, index, resume=index.exists(), progress=True)
-    names = [HOTPOTQA_FILE, *(file for name in HELD_BACK for file in (SOURCES[name].file, *SOURCES[name].more))]
-    files = {name.rsplit("/", 1)[-1]: sha256_file(data / name) for name in names}
-    return Questions(divide(by_set), open_index(index, corpus), index, files)
+    return Questions(divide(by_set), open_index(index, corpus), index)
 
 
 def divide(by_set: "Mapping[str, Sequence[Question]]") -> "dict[str, list[Question]]":

@@ -1,16 +1,17 @@
-"""Makes the rows of the comparison and asks each the test questions; what is finished is not made again."""
+"""Makes the rows of the comparison and asks each the test questions; what is recorded is not made again."""
 
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.papers.compiling.records import Record, Records, require_same
 from experiments.papers.compiling.rows import Work, limits_of, make
 from experiments.papers.compiling.shared_replies import row_connection
-from signatures.common.errors import UserError
+from optimizers.metrics.cost import tokens_of
 
 if TYPE_CHECKING:
     import dspy
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 METRIC = "f1[hotpot]"
 METRICS = ("em", METRIC, "passage_recall@5")
-_FINISHED = "row.json"
+_MADE, _TEST = "row.json", "test"
 _PAID = ("calls", "tokens")
 
 
@@ -32,93 +33,93 @@ class Comparison:
     Args:
         program: Name in the catalog.
         student: The uncompiled program.
-        splits: Train and dev questions.
-        test: Test questions to ask.
+        splits: Train, dev and test questions.
         connection: The common LM, without limits.
         budget: LM calls of a row.
-        folder: For all rows and seeds.
+        records: Of finished rows.
+        folder: For artifacts and answers.
     """
 
     program: str
     student: "dspy.Module"
     splits: "Mapping[str, Sequence[Question]]"
-    test: "Sequence[Question]"
     connection: "Connection"
     budget: int
+    records: Records
     folder: Path
 
-    def made(self, row: str, seed: int) -> dict[str, Any]:
-        """Return the record of a row, made unless it is finished: its artifact, what it cost, and how it ended.
+    def measure(self, row: str, seed: int) -> Record:
+        """Return the record of a row; where there is none, make the row, ask it the test questions and record both.
+
+        Raises:
+            UserError: It was recorded, or is half finished in its folder, with other settings.
+        """
+        made_with = self.made_with()
+        if (known := self.records.find(self.program, row, seed, made_with)) is not None:
+            return known
+        folder = self.folder / row / str(seed)
+        made = self._made(row, seed, folder)
+        require_same(made["made_with"], made_with, str(folder))
+        record = {"program": self.program, "row": row, "seed": seed, **made, **_measured(self._ask(made, folder))}
+        self.records.add(record)
+        return record
+
+    def made_with(self) -> dict[str, Any]:
+        """Return what decides the rows and their answers, beside row and seed."""
+        from experiments.runs.config import describe_questions
+        from programs.artifact import lm_record
+        from programs.parts.knobs import knob_values
+
+        described = {split: describe_questions(found) for split, found in self.splits.items()}
+        retrieve = getattr(self.student, "retrieve", None)
+        return {
+            "lm": lm_record(self.connection).model_dump(exclude={"id"}),
+            "retriever": getattr(retrieve, "fingerprint", None),
+            "calls": self.budget,
+            "knobs": knob_values(self.student),
+            "questions": {split: {name: of[name] for name in ("n", "sha256")} for split, of in described.items()},
+            **limits_of(self.program),
+        }
+
+    def _made(self, row: str, seed: int, folder: Path) -> dict[str, Any]:
+        """Return what is known of a row's artifact, made unless that is finished.
 
         A row that was stopped is made anew, so that it keeps to its budget; replies are shared, so that what it had
         asked is not computed again.
-
-        Raises:
-            UserError: The finished row was made with other settings.
         """
-        from experiments.runs.files import read_json, write_json
+        from experiments.runs.files import git_revision, read_json, write_json
 
-        folder = self.folder / row / str(seed)
-        if (folder / _FINISHED).is_file():
-            found: dict[str, Any] = read_json(folder / _FINISHED)
-            if found["made_with"] != self._made_with:
-                raise UserError(f"{str(folder)!r} was made with other settings: delete it, or choose another folder.")
-            return found
+        if (folder / _MADE).is_file():
+            return read_json(folder / _MADE)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         budgets: list[Any] = []
         started = time.monotonic()
         artifact = make(row, self._work(seed, folder, budgets))
-        spent = {name: sum(budget.spent[name] for budget in budgets) for name in _PAID}
-        record = {
+        made = {
             "artifact": str(artifact.relative_to(folder)) if artifact else None,
-            "spent": spent,
+            "spent": {name: sum(budget.spent[name] for budget in budgets) for name in _PAID},
             "seconds": round(time.monotonic() - started),
-            "made_with": self._made_with,
             **(_described(artifact) if artifact else {}),
+            "made_with": self.made_with(),
+            "revision": git_revision(),
         }
-        write_json(folder / _FINISHED, record)
-        return record
+        write_json(folder / _MADE, made)
+        return made
 
-    def finished(self, row: str, seed: int) -> bool:
-        """Return whether a row is made and has answered the test questions."""
-        folder = self.folder / row / str(seed)
-        return (folder / _FINISHED).is_file() and (folder / self._run / "summary.json").is_file()
-
-    @property
-    def _made_with(self) -> dict[str, Any]:
-        """What decides a row, beside its name and seed."""
-        from experiments.runs.config import describe_questions
-        from programs.parts.knobs import knob_values
-
-        return {
-            "calls": self.budget,
-            "knobs": knob_values(self.student),
-            "splits": {split: describe_questions(found)["sha256"] for split, found in self.splits.items()},
-            **limits_of(self.program),
-        }
-
-    @property
-    def _run(self) -> str:
-        return f"test-{len(self.test)}"
-
-    def rows(self, row: str, seed: int) -> "list[Row]":
-        """Return the answers of a row to the test questions, asked unless they are there."""
+    def _ask(self, made: Mapping[str, Any], folder: Path) -> "list[Row]":
+        """Return the answers of a row to the test questions, in their order."""
         from experiments.pipeline.evaluate import evaluate
         from experiments.runs.config import RunConfig
         from experiments.runs.files import read_rows
         from programs.artifact import load
 
-        record = self.made(row, seed)
-        folder = self.folder / row / str(seed)
-        run = folder / self._run
-        if not self.finished(row, seed):
-            program = self.student
-            if record["artifact"]:
-                program = load(folder / record["artifact"], getattr(self.student, "retrieve", None))
-            config = RunConfig(metrics=METRICS, threads=8)
-            evaluate(program, self.test, config, connection=self.connection, folder=run, resume=run.exists())
-        order = {question.id: place for place, question in enumerate(self.test)}
+        program, run, test = self.student, folder / _TEST, self.splits["test"]
+        if made["artifact"]:
+            program = load(folder / made["artifact"], getattr(self.student, "retrieve", None))
+        config = RunConfig(metrics=METRICS, threads=8)
+        evaluate(program, test, config, connection=self.connection, folder=run, resume=run.exists())
+        order = {question.id: place for place, question in enumerate(test)}
         return sorted(read_rows(run), key=lambda answered: order[answered["id"]])
 
     def _work(self, seed: int, folder: Path, budgets: list[Any]) -> Work:
@@ -133,6 +134,21 @@ class Comparison:
 
         learned = {split: list(self.splits[split]) for split in ("train", "dev")}
         return Work(self.program, self.student, learned, get_metric(METRIC), connect, self.budget, seed, folder)
+
+
+def _measured(rows: "Sequence[Row]") -> dict[str, Any]:
+    """Return scores and costs of every answer, in the order of the questions, and how many failed."""
+    scores = {name: [_rounded(answered["scores"][name]) for answered in rows] for name in METRICS}
+    costs = {"calls": [answered["calls"] for answered in rows], "tokens": [int(tokens_of(row)) for row in rows]}
+    return {
+        "answers": {**scores, **costs},
+        "errors": sum(answered["error"] is not None for answered in rows),
+        "truncated": sum(bool(answered["truncated"]) for answered in rows),
+    }
+
+
+def _rounded(score: float | None) -> float | None:
+    return None if score is None else round(score, 4)
 
 
 def _described(artifact: Path) -> dict[str, Any]:
@@ -150,17 +166,3 @@ def _described(artifact: Path) -> dict[str, Any]:
         "dev": found.metric.get("mean"),
         "race": optimizer.get("race"),
     }
-
-
-def per_question(answers: "Sequence[Sequence[Row]]", value: "Callable[[Row], float | None]") -> list[float | None]:
-    """Return the mean over seeds of a value of each question.
-
-    Args:
-        answers: The rows of each seed, all in one order of questions.
-        value: Of a row; None where it is undefined, which it is for all seeds alike.
-    """
-    columns = []
-    for of_question in zip(*answers, strict=True):
-        defined = [number for number in map(value, of_question) if number is not None]
-        columns.append(sum(defined) / len(defined) if defined else None)
-    return columns

@@ -1,12 +1,14 @@
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
 from experiments.papers.compiling import runs
-from experiments.papers.compiling.gains import PRESET, SIZES
-from experiments.papers.compiling.gains_table import as_text, draw, table
+from experiments.papers.compiling.gains import FILE, PRESET, ROWS_FILE, SIZES, app, write_table
+from experiments.papers.compiling.gains_table import as_text, table
+from experiments.papers.compiling.records import Records
 from experiments.papers.compiling.rows import DEFAULT, NARROWED, ROWS
-from experiments.papers.compiling.runs import METRIC, Comparison, per_question
+from experiments.papers.compiling.runs import METRIC, Comparison
 from optimizers.tuning.space import knob_space
 from programs.catalog import build
 from programs.lms.connect import Connection
@@ -15,55 +17,88 @@ from signatures.common.errors import UserError
 F1 = {DEFAULT: [0.0, 0.5, 1.0, 0.0], "joint": [1.0, 1.0, 1.0, 0.0], "bootstrap": [0.0, 0.0, 1.0, 0.0]}
 
 
-def answered(score, tokens):
-    counts = {"calls": 1, "prompt_tokens": tokens, "completion_tokens": 0, "cached_tokens": 0, "truncated": 0}
-    return {"scores": {METRIC: score, "em": float(score == 1)}, "error": None, **counts}
-
-
-class Finished:
-    """Rows that are there: two seeds of the default, one of the others."""
-
-    def finished(self, row, seed):
-        return row in F1 and seed < (2 if row == DEFAULT else 1)
-
-    def rows(self, row, seed):
-        return [answered(score, 100 + 50 * len(row)) for score in F1[row]]
-
-    def made(self, row, seed):
-        return {"artifact": None, "spent": {"calls": 10}}
+def recorded(row, seed=0, scores=None):
+    scores = F1[row] if scores is None else scores
+    answers = {
+        METRIC: scores,
+        "em": [float(score == 1) for score in scores],
+        "passage_recall@5": [None] * len(scores),
+        "calls": [1] * len(scores),
+        "tokens": [100 + 50 * len(row)] * len(scores),
+    }
+    about = {"artifact": None, "spent": {"calls": 10}, "errors": 0, "truncated": 0}
+    made_with = {"calls": 10, "questions": {"test": {"n": len(scores)}}}
+    return {"program": "rag", "row": row, "seed": seed, "made_with": made_with, "answers": answers, **about}
 
 
 @pytest.fixture
-def record():
-    return {"questions": {"test": 4}, "rows": table(Finished(), seeds=3)}
+def records(tmp_path):
+    """Two seeds of the default, one of the others."""
+    records = Records(tmp_path / "results" / ROWS_FILE)
+    for row in F1:
+        records.add(recorded(row))
+    records.add(recorded(DEFAULT, seed=1))
+    return records
 
 
-def test_rows_are_compared_on_the_same_questions(record):
-    rows = record["rows"]
+def test_rows_are_compared_on_the_same_questions(records):
+    rows = table(records.of("rag"))
     assert list(rows) == [row for row in ROWS if row in F1]
     assert rows["joint"][METRIC]["mean"] == 0.75
     assert rows["joint"]["against default"]["difference"] == pytest.approx(0.375)
     assert rows["bootstrap"]["against joint"]["difference"] == pytest.approx(-0.5)
     assert "against default" not in rows[DEFAULT]
-    assert list(rows[DEFAULT]["seeds"]) == ["0", "1"]
+    assert list(rows[DEFAULT]["per_seed"]) == ["0", "1"]
+    assert rows[DEFAULT]["passage_recall@5"] is None
 
 
-def test_the_table_states_scores_differences_and_costs(record):
-    lines = as_text("rag", record).splitlines()
+def test_a_question_counts_with_the_mean_of_the_seeds(records):
+    records.add(recorded("joint", seed=1, scores=[0.0, 1.0, 0.0, 0.0]))
+    joint = table(records.of("rag"))["joint"]
+    assert joint[METRIC]["mean"] == pytest.approx((0.5 + 1 + 0.5 + 0) / 4)
+    assert [seed[METRIC] for seed in joint["per_seed"].values()] == [0.75, 0.25]
+
+
+def test_the_table_states_scores_differences_and_costs(records, tmp_path):
+    lines = as_text("rag", write_table(records, tmp_path)["rag"]).splitlines()
     joint = next(line for line in lines if line.startswith("joint study"))
     assert joint.split()[2] == "75.0"
     assert "+37.5" in joint
-    assert len({len(line) for line in lines[2:]}) == 1
+    assert next(line for line in lines if line.startswith("default")).endswith("  37.5 37.5")
 
 
-def test_the_plot_is_a_picture(record, tmp_path):
-    path = draw({"rag": record, "cov_rag": record}, tmp_path / "gains.png")
-    assert path.read_bytes().startswith(b"\x89PNG")
+def test_table_and_plot_are_made_from_the_records_alone(records):
+    folder = records.path.parent
+    write_table(records, folder)
+    before = (folder / FILE).read_text()
+    assert (folder / FILE).with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    (folder / FILE).unlink()
+    found = CliRunner().invoke(app, ["--only-table", "--results", str(folder)])
+    assert found.exit_code == 0, found.output
+    assert "joint study" in found.output
+    assert (folder / FILE).read_text() == before
 
 
-def test_a_value_per_question_is_the_mean_of_the_seeds():
-    rows = [[answered(1.0, 1), answered(None, 1)], [answered(0.0, 1), answered(None, 1)]]
-    assert per_question(rows, lambda row: row["scores"][METRIC]) == [0.5, None]
+def test_a_record_outlives_the_process(records):
+    again = Records(records.path)
+    assert again.find("rag", "joint", 0, recorded("joint")["made_with"]) == recorded("joint")
+    assert again.find("rag", "joint", 1, {}) is None
+    assert again.programs() == ["rag"]
+    with pytest.raises(UserError, match=r"rag, joint, seed 0 in .* other settings \(calls\)"):
+        again.find("rag", "joint", 0, {**recorded("joint")["made_with"], "calls": 11})
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"program": "rag"}', "\x00"])
+def test_a_damaged_line_is_named(records, line):
+    with records.path.open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(UserError, match="line 5, is no record of a row"):
+        Records(records.path)
+
+
+def test_a_record_holds_no_path_of_a_machine(records):
+    records.add({**recorded("joint"), "race": {"folder": "/home/someone/rows"}})
+    assert "/home" not in records.path.read_text()
 
 
 @pytest.fixture
@@ -79,31 +114,47 @@ def comparison(scripted, retriever, tmp_path):
     engine = scripted(lambda system, user: {"answer": "fog"}, cache=True)
     connection = Connection("scripted", dspy.settings.lm, dspy.settings.adapter, None, "samples")
     splits = {"train": questions("train", 4), "dev": questions("dev", 4), "test": questions("test", 3)}
-    student = build("rag", retriever)
-    return engine, Comparison("rag", student, splits, splits["test"], connection, 30, tmp_path)
+    records = Records(tmp_path / ROWS_FILE)
+    return engine, Comparison("rag", build("rag", retriever), splits, connection, 30, records, tmp_path)
 
 
 @pytest.mark.parametrize("row", [DEFAULT, "bootstrap", "random_search", "prompts_then_knobs", "joint", "random_knobs"])
-def test_a_row_is_made_and_asked_once(comparison, row):
+def test_a_row_is_made_and_asked_once(comparison, row, tmp_path):
     engine, of = comparison
-    rows = of.rows(row, 0)
-    assert [answered["id"] for answered in rows] == ["test0", "test1", "test2"]
-    assert of.finished(row, 0)
-    record, asked = of.made(row, 0), len(engine.requests)
+    record = of.measure(row, 0)
+    assert [len(values) for values in record["answers"].values()] == [3] * 5
+    assert record["answers"][METRIC] == [1.0] * 3
     assert (record["artifact"] is None) == (row == DEFAULT)
     assert record["spent"]["calls"] <= of.budget
-    assert of.rows(row, 0) == rows
+    asked = len(engine.requests)
+    elsewhere = replace(of, records=Records(of.records.path), folder=tmp_path / "elsewhere")
+    assert elsewhere.measure(row, 0) == record
     assert len(engine.requests) == asked
 
 
 def test_a_row_that_was_made_with_other_settings_is_refused(comparison):
     _, of = comparison
-    of.made("bootstrap", 0)
-    with pytest.raises(UserError, match="was made with other settings: delete it"):
-        replace(of, budget=31).made("bootstrap", 0)
+    of.measure("bootstrap", 0)
+    with pytest.raises(UserError, match=r"was made with other settings \(calls\): delete it"):
+        replace(of, budget=31).measure("bootstrap", 0)
     fewer = {**of.splits, "dev": of.splits["dev"][:3]}
-    with pytest.raises(UserError, match="was made with other settings"):
-        replace(of, splits=fewer).rows("bootstrap", 0)
+    with pytest.raises(UserError, match=r"was made with other settings \(questions\.dev"):
+        replace(of, splits=fewer).measure("bootstrap", 0)
+
+
+def test_a_half_finished_row_of_other_settings_is_refused(comparison, monkeypatch):
+    _, of = comparison
+
+    def stopped(self, made, folder):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Comparison, "_ask", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            of.measure("bootstrap", 0)
+    with pytest.raises(UserError, match=r"bootstrap/0 was made with other settings \(calls\)"):
+        replace(of, budget=31).measure("bootstrap", 0)
+    assert of.measure("bootstrap", 0)["answers"][METRIC] == [1.0] * 3
 
 
 @pytest.mark.parametrize("program", list(SIZES))
@@ -123,7 +174,6 @@ def test_a_row_that_was_stopped_is_made_anew(comparison, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(runs, "make", stopped)
         with pytest.raises(KeyboardInterrupt):
-            of.made("bootstrap", 0)
-    assert not of.finished("bootstrap", 0)
-    of.made("bootstrap", 0)
+            of.measure("bootstrap", 0)
+    of.measure("bootstrap", 0)
     assert not (of.folder / "bootstrap" / "0" / "half").exists()
