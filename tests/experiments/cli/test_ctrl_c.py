@@ -50,6 +50,10 @@ class HangingServer(loopback.Loopback):
 
         super().__init__(Handler)
 
+    def recover(self) -> None:
+        """Answer all requests from now on."""
+        self.left = sys.maxsize
+
     def close(self) -> None:
         self.closed.set()
         super().close()
@@ -128,6 +132,35 @@ def test_a_search_keeps_its_candidates(hanging_after, verihop, world: Path, tmp_
     kept = (tmp_path / ".artifact.compiling" / "candidates.jsonl").read_text().splitlines()
     assert len(kept) == 2
     assert json.loads((tmp_path / ".artifact.compiling" / "costs.json").read_text())["calls"] >= 20
+
+
+@pytest.mark.parametrize(
+    ("words", "kept", "written"),
+    [
+        (
+            ("compile", "--optimizer", "race", "--max-demos", 1),
+            ".artifact.compiling/candidates.jsonl",
+            "artifact/artifact.json",
+        ),
+        (("tune", "--trials", 4), "artifact/study.db", "artifact/artifact/artifact.json"),
+    ],
+    ids=["race", "study"],
+)
+def test_a_race_and_a_study_go_on_to_their_end(
+    words: tuple[object, ...], kept: str, written: str, hanging_after, verihop, world: Path, tmp_path: Path
+) -> None:
+    command, *options = words
+    arguments = (
+        command, world / "questions.jsonl", "--program", "rag", "--index", world / "index", "--limit", 16, *options,
+        "--budget", "calls=150", "--out", tmp_path / "artifact", "--threads", 2,
+    )  # fmt: skip
+    server = hanging_after(25)
+    err = interrupted_while(server, *arguments)
+    assert err.strip().endswith("Interrupted. Resume with the same command and --resume.")
+    assert (tmp_path / kept).stat().st_size > 0
+    server.recover()
+    code, out, err = verihop(*arguments, "--resume", "--lm", "m", "--api-base", server.base)
+    assert (code, (tmp_path / written).exists()) == (0, True), out + err
 
 
 def test_a_compilation_is_resumed_at_its_validation(hanging_after, world: Path, tmp_path: Path) -> None:
