@@ -65,7 +65,10 @@ def gains(
     records = Records(results / ROWS_FILE)
     if not only_table:
         named, chosen = names("program", programs, tuple(SIZES)), names("row", rows, tuple(ROWS))
-        _measure(records, _comparisons(named, data, work, lm, records), chosen, _numbers(seeds))
+        wanted = _numbers(seeds)
+        _measure(records, _comparisons(named, data, work, lm, records), chosen, wanted)
+    if not records.programs():
+        raise UserError(f"{records.path} has no records of rows: measure some, or name their folder with --results.")
     found = write_table(records, results)
     for name, record in found.items():
         typer.echo(as_text(name, record))
@@ -126,8 +129,7 @@ def write_table(records: Records, results: Path) -> dict[str, Any]:
 
     found = {program: _program(records, program) for program in records.programs()}
     write_json(results / FILE, {"command": f"python -m {MODULE}", "preset": PRESET, "programs": found})
-    if found:
-        draw(found, (results / FILE).with_suffix(".png"))
+    draw(found, (results / FILE).with_suffix(".png"))
     return found
 
 

@@ -79,6 +79,17 @@ def test_table_and_plot_are_made_from_the_records_alone(records):
     assert (folder / FILE).read_text() == before
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--only-table"], "has no records of rows"), (["--seeds", "0,one"], "'0,one' are no seeds")],
+)
+def test_what_cannot_be_done_is_said(arguments, message, tmp_path):
+    found = CliRunner().invoke(app, ["--results", str(tmp_path), "--data", str(tmp_path), *arguments])
+    assert isinstance(found.exception, UserError)
+    assert message in str(found.exception)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_record_outlives_the_process(records):
     again = Records(records.path)
     assert again.find("rag", "joint", 0, recorded("joint")["made_with"]) == recorded("joint")
