@@ -11,7 +11,8 @@ command can be stopped and started again, here or on another machine. `--rows`, 
 part; `--only-table` makes table and plot again from the records, without an LM.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -19,7 +20,7 @@ import typer
 
 from experiments.papers.command import help_of, run_command, say
 from experiments.papers.compiling.gains_table import as_text, draw, table
-from experiments.papers.compiling.records import Records
+from experiments.papers.compiling.records import Record, Records
 from experiments.papers.compiling.rows import ROWS
 from experiments.papers.embedded_lm.student import names
 from signatures.common.errors import UserError
@@ -39,6 +40,7 @@ class Size(NamedTuple):
     test: int
 
 
+LM = "embedded"
 PRESET = "small"  # of every row: the paper's values do not fit the context of the embedded LM
 # A question costs rag one call, the other two about four.
 SIZES = {"rag": Size(1000, 120, 250), "cov_rag": Size(1000, 50, 100), "genground": Size(1000, 50, 100)}
@@ -52,7 +54,7 @@ def gains(
     work: Annotated[Path, typer.Option(help="Folder for converted files, the index, artifacts and runs.")] = Path(
         "runs/compiling"
     ),
-    lm: Annotated[str, typer.Option(help="Task LM, which also writes instructions.")] = "embedded",
+    lm: Annotated[str, typer.Option(help="Task LM, which also writes instructions.")] = LM,
     programs: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(SIZES),
     rows: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(ROWS),
     seeds: Annotated[str, typer.Option(help="Separated by commas.")] = "0,1,2",
@@ -67,7 +69,7 @@ def gains(
         named, chosen = names("program", programs, tuple(SIZES)), names("row", rows, tuple(ROWS))
         wanted = _numbers(seeds)
         _measure(records, _comparisons(named, data, work, lm, records), chosen, wanted)
-    if not records.programs():
+    if not records.groups():
         raise UserError(f"{records.path} has no records of rows: measure some, or name their folder with --results.")
     found = write_table(records, results)
     for name, record in found.items():
@@ -105,7 +107,7 @@ def _comparisons(programs: Sequence[str], data: Path, work: Path, lm: str, recor
             connection=connection,
             budget=SIZES[name].calls,
             records=records,
-            folder=work / "rows" / name,
+            folder=work / "rows" / re.sub(r"\W+", "-", lm) / name,
         )
         for name in programs
     ]
@@ -119,24 +121,29 @@ def _numbers(seeds: str) -> list[int]:
 
 
 def write_table(records: Records, results: Path) -> dict[str, Any]:
-    """Write table and plot of all that is recorded, and return the table: program -> how it was measured, its rows.
+    """Write table and plot of all that is recorded, and return the table.
 
     Args:
         records: Of finished rows.
         results: Folder to write into.
+
+    Returns:
+        Program, with the LM unless it is the embedded one -> how it was measured, and its rows.
     """
     from experiments.runs.files import write_json
 
-    found = {program: _program(records, program) for program in records.programs()}
+    found = {
+        program if lm == LM else f"{program} with {lm}": _described(lm, rows)
+        for (lm, program), rows in records.groups().items()
+    }
     write_json(results / FILE, {"command": f"python -m {MODULE}", "preset": PRESET, "programs": found})
     draw(found, (results / FILE).with_suffix(".png"))
     return found
 
 
-def _program(records: Records, program: str) -> dict[str, Any]:
-    rows = records.of(program)
+def _described(lm: str, rows: Mapping[str, Mapping[int, Record]]) -> dict[str, Any]:
     first = next(iter(next(iter(rows.values())).values()))
-    return {**first["made_with"], "rows": table(rows)}
+    return {"lm_id": lm, **first["made_with"], "rows": table(rows)}
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ goes on from it on any machine, and its table, intervals and plot can be made ag
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from experiments.runs.experiment import differing_field
 from experiments.runs.provenance import portable
@@ -17,7 +17,18 @@ from signatures.common.secrets import redacted
 from signatures.common.strict_json import parse_strict_json
 
 Record = dict[str, Any]
-_Key = tuple[str, str, int]
+
+
+class Key(NamedTuple):
+    """Names a row: the id of the LM, the program, the row of `ROWS`, and the seed."""
+
+    lm: str
+    program: str
+    row: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.lm}, {self.program}, {self.row}, seed {self.seed}"
 
 
 class Records:
@@ -32,24 +43,21 @@ class Records:
 
     def __init__(self, path: Path):
         self.path = path
-        self._found: dict[_Key, Record] = _read(path) if path.is_file() else {}
+        self._found: dict[Key, Record] = _read(path) if path.is_file() else {}
 
-    def find(self, program: str, row: str, seed: int, made_with: Mapping[str, Any]) -> Record | None:
+    def find(self, key: Key, made_with: Mapping[str, Any]) -> Record | None:
         """Return the record of a row; None if it is not finished.
 
         Args:
-            program: Name in the catalog.
-            row: A name of `ROWS`.
-            seed: Of the row.
-            made_with: What decides it, beside the above.
+            key: Names the row.
+            made_with: What decides it, beside the key.
 
         Raises:
             UserError: It was made with something else.
         """
-        record = self._found.get((program, row, seed))
-        if record is None:
-            return None
-        require_same(record["made_with"], made_with, f"{program}, {row}, seed {seed} in {self.path.name}")
+        record = self._found.get(key)
+        if record is not None:
+            require_same(record["made_with"], made_with, f"{key}, in {self.path.name},")
         return record
 
     def add(self, record: Record) -> None:
@@ -61,17 +69,12 @@ class Records:
         with writing(self.path), atomic_write(self.path) as file:
             file.write("".join(line + "\n" for line in lines))
 
-    def programs(self) -> list[str]:
-        """Return the programs that have a row."""
-        return list(dict.fromkeys(program for program, _, _ in sorted(self._found)))
-
-    def of(self, program: str) -> dict[str, dict[int, Record]]:
-        """Return the records of a program: row -> seed -> record."""
-        rows: dict[str, dict[int, Record]] = {}
-        for (name, row, seed), record in sorted(self._found.items()):
-            if name == program:
-                rows.setdefault(row, {})[seed] = record
-        return rows
+    def groups(self) -> dict[tuple[str, str], dict[str, dict[int, Record]]]:
+        """Return the records that can be compared: (LM, program) -> row -> seed -> record."""
+        found: dict[tuple[str, str], dict[str, dict[int, Record]]] = {}
+        for key, record in sorted(self._found.items()):
+            found.setdefault((key.lm, key.program), {}).setdefault(key.row, {})[key.seed] = record
+        return found
 
 
 def require_same(old: Mapping[str, Any], new: Mapping[str, Any], what: str) -> None:
@@ -86,11 +89,11 @@ def require_same(old: Mapping[str, Any], new: Mapping[str, Any], what: str) -> N
         raise UserError(f"{what} was made with other settings ({field}): delete it, or choose another folder.")
 
 
-def _key(record: Mapping[str, Any]) -> _Key:
-    return record["program"], record["row"], record["seed"]
+def _key(record: Mapping[str, Any]) -> Key:
+    return Key(record["lm"], record["program"], record["row"], record["seed"])
 
 
-def _read(path: Path) -> dict[_Key, Record]:
+def _read(path: Path) -> dict[Key, Record]:
     found = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         try:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.papers.compiling.records import Record, Records, require_same
+from experiments.papers.compiling.records import Key, Record, Records, require_same
 from experiments.papers.compiling.rows import Work, limits_of, make
 from experiments.papers.compiling.shared_replies import row_connection
 from optimizers.metrics.cost import tokens_of
@@ -54,13 +54,13 @@ class Comparison:
         Raises:
             UserError: It was recorded, or is half finished in its folder, with other settings.
         """
-        made_with = self.made_with()
-        if (known := self.records.find(self.program, row, seed, made_with)) is not None:
+        key, made_with = Key(self.connection.id, self.program, row, seed), self.made_with()
+        if (known := self.records.find(key, made_with)) is not None:
             return known
         folder = self.folder / row / str(seed)
         made = self._made(row, seed, folder)
         require_same(made["made_with"], made_with, str(folder))
-        record = {"program": self.program, "row": row, "seed": seed, **made, **_measured(self._ask(made, folder))}
+        record = {**key._asdict(), **made, **_measured(self._ask(made, folder))}
         self.records.add(record)
         return record
 

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 from experiments.papers.compiling import runs
 from experiments.papers.compiling.gains import FILE, PRESET, ROWS_FILE, SIZES, app, write_table
 from experiments.papers.compiling.gains_table import as_text, table
-from experiments.papers.compiling.records import Records
+from experiments.papers.compiling.records import Key, Records
 from experiments.papers.compiling.rows import DEFAULT, NARROWED, ROWS
 from experiments.papers.compiling.runs import METRIC, Comparison
 from optimizers.tuning.space import knob_space
@@ -28,7 +28,15 @@ def recorded(row, seed=0, scores=None):
     }
     about = {"artifact": None, "spent": {"calls": 10}, "errors": 0, "truncated": 0}
     made_with = {"calls": 10, "questions": {"test": {"n": len(scores)}}}
-    return {"program": "rag", "row": row, "seed": seed, "made_with": made_with, "answers": answers, **about}
+    return {
+        "lm": "embedded",
+        "program": "rag",
+        "row": row,
+        "seed": seed,
+        "made_with": made_with,
+        "answers": answers,
+        **about,
+    }
 
 
 @pytest.fixture
@@ -42,7 +50,7 @@ def records(tmp_path):
 
 
 def test_rows_are_compared_on_the_same_questions(records):
-    rows = table(records.of("rag"))
+    rows = table(records.groups()["embedded", "rag"])
     assert list(rows) == [row for row in ROWS if row in F1]
     assert rows["joint"][METRIC]["mean"] == 0.75
     assert rows["joint"]["against default"]["difference"] == pytest.approx(0.375)
@@ -54,7 +62,7 @@ def test_rows_are_compared_on_the_same_questions(records):
 
 def test_a_question_counts_with_the_mean_of_the_seeds(records):
     records.add(recorded("joint", seed=1, scores=[0.0, 1.0, 0.0, 0.0]))
-    joint = table(records.of("rag"))["joint"]
+    joint = table(records.groups()["embedded", "rag"])["joint"]
     assert joint[METRIC]["mean"] == pytest.approx((0.5 + 1 + 0.5 + 0) / 4)
     assert [seed[METRIC] for seed in joint["per_seed"].values()] == [0.75, 0.25]
 
@@ -92,11 +100,19 @@ def test_what_cannot_be_done_is_said(arguments, message, tmp_path):
 
 def test_a_record_outlives_the_process(records):
     again = Records(records.path)
-    assert again.find("rag", "joint", 0, recorded("joint")["made_with"]) == recorded("joint")
-    assert again.find("rag", "joint", 1, {}) is None
-    assert again.programs() == ["rag"]
-    with pytest.raises(UserError, match=r"rag, joint, seed 0 in .* other settings \(calls\)"):
-        again.find("rag", "joint", 0, {**recorded("joint")["made_with"], "calls": 11})
+    key, made_with = Key("embedded", "rag", "joint", 0), recorded("joint")["made_with"]
+    assert again.find(key, made_with) == recorded("joint")
+    assert again.find(key._replace(seed=1), {}) is None
+    assert again.find(key._replace(lm="embedded:base"), {}) is None
+    with pytest.raises(UserError, match=r"rag, joint, seed 0, in .* other settings \(calls\)"):
+        again.find(key, {**made_with, "calls": 11})
+
+
+def test_lms_are_not_mixed(records, tmp_path):
+    records.add({**recorded(DEFAULT, scores=[0.0] * 4), "lm": "embedded:base"})
+    found = write_table(records, tmp_path)
+    assert list(found) == ["rag", "rag with embedded:base"]
+    assert [program["rows"][DEFAULT][METRIC]["mean"] for program in found.values()] == [0.375, 0.0]
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"program": "rag"}', "\x00"])
