@@ -45,7 +45,7 @@ PRESET = "small"  # of every row: the paper's values do not fit the context of t
 # A question costs rag one call, the other two about four.
 SIZES = {"rag": Size(1000, 120, 250), "cov_rag": Size(1000, 50, 100), "genground": Size(1000, 50, 100)}
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=help_of(__doc__))
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
 @app.command(help=help_of(__doc__))

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from experiments.papers.command import run_command, say
+from experiments.papers.command import help_of, run_command, say
 from experiments.papers.embedded_lm import student
 from experiments.papers.embedded_lm import student_tables as tables
 from experiments.papers.embedded_lm.small_lm_finding import finding
@@ -39,10 +39,10 @@ COLUMNS = {
 }
 _COSTS = ("prompt_tokens", "lm_calls", "tokens")
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
-@app.command(help=__doc__)
+@app.command(help=help_of(__doc__))
 def small_lm(
     data: student.Data = Path("../shared/data"),
     work: student.Work = Path("runs/student"),

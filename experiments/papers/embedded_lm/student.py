@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.papers.command import run_command, say
+from experiments.papers.command import help_of, run_command, say
 from experiments.papers.embedded_lm import student_tables as tables
 from experiments.papers.embedded_lm.student_sets import SETS, EvaluationSet, Runs, open_lms, open_set
 from signatures.common.errors import UserError, unknown
@@ -38,10 +38,10 @@ Rows = Annotated[str, typer.Option(help="Tables, separated by commas.")]
 Results = Annotated[Path, typer.Option(help="Folder for the result file.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Resume interrupted runs.")]
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
-@app.command(help=__doc__)
+@app.command(help=help_of(__doc__))
 def student(
     data: Data = Path("../shared/data"),
     work: Work = Path("runs/student"),

@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from experiments.pipeline.merging.parts import Part
+from experiments.runs.experiment import differing_field, value_of
 from experiments.runs.files import Json
 from optimizers.replay.members import MemberLog, read_members
 from optimizers.replay.names import BRANCHES, REPLIES
@@ -59,12 +60,12 @@ def _run_of(recorded: Sequence[Part]) -> Json:
         for part in recorded
     ]
     for part, other in zip(recorded[1:], others, strict=True):
-        for name in first | other:
-            if first.get(name) != other.get(name):
-                raise UserError(
-                    f"The record in {part.folder} is not of the run recorded in {recorded[0].folder}: {name} differs. "
-                    "Record both parts by the same command, or omit one."
-                )
+        if (field := differing_field(first, other)) is not None:
+            raise UserError(
+                f"The record in {part.folder} is not of the run recorded in {recorded[0].folder}: {field} was "
+                f"{value_of(first, field)} and is {value_of(other, field)}. Record both parts by the same command, or "
+                "omit one."
+            )
     return first
 
 
