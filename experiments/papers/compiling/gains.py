@@ -21,7 +21,7 @@ import typer
 from experiments.papers.command import help_of, run_command, say
 from experiments.papers.compiling.gains_table import as_text, draw, table
 from experiments.papers.compiling.records import Record, Records
-from experiments.papers.compiling.rows import ROWS
+from experiments.papers.compiling.rows import PRESET, ROWS
 from experiments.papers.embedded_lm.student import names
 from signatures.common.errors import UserError
 
@@ -41,7 +41,6 @@ class Size(NamedTuple):
 
 
 LM = "embedded"
-PRESET = "small"  # of every row: the paper's values do not fit the context of the embedded LM
 # A question costs rag one call, the other two about four.
 SIZES = {"rag": Size(1000, 120, 250), "cov_rag": Size(1000, 50, 100), "genground": Size(1000, 50, 100)}
 
@@ -57,7 +56,7 @@ def gains(
     lm: Annotated[str, typer.Option(help="Task LM, which also writes instructions.")] = LM,
     programs: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(SIZES),
     rows: Annotated[str, typer.Option(help="Separated by commas.")] = ",".join(ROWS),
-    seeds: Annotated[str, typer.Option(help="Separated by commas.")] = "0,1,2",
+    seeds: Annotated[str, typer.Option(help="Seeds of the artifacts, separated by commas.")] = "0,1,2",
     results: Annotated[Path, typer.Option(help="Folder for the records, the table and the plot.")] = RESULTS,
     only_table: Annotated[
         bool, typer.Option("--only-table", help="Make table and plot again from the records, without an LM.")
@@ -82,8 +81,10 @@ def _measure(records: Records, comparisons: "list[Comparison]", rows: Sequence[s
         for comparison in comparisons:
             for row in rows:
                 say(f"{comparison.program}, {row}, seed {seed}")
+                known = len(records)
                 comparison.measure(row, seed)
-                write_table(records, records.path.parent)
+                if len(records) > known:
+                    write_table(records, records.path.parent)
 
 
 def _comparisons(programs: Sequence[str], data: Path, work: Path, lm: str, records: Records) -> "list[Comparison]":
@@ -94,7 +95,7 @@ def _comparisons(programs: Sequence[str], data: Path, work: Path, lm: str, recor
     from experiments.runs.config import LMConfig
     from programs.catalog import build
 
-    questions, connection = open_questions(data, work), setup.open_lm(LMConfig(lm))
+    connection, questions = setup.open_lm(LMConfig(lm)), open_questions(data, work)
     return [
         Comparison(
             program=name,
@@ -114,10 +115,10 @@ def _comparisons(programs: Sequence[str], data: Path, work: Path, lm: str, recor
 
 
 def _numbers(seeds: str) -> list[int]:
-    try:
-        return sorted({int(seed) for seed in seeds.split(",")})
-    except ValueError:
-        raise UserError(f"{seeds!r} are no seeds: name whole numbers, separated by commas.") from None
+    named = [seed.strip() for seed in seeds.split(",")]
+    if not all(seed.isascii() and seed.isdigit() for seed in named):
+        raise UserError(f"{seeds!r} are no seeds: name whole numbers from 0, separated by commas, as in 0,1,2.")
+    return sorted({int(seed) for seed in named})
 
 
 def write_table(records: Records, results: Path) -> dict[str, Any]:
@@ -133,17 +134,18 @@ def write_table(records: Records, results: Path) -> dict[str, Any]:
     from experiments.runs.files import write_json
 
     found = {
-        program if lm == LM else f"{program} with {lm}": _described(lm, rows)
+        program if lm == LM else f"{program} with {lm}": _program(lm, rows)
         for (lm, program), rows in records.groups().items()
     }
-    write_json(results / FILE, {"command": f"python -m {MODULE}", "preset": PRESET, "programs": found})
+    write_json(results / FILE, {"command": f"python -m {MODULE} --only-table", "programs": found})
     draw(found, (results / FILE).with_suffix(".png"))
     return found
 
 
-def _described(lm: str, rows: Mapping[str, Mapping[int, Record]]) -> dict[str, Any]:
-    first = next(iter(next(iter(rows.values())).values()))
-    return {"lm_id": lm, **first["made_with"], "rows": table(rows)}
+def _program(lm: str, rows: Mapping[str, Mapping[int, Record]]) -> dict[str, Any]:
+    """Return what all rows of a program were made with, and its table."""
+    made_with = next(record.made_with for of_seeds in rows.values() for record in of_seeds.values())
+    return {"lm_id": lm, **made_with, "rows": table(rows)}
 
 
 if __name__ == "__main__":

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.statistics import means_and_differences
+from experiments.papers.compiling.records import FAULTS, METRIC, Record
 from experiments.papers.compiling.rows import DEFAULT, ROWS
-from experiments.papers.compiling.runs import METRIC
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from experiments.papers.compiling.records import Record
 
+_NOTHING = {"difference": 0.0, "low": 0.0, "high": 0.0}
 VALUES = ("em", "passage_recall@5", "calls", "tokens")
 JOINT = "joint"
 TITLES = {
@@ -26,14 +26,14 @@ TITLES = {
 }
 
 
-def table(rows: "Mapping[str, Mapping[int, Record]]") -> dict[str, Any]:
+def table(rows: Mapping[str, Mapping[int, Record]]) -> dict[str, Any]:
     """Return each row: its scores and costs on the test questions, and its difference to two other rows.
 
     Values are means over the seeds of each question first, so that an interval is one over questions: it says nothing
     of what other seeds would have found. `per_seed` shows that.
 
     Args:
-        rows: Row -> seed -> record, as `Records.of` returns them.
+        rows: Row -> seed -> record, as in a group of `Records.groups`.
     """
     order = [row for row in ROWS if row in rows]
     columns = [_per_question(rows[row], METRIC) for row in order]
@@ -56,19 +56,20 @@ def table(rows: "Mapping[str, Mapping[int, Record]]") -> dict[str, Any]:
     }
 
 
-def _per_question(of_seeds: "Mapping[int, Record]", name: str) -> list[float | None]:
+def _per_question(of_seeds: Mapping[int, Record], name: str) -> list[float | None]:
     """Return the mean over seeds of a value of each question; None where it is undefined, for all seeds alike."""
-    columns = zip(*(record["answers"][name] for record in of_seeds.values()), strict=True)
-    return [_mean(column) for column in columns]
+    columns = zip(*(record.answers[name] for record in of_seeds.values()), strict=True)
+    # Rounded, since a third of three equal scores is not always that score: rows that answer alike must be alike.
+    return [_rounded(_mean(column), 6) for column in columns]
 
 
-def _seed(record: "Record") -> dict[str, Any]:
+def _seed(record: Record) -> dict[str, Any]:
     """Return what a reader of the table wants to know of one artifact."""
-    shown = ("spent", "knobs", "optimizer", "stopped", "demonstrations", "dev", "errors", "truncated")
     return {
-        METRIC: _rounded(_mean(record["answers"][METRIC])),
-        "tokens": _rounded(_mean(record["answers"]["tokens"])),
-        **{name: record[name] for name in shown if name in record},
+        METRIC: _rounded(_mean(record.answers[METRIC])),
+        "tokens": _rounded(_mean(record.answers["tokens"])),
+        **{name: value for name, value in (record.artifact or {}).items() if name not in ("folder", "race")},
+        **record.model_dump(include={"spent", "seconds", "faults", "session"}),
     }
 
 
@@ -77,25 +78,32 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+def _rounded(value: float | None, digits: int = 4) -> float | None:
+    return None if value is None else round(value, digits)
 
 
 def as_text(program: str, record: Mapping[str, Any]) -> str:
-    """Return the plain table of a program: scores in percent with 95 % intervals, costs per question."""
-    lines = [f"\n{program}, {record['questions']['test']['n']} test questions, {METRIC}"]
+    """Return the plain table of a program: scores in percent with 95 % intervals, costs per question.
+
+    `spent` is what making an artifact cost at most. Faults are those of all seeds; none is left out.
+    """
+    lines = [f"\n{program}, {record['questions']['test']['n']} test questions, {METRIC}, {record['calls']} calls a row"]
     lines.append(
-        f"{'':20}{'F1':>19}{'against default':>21}{'against joint':>21}{'calls':>7}{'tokens':>8}  F1 of each seed"
+        f"{'':20}{'F1':>19}{'against default':>21}{'against joint':>21}{'calls':>7}{'tokens':>8}{'spent':>7}"
+        "  F1 of each seed"
     )
     for row, found in record["rows"].items():
         cells = [
             _interval(found[METRIC], "mean"),
             *(_interval(found.get(f"against {other}"), "difference") for other in (DEFAULT, JOINT)),
         ]
-        seeds = " ".join(f"{100 * of[METRIC]:.1f}" for of in found["per_seed"].values())
+        seeds = list(found["per_seed"].values())
+        faults = {name: sum(of["faults"][name] for of in seeds) for name in FAULTS}
         lines.append(
             f"{TITLES.get(row, row):20}{cells[0]:>19}{cells[1]:>21}{cells[2]:>21}"
-            f"{found['calls']:>7.1f}{found['tokens']:>8.0f}  {seeds}"
+            f"{found['calls']:>7.1f}{found['tokens']:>8.0f}{max(of['spent']['calls'] for of in seeds):>7.0f}"
+            f"  {' '.join(f'{100 * of[METRIC]:.1f}' for of in seeds)}"
+            + "".join(f", {number} {name.replace('_', ' ')}" for name, number in faults.items() if number)
         )
     return "\n".join(lines)
 
@@ -137,13 +145,17 @@ def draw(programs: Mapping[str, Any], path: Path) -> Path:
 
 
 def _panel(axes: "Axes", rows: Mapping[str, Any]) -> None:
-    """Draw the rows of a program; a row that is the default program again lies on the line, with no interval."""
+    """Draw the rows of a program that can be compared with its default, which is the line."""
     axes.axhline(0, color="0.8", linewidth=1, zorder=0)
     for row, found in rows.items():
-        gained = found.get(f"against {DEFAULT}", {"difference": 0.0, "low": 0.0, "high": 0.0})
+        gained = _NOTHING if row == DEFAULT else found.get(f"against {DEFAULT}")
+        if gained is None:
+            continue
         y, low, high = (100 * gained[name] for name in ("difference", "low", "high"))
         axes.errorbar(
-            [found["tokens"]], [y], yerr=[[y - low], [high - y]], fmt="D" if row == JOINT else "o",
+            [found["tokens"]], [y], yerr=[[max(0.0, y - low)], [max(0.0, high - y)]], fmt="D" if row == JOINT else "o",
             color=f"C{list(ROWS).index(row)}", capsize=2, label=TITLES.get(row, row),
         )  # fmt: skip
+    if DEFAULT not in rows:
+        axes.text(0.5, 0.5, "default not measured yet", ha="center", transform=axes.transAxes)
     axes.spines[["top", "right"]].set_visible(False)

@@ -4,23 +4,29 @@ A row takes minutes to hours of LM calls, its record a few kilobytes. So the fil
 goes on from it on any machine, and its table, intervals and plot can be made again without an LM.
 """
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Self
 
-from experiments.runs.experiment import differing_field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from experiments.papers.compiling.rows import ROWS
+from experiments.runs.experiment import differing_field, value_of
+from experiments.runs.files import complete_lines, writing
 from experiments.runs.provenance import portable
-from signatures.common.errors import UserError
-from signatures.common.files import atomic_write
+from signatures.common.errors import UserError, first_problem
+from signatures.common.files import atomic_write, exclusive_lock
 from signatures.common.secrets import redacted
 from signatures.common.strict_json import parse_strict_json
 
-Record = dict[str, Any]
+METRIC = "f1[hotpot]"
+METRICS = ("em", METRIC, "passage_recall@5")
+COSTS = ("calls", "tokens")
+FAULTS = ("errors", "abstained", "parse_failures", "truncated")
 
 
 class Key(NamedTuple):
-    """Names a row: the id of the LM, the program, the row of `ROWS`, and the seed."""
+    """Names a row: the id of the LM without local folders, the program, the row of `ROWS`, and the seed."""
 
     lm: str
     program: str
@@ -31,43 +37,95 @@ class Key(NamedTuple):
         return f"{self.lm}, {self.program}, {self.row}, seed {self.seed}"
 
 
+class Record(BaseModel):
+    """A finished row: what it was made with, what that cost, and how it answered the test questions.
+
+    Args:
+        lm: See `Key`, and so the next three.
+        program: Name in the catalog.
+        row: A name of `ROWS`.
+        seed: Of the row.
+        made_with: What decides all rows of this LM and program; rows can be compared only if it is the same.
+        session: Revision, library versions, start (UTC) and machine.
+        spent: LM calls and tokens that making it cost, as if it had been alone.
+        seconds: Wall clock of making it; what other rows had asked before took no time.
+        artifact: What the artifact says of itself; None if the row is the uncompiled program.
+        answers: Metric (in [0, 1], None where it is undefined) or cost (LM calls; tokens, cached ones included) -> one
+            number per test question, in their order.
+        faults: Name of `FAULTS` -> number of test questions.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    lm: str
+    program: str
+    row: str
+    seed: Annotated[int, Field(ge=0)]
+    made_with: dict[str, Any]
+    session: dict[str, Any]
+    spent: dict[str, float]
+    seconds: float
+    artifact: dict[str, Any] | None
+    answers: dict[str, list[float | None]]
+    faults: dict[str, int]
+
+    @property
+    def key(self) -> Key:
+        """Its name."""
+        return Key(self.lm, self.program, self.row, self.seed)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.row not in ROWS:
+            raise ValueError(f"{self.row!r} is no row")
+        if set(self.answers) != {*METRICS, *COSTS} or len({len(values) for values in self.answers.values()}) != 1:
+            raise ValueError(f"'answers' needs {', '.join((*METRICS, *COSTS))}, with one number per question each")
+        if set(self.faults) != set(FAULTS):
+            raise ValueError(f"'faults' needs {', '.join(FAULTS)}")
+        return self
+
+
 class Records:
-    """The records in a file.
+    """The records in a file, which several processes may extend.
 
     Args:
         path: JSONL; need not exist.
 
     Raises:
-        UserError: The file has a line that is no record.
+        UserError: The file has a line that is no record, two for one row, or two that cannot be compared.
     """
 
     def __init__(self, path: Path):
         self.path = path
-        self._found: dict[Key, Record] = _read(path) if path.is_file() else {}
+        self._found = _read(path)
 
-    def find(self, key: Key, made_with: Mapping[str, Any]) -> Record | None:
-        """Return the record of a row; None if it is not finished.
+    def __len__(self) -> int:
+        return len(self._found)
 
-        Args:
-            key: Names the row.
-            made_with: What decides it, beside the key.
+    def find(self, key: Key) -> Record | None:
+        """Return the record of a row; None if it is not finished."""
+        return self._found.get(key)
 
-        Raises:
-            UserError: It was made with something else.
-        """
-        record = self._found.get(key)
-        if record is not None:
-            require_same(record["made_with"], made_with, f"{key}, in {self.path.name},")
-        return record
+    def check(self, key: Key, made_with: Mapping[str, Any]) -> None:
+        """Raise a UserError if rows of the same LM and program are recorded that were made with other settings."""
+        for other in self._found.values():
+            if other.key[:2] == key[:2]:
+                require_same(other.made_with, made_with, f"{self.path}: {other.key}")
 
     def add(self, record: Record) -> None:
-        """Write a record into the file, atomically, in place of an older one of the same row."""
-        from experiments.runs.files import writing
+        """Write a record into the file, atomically, beside those that are there by now.
 
-        self._found[_key(record)] = portable(redacted(record))
-        lines = [json.dumps(found, ensure_ascii=False) for _, found in sorted(self._found.items())]
-        with writing(self.path), atomic_write(self.path) as file:
-            file.write("".join(line + "\n" for line in lines))
+        Raises:
+            UserError: It cannot be compared with them, another process is writing, or the file cannot be written.
+        """
+        kept = Record.model_validate(as_stored(record.model_dump()))
+        busy = f"Another process is writing {self.path}. Start the command again: what is finished is kept."
+        with writing(self.path), exclusive_lock(self.path.with_name(f".{self.path.name}.lock"), busy):
+            self._found = _read(self.path)
+            self.check(kept.key, kept.made_with)
+            self._found[kept.key] = kept
+            with atomic_write(self.path) as file:
+                file.writelines(f"{found.model_dump_json()}\n" for _, found in sorted(self._found.items()))
 
     def groups(self) -> dict[tuple[str, str], dict[str, dict[int, Record]]]:
         """Return the records that can be compared: (LM, program) -> row -> seed -> record."""
@@ -77,28 +135,38 @@ class Records:
         return found
 
 
+def as_stored(value: Any) -> Any:
+    """Return a JSON value without keys of servers and without local folders, as it is recorded."""
+    return portable(redacted(value))
+
+
 def require_same(old: Mapping[str, Any], new: Mapping[str, Any], what: str) -> None:
-    """Raise a UserError if a row was made with other settings than it is asked for now.
+    """Raise a UserError if a row was made with other settings than those of now.
 
     Args:
         old: What it was made with.
-        new: What it would be made with now.
+        new: What rows would be made with now.
         what: Names the row and where it is.
     """
-    if (field := differing_field(dict(old), dict(new))) is not None:
-        raise UserError(f"{what} was made with other settings ({field}): delete it, or choose another folder.")
-
-
-def _key(record: Mapping[str, Any]) -> Key:
-    return Key(record["lm"], record["program"], record["row"], record["seed"])
+    first, second = dict(old), dict(new)
+    if (field := differing_field(first, second)) is not None:
+        raise UserError(
+            f"{what} was made with other settings ({field} was {value_of(first, field)} and is now "
+            f"{value_of(second, field)}): choose other folders for work and results, or remove the rows made so."
+        )
 
 
 def _read(path: Path) -> dict[Key, Record]:
-    found = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    found: dict[Key, Record] = {}
+    for number, line in complete_lines(path):
         try:
-            record = parse_strict_json(line.encode())
-            found[_key(record)] = record
-        except (ValueError, KeyError, TypeError) as error:
-            raise UserError(f"{path}, line {number}, is no record of a row ({error!r}): delete that line.") from error
+            record = Record.model_validate(parse_strict_json(line))
+        except ValidationError as error:
+            raise UserError(f"{path}, line {number}, is no record of a row: {first_problem(error)}.") from None
+        except ValueError as error:
+            raise UserError(f"{path}, line {number}, is no record of a row: {error}.") from None
+        if found.setdefault(record.key, record) != record:
+            raise UserError(f"{path}, line {number}, is a second record of {record.key}: keep one of them.")
+        same = next(other for other in found.values() if other.key[:2] == record.key[:2])
+        require_same(same.made_with, record.made_with, f"{path}: {same.key}")
     return found

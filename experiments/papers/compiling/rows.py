@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 DEFAULT = "default"
+PRESET = "small"  # of every row: the paper's values do not fit the context of the embedded LM
 ACCEPT, MAX_DEMOS = 0.6, 2  # F1 of a demonstration; two of them fit the context of the embedded LM
-TRIALS = 200  # more than any budget here allows
-PRUNE_BELOW = 0.3  # the budgets suffice for fewer than ten trials with all questions
+INSTRUCTIONS = 2  # candidates per predictor in the joint study
+TRIALS = 200  # a study ends here if its trials ask little that was not asked before, else when its budget is spent
+PRUNE_BELOW = 0.3  # the budgets suffice for fewer than ten trials in full
 # Knobs beyond these ranges do not fit the embedded LM's context, or cost more than a budget allows; for all rows alike.
 NARROWED: dict[str, dict[str, str]] = {
     "rag": {"k": "1:8"},
@@ -30,8 +32,11 @@ NARROWED: dict[str, dict[str, str]] = {
 def limits_of(program: str) -> dict[str, Any]:
     """Return what all rows of a program keep to, beside their budget."""
     return {
+        "preset": PRESET,
         "accept": ACCEPT,
         "max_demos": MAX_DEMOS,
+        "instructions": INSTRUCTIONS,
+        "trials": TRIALS,
         "prune_below": PRUNE_BELOW,
         "narrowed": NARROWED[program],
     }
@@ -115,7 +120,9 @@ def _random_knobs(work: Work) -> Path | None:
 
 
 def _joint(work: Work) -> Path | None:
-    candidates = Candidates(optimizers=("labeled", "bootstrap"), accept=ACCEPT, max_demos=MAX_DEMOS, instructions=2)
+    candidates = Candidates(
+        optimizers=("labeled", "bootstrap"), accept=ACCEPT, max_demos=MAX_DEMOS, instructions=INSTRUCTIONS
+    )
     return _tune(work, work.student, work.budget, candidates=candidates)
 
 

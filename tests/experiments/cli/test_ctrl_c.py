@@ -23,6 +23,7 @@ class HangingServer(loopback.Loopback):
     """Answers `answers` requests, then keeps all others waiting until it is closed."""
 
     def __init__(self, answers: int):
+        self.answered = 0
         self.left, self.hanging, self.closed, lock = answers, threading.Event(), threading.Event(), threading.Lock()
         outer = self
 
@@ -35,6 +36,7 @@ class HangingServer(loopback.Loopback):
                 with lock:
                     outer.left -= 1
                     hangs = outer.left < 0
+                    outer.answered += not hangs and not body.get("logprobs")  # which a probe asks for
                 if hangs:
                     outer.hanging.set()
                     outer.closed.wait(PATIENCE)
@@ -161,6 +163,7 @@ def test_a_race_and_a_study_go_on_to_their_end(
     server.recover()
     code, out, err = verihop(*arguments, "--resume", "--lm", "m", "--api-base", server.base)
     assert (code, (tmp_path / written).exists()) == (0, True), out + err
+    assert server.answered <= 150  # in both sessions
 
 
 def test_a_compilation_is_resumed_at_its_validation(hanging_after, world: Path, tmp_path: Path) -> None:

@@ -3,12 +3,12 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from experiments.papers.compiling import runs
-from experiments.papers.compiling.gains import FILE, PRESET, ROWS_FILE, SIZES, app, write_table
-from experiments.papers.compiling.gains_table import as_text, table
-from experiments.papers.compiling.records import Key, Records
-from experiments.papers.compiling.rows import DEFAULT, NARROWED, ROWS
-from experiments.papers.compiling.runs import METRIC, Comparison
+from experiments.papers.compiling import gains, runs
+from experiments.papers.compiling.gains import FILE, ROWS_FILE, SIZES, app, write_table
+from experiments.papers.compiling.gains_table import _panel, as_text, table
+from experiments.papers.compiling.records import FAULTS, METRIC, Key, Record, Records
+from experiments.papers.compiling.rows import DEFAULT, NARROWED, PRESET, ROWS
+from experiments.papers.compiling.runs import Comparison
 from optimizers.tuning.space import knob_space
 from programs.catalog import build
 from programs.lms.connect import Connection
@@ -17,26 +17,26 @@ from signatures.common.errors import UserError
 F1 = {DEFAULT: [0.0, 0.5, 1.0, 0.0], "joint": [1.0, 1.0, 1.0, 0.0], "bootstrap": [0.0, 0.0, 1.0, 0.0]}
 
 
-def recorded(row, seed=0, scores=None):
+def recorded(row, seed=0, scores=None, **changed):
     scores = F1[row] if scores is None else scores
     answers = {
         METRIC: scores,
         "em": [float(score == 1) for score in scores],
         "passage_recall@5": [None] * len(scores),
-        "calls": [1] * len(scores),
-        "tokens": [100 + 50 * len(row)] * len(scores),
+        "calls": [1.0] * len(scores),
+        "tokens": [100.0 + 50 * len(row)] * len(scores),
     }
-    about = {"artifact": None, "spent": {"calls": 10}, "errors": 0, "truncated": 0}
-    made_with = {"calls": 10, "questions": {"test": {"n": len(scores)}}}
-    return {
-        "lm": "embedded",
-        "program": "rag",
-        "row": row,
-        "seed": seed,
-        "made_with": made_with,
+    values = {
+        **Key("embedded", "rag", row, seed)._asdict(),
+        "made_with": {"calls": 10, "questions": {"test": {"n": len(scores)}}},
+        "session": {"git_revision": "abc"},
+        "spent": {"calls": 10.0, "tokens": 1000.0},
+        "seconds": 1.0,
+        "artifact": None,
         "answers": answers,
-        **about,
+        "faults": dict.fromkeys(FAULTS, 0),
     }
+    return Record(**{**values, **changed})
 
 
 @pytest.fixture
@@ -67,65 +67,62 @@ def test_a_question_counts_with_the_mean_of_the_seeds(records):
     assert [seed[METRIC] for seed in joint["per_seed"].values()] == [0.75, 0.25]
 
 
-def test_the_table_states_scores_differences_and_costs(records, tmp_path):
+def test_rows_that_answer_alike_differ_by_nothing(tmp_path):
+    scores = [2 / 3, 0.2857, 0.1818, 0.4, 0.0952] * 20
+    records = Records(tmp_path / ROWS_FILE)
+    for seed in range(3):
+        records.add(recorded(DEFAULT, seed, [round(score, 4) for score in scores]))
+    records.add(recorded("joint", 0, [round(score, 4) for score in scores]))
+    gained = table(records.groups()["embedded", "rag"])["joint"]["against default"]
+    assert (gained["difference"], gained["low"], gained["high"]) == (0, 0, 0)
+
+
+def test_the_table_states_scores_differences_costs_and_faults(records, tmp_path):
+    records.add(recorded("bootstrap", seed=1, faults={**dict.fromkeys(FAULTS, 0), "parse_failures": 2}))
     lines = as_text("rag", write_table(records, tmp_path)["rag"]).splitlines()
     joint = next(line for line in lines if line.startswith("joint study"))
     assert joint.split()[2] == "75.0"
     assert "+37.5" in joint
     assert next(line for line in lines if line.startswith("default")).endswith("  37.5 37.5")
+    assert next(line for line in lines if line.startswith("bootstrap")).endswith("  25.0 25.0, 2 parse failures")
 
 
-def test_table_and_plot_are_made_from_the_records_alone(records):
+def test_table_and_plot_are_made_from_the_records_alone(records, monkeypatch):
     folder = records.path.parent
     write_table(records, folder)
     before = (folder / FILE).read_text()
     assert (folder / FILE).with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     (folder / FILE).unlink()
+    monkeypatch.setattr(gains, "_comparisons", lambda *_: pytest.fail("no questions and no LM are needed"))
     found = CliRunner().invoke(app, ["--only-table", "--results", str(folder)])
     assert found.exit_code == 0, found.output
     assert "joint study" in found.output
     assert (folder / FILE).read_text() == before
 
 
+def test_without_the_default_nothing_is_drawn_as_no_gain(tmp_path):
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots()
+    rows = {row: [recorded(row)] for row in ("joint", "bootstrap")}
+    _panel(axes, table({row: dict(enumerate(found)) for row, found in rows.items()}))
+    assert axes.containers == []
+    assert axes.texts[0].get_text() == "default not measured yet"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--only-table"], "has no records of rows"), (["--seeds", "0,one"], "'0,one' are no seeds")],
+    [
+        (["--only-table"], "has no records of rows"),
+        (["--seeds", "0,one"], "'0,one' are no seeds"),
+        (["--seeds", "-1"], "'-1' are no seeds"),
+    ],
 )
 def test_what_cannot_be_done_is_said(arguments, message, tmp_path):
     found = CliRunner().invoke(app, ["--results", str(tmp_path), "--data", str(tmp_path), *arguments])
     assert isinstance(found.exception, UserError)
     assert message in str(found.exception)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_record_outlives_the_process(records):
-    again = Records(records.path)
-    key, made_with = Key("embedded", "rag", "joint", 0), recorded("joint")["made_with"]
-    assert again.find(key, made_with) == recorded("joint")
-    assert again.find(key._replace(seed=1), {}) is None
-    assert again.find(key._replace(lm="embedded:base"), {}) is None
-    with pytest.raises(UserError, match=r"rag, joint, seed 0, in .* other settings \(calls\)"):
-        again.find(key, {**made_with, "calls": 11})
-
-
-def test_lms_are_not_mixed(records, tmp_path):
-    records.add({**recorded(DEFAULT, scores=[0.0] * 4), "lm": "embedded:base"})
-    found = write_table(records, tmp_path)
-    assert list(found) == ["rag", "rag with embedded:base"]
-    assert [program["rows"][DEFAULT][METRIC]["mean"] for program in found.values()] == [0.375, 0.0]
-
-
-@pytest.mark.parametrize("line", ["{", "[]", '{"program": "rag"}', "\x00"])
-def test_a_damaged_line_is_named(records, line):
-    with records.path.open("a") as file:
-        file.write(line + "\n")
-    with pytest.raises(UserError, match="line 5, is no record of a row"):
-        Records(records.path)
-
-
-def test_a_record_holds_no_path_of_a_machine(records):
-    records.add({**recorded("joint"), "race": {"folder": "/home/someone/rows"}})
-    assert "/home" not in records.path.read_text()
 
 
 @pytest.fixture
@@ -149,39 +146,61 @@ def comparison(scripted, retriever, tmp_path):
 def test_a_row_is_made_and_asked_once(comparison, row, tmp_path):
     engine, of = comparison
     record = of.measure(row, 0)
-    assert [len(values) for values in record["answers"].values()] == [3] * 5
-    assert record["answers"][METRIC] == [1.0] * 3
-    assert (record["artifact"] is None) == (row == DEFAULT)
-    assert record["spent"]["calls"] <= of.budget
+    assert [len(values) for values in record.answers.values()] == [3] * 5
+    assert record.answers[METRIC] == [1.0] * 3
+    assert (record.artifact is None) == (row == DEFAULT)
+    assert record.spent["calls"] <= of.budget
     asked = len(engine.requests)
     elsewhere = replace(of, records=Records(of.records.path), folder=tmp_path / "elsewhere")
     assert elsewhere.measure(row, 0) == record
     assert len(engine.requests) == asked
 
 
-def test_a_row_that_was_made_with_other_settings_is_refused(comparison):
+def test_a_study_says_why_it_ended_and_after_how_many_trials(comparison):
     _, of = comparison
+    artifact = of.measure("random_knobs", 0).artifact
+    assert artifact["trials"]["complete"] > 0
+    assert artifact["stopped"] is None or "budget" in artifact["stopped"]
+    assert artifact["demonstrations"] == {"reading": 0}
+
+
+def test_rows_of_other_settings_are_refused_before_any_call(comparison):
+    engine, of = comparison
     of.measure("bootstrap", 0)
-    with pytest.raises(UserError, match=r"was made with other settings \(calls\): delete it"):
-        replace(of, budget=31).measure("bootstrap", 0)
+    asked = len(engine.requests)
+    with pytest.raises(UserError, match=r"was made with other settings \(calls was 30 and is now 31\)"):
+        replace(of, budget=31).measure("joint", 0)
     fewer = {**of.splits, "dev": of.splits["dev"][:3]}
     with pytest.raises(UserError, match=r"was made with other settings \(questions\.dev"):
         replace(of, splits=fewer).measure("bootstrap", 0)
+    assert len(engine.requests) == asked
 
 
-def test_a_half_finished_row_of_other_settings_is_refused(comparison, monkeypatch):
+def test_a_made_row_is_asked_later_and_refused_with_other_settings(comparison, monkeypatch):
     _, of = comparison
 
-    def stopped(self, made, folder):
+    def stopped(*_):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr(Comparison, "_ask", stopped)
         with pytest.raises(KeyboardInterrupt):
             of.measure("bootstrap", 0)
-    with pytest.raises(UserError, match=r"bootstrap/0 was made with other settings \(calls\)"):
+    with pytest.raises(UserError, match=r"bootstrap/0 was made with other settings \(calls was 30 and is now 31\)"):
         replace(of, budget=31).measure("bootstrap", 0)
-    assert of.measure("bootstrap", 0)["answers"][METRIC] == [1.0] * 3
+    monkeypatch.setattr(runs, "make", stopped)  # it is made
+    assert of.measure("bootstrap", 0).answers[METRIC] == [1.0] * 3
+
+
+def test_a_row_is_made_by_one_process(comparison):
+    from signatures.common.files import exclusive_lock
+
+    _, of = comparison
+    with (
+        exclusive_lock(of.folder / "bootstrap" / ".0.lock", "busy"),
+        pytest.raises(UserError, match="Another process is making scripted, rag, bootstrap, seed 0"),
+    ):
+        of.measure("bootstrap", 0)
 
 
 @pytest.mark.parametrize("program", list(SIZES))
