@@ -135,11 +135,17 @@ def write_table(records: Records, results: Path) -> dict[str, Any]:
 
     found = {
         program if lm == LM else f"{program} with {lm}": _program(lm, rows)
-        for (lm, program), rows in records.groups().items()
+        for (lm, program), rows in sorted(records.groups().items(), key=_place)
     }
     write_json(results / FILE, {"command": f"python -m {MODULE} --only-table", "programs": found})
     draw(found, (results / FILE).with_suffix(".png"))
     return found
+
+
+def _place(group: tuple[tuple[str, str], Any]) -> tuple[bool, str, int]:
+    """Return what a table is sorted by: the embedded LM first, programs in the order of `SIZES`."""
+    (lm, program), _ = group
+    return lm != LM, lm, list(SIZES).index(program)
 
 
 def _program(lm: str, rows: Mapping[str, Mapping[int, Record]]) -> dict[str, Any]:

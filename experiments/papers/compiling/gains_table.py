@@ -135,8 +135,6 @@ def draw(programs: Mapping[str, Any], path: Path) -> Path:
         axes.set_title(program, loc="left", fontsize=11)
         axes.set_xlabel("tokens per question")
     panels[0].set_ylabel("F1 minus that of the default, points, with 95 % interval")
-    named = {label: mark for axes in panels for mark, label in zip(*axes.get_legend_handles_labels(), strict=True)}
-    figure.legend(named.values(), named, loc="outside lower center", ncols=5, fontsize=8, frameon=False)
     buffer = io.BytesIO()
     canvas.print_png(buffer)
     with atomic_write(path, "wb") as file:
@@ -145,17 +143,23 @@ def draw(programs: Mapping[str, Any], path: Path) -> Path:
 
 
 def _panel(axes: "Axes", rows: Mapping[str, Any]) -> None:
-    """Draw the rows of a program that can be compared with its default, which is the line."""
+    """Draw the rows of a program that can be compared with its default, which is the line; each point has its names."""
     axes.axhline(0, color="0.8", linewidth=1, zorder=0)
+    points: dict[tuple[float, ...], list[str]] = {}
     for row, found in rows.items():
         gained = _NOTHING if row == DEFAULT else found.get(f"against {DEFAULT}")
-        if gained is None:
-            continue
-        y, low, high = (100 * gained[name] for name in ("difference", "low", "high"))
+        if gained is not None:
+            point = found["tokens"], *(round(100 * gained[name], 2) for name in ("difference", "low", "high"))
+            points.setdefault(point, []).append(row)
+    for (tokens, y, low, high), same in points.items():
+        joint = JOINT in same
         axes.errorbar(
-            [found["tokens"]], [y], yerr=[[max(0.0, y - low)], [max(0.0, high - y)]], fmt="D" if row == JOINT else "o",
-            color=f"C{list(ROWS).index(row)}", capsize=2, label=TITLES.get(row, row),
+            [tokens], [y], yerr=[[max(0.0, y - low)], [max(0.0, high - y)]], capsize=2,
+            fmt="D" if joint else "o", color="C3" if joint else "C0",
         )  # fmt: skip
+        names = "\n".join(TITLES.get(row, row) for row in same)
+        axes.annotate(names, (tokens, high), (0, 5), textcoords="offset points", ha="center", va="bottom", fontsize=8)
     if DEFAULT not in rows:
         axes.text(0.5, 0.5, "default not measured yet", ha="center", transform=axes.transAxes)
+    axes.margins(x=0.2, y=0.15)
     axes.spines[["top", "right"]].set_visible(False)
