@@ -27,7 +27,8 @@ class Prepared:
 
     Args:
         prompts: Candidates by label.
-        queued: Settings to try first, after the program as it is: those of the artifacts, whole.
+        queued: Settings to try first, after the program as it is: those of the artifacts, and each compiled program
+            with the knobs as they are.
         notes: What the user should know, such as candidates that could not be made.
     """
 
@@ -173,19 +174,28 @@ def _tasks(student: "dspy.Module", trainset: "Sequence[Question]", config: TuneC
 
 
 def _from_program(student: "dspy.Module", program: "dspy.Module", label: str, made: Prepared) -> "list[dspy.Module]":
-    """Add what is new in a compiled program; return the program if its demonstrations are."""
-    new = []
-    demos = demos_of(program)
+    """Add what is new in a compiled program, and queue it as it is; return the program if its demonstrations are new.
+
+    A small budget ends before a sampler has tried a candidate without changing half of the knobs, too.
+    """
+    setting: dict[str, Any] = {}
+    demos, new = demos_of(program), []
     if demos not in [demos_of(student), *made.prompts.demos.values()]:
         made.prompts.demos[_unused(label, made.prompts.demos)] = demos
         new.append(program)
+    for known, other in made.prompts.demos.items():
+        if other == demos:
+            setting[DEMOS] = known
     own, written = instructions_of(student), False
     for predictor, text in instructions_of(program).items():
         labels = made.prompts.instructions.setdefault(predictor, {})
         if text not in (own.get(predictor), *labels.values()):
             labels[_unused(label, labels)] = text
             written = True
-    if not (new or written):
+        setting |= {instruction_of(predictor): known for known, other in labels.items() if other == text}
+    if new or written:
+        made.queued.append(setting)
+    else:
         reason = (
             "they are those of another candidate" if any(demos.values()) else "no training question was good enough"
         )
