@@ -103,6 +103,18 @@ def test_artifacts_are_tried_whole_right_after_the_program_as_it_is(tune, tmp_pa
     assert found.findings.best.score() == 1.0
 
 
+def test_compiled_candidates_are_tried_with_the_knobs_as_they_are_before_the_sampler_chooses(tune):
+    train = [Question(id=f"t{n}", question=f"Train: Question {3 * n}?", answers=["right"]) for n in range(6)]
+    found = tune(
+        candidates=Candidates(optimizers=("bootstrap",), seeds=2, max_demos=2, instructions=1),
+        trainset=train,
+        trials=3,
+        sampler="random",
+    )
+    settings = [trial.setting for trial in found.findings.trials]
+    assert settings == [{**found.present, "demos": demos} for demos in (PRESENT, "bootstrap-1", "bootstrap-2")]
+
+
 def test_an_artifact_of_another_program_is_refused(tune, tmp_path):
     freeze(CoT(), tmp_path / "cot")
     with pytest.raises(UserError, match="contains the program cot, the study is of rag"):
