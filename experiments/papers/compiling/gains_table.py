@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+_COLUMNS = 3  # of panels
 _NOTHING = {"difference": 0.0, "low": 0.0, "high": 0.0}
 VALUES = ("em", "passage_recall@5", "calls", "tokens")
 JOINT = "joint"
@@ -127,14 +128,18 @@ def draw(programs: Mapping[str, Any], path: Path) -> Path:
 
     from signatures.common.files import atomic_write
 
-    figure = Figure(figsize=(5.2 * len(programs), 4.8), dpi=130, layout="constrained")
+    columns = min(len(programs), _COLUMNS)
+    lines = -(-len(programs) // columns)
+    figure = Figure(figsize=(5.2 * columns, 4.8 * lines), dpi=110, layout="constrained")
     canvas = FigureCanvasAgg(figure)
-    panels = figure.subplots(1, len(programs), squeeze=False, sharey=True)[0]
-    for axes, (program, record) in zip(panels, programs.items(), strict=True):
+    panels = list(figure.subplots(lines, columns, squeeze=False, sharey=True).flat)
+    for axes, (program, record) in zip(panels, programs.items(), strict=False):
         _panel(axes, record["rows"])
         axes.set_title(program, loc="left", fontsize=11)
         axes.set_xlabel("tokens per question")
-    panels[0].set_ylabel("F1 minus that of the default, points, with 95 % interval")
+    for axes in panels[len(programs) :]:
+        axes.set_axis_off()
+    figure.supylabel("F1 minus that of the default, points, with 95 % interval", fontsize=10)
     buffer = io.BytesIO()
     canvas.print_png(buffer)
     with atomic_write(path, "wb") as file:

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +15,7 @@ from programs.catalog import build
 from programs.lms.connect import Connection
 from signatures.common.errors import UserError
 
+RESULTS = Path(__file__).parents[3] / "experiments" / "results"
 F1 = {DEFAULT: [0.0, 0.5, 1.0, 0.0], "joint": [1.0, 1.0, 1.0, 0.0], "bootstrap": [0.0, 0.0, 1.0, 0.0]}
 
 
@@ -108,6 +110,11 @@ def test_without_the_default_nothing_is_drawn_as_no_gain(tmp_path):
     _panel(axes, table({row: dict(enumerate(found)) for row, found in rows.items()}))
     assert axes.containers == []
     assert axes.texts[0].get_text() == "default not measured yet"
+
+
+def test_the_committed_table_is_that_of_the_committed_records(tmp_path):
+    write_table(Records(RESULTS / ROWS_FILE), tmp_path)
+    assert (tmp_path / FILE).read_text() == (RESULTS / FILE).read_text()
 
 
 @pytest.mark.parametrize(
