@@ -101,16 +101,26 @@ def _from_artifact(student: "dspy.Module", knobs: "Space", folder: Any, made: Pr
     if demos != demos_of(student) and any(demos.values()):
         made.prompts.demos[label] = demos
         setting[DEMOS] = label
-    own = instructions_of(student)
-    for predictor, text in instructions_of(program).items():
-        labels = made.prompts.instructions.setdefault(predictor, {})
-        if text not in (own.get(predictor), *labels.values()):
-            labels[label] = text
-        setting |= {instruction_of(predictor): known for known, other in labels.items() if other == text}
+    setting |= _with_instructions(student, program, label, made)[0]
     for dimension in knobs.dimensions:
         value = getattr(program, dimension.name)
         setting[dimension.name] = value if dimension.contains(value) else knobs.present[dimension.name]
     made.queued.append(setting)
+
+
+def _with_instructions(
+    student: "dspy.Module", program: "dspy.Module", label: str, made: Prepared
+) -> tuple[dict[str, Any], bool]:
+    """Add the instructions of a program that are new; return the setting that chooses its own, and whether any was."""
+    setting: dict[str, Any] = {}
+    own, written = instructions_of(student), False
+    for predictor, text in instructions_of(program).items():
+        labels = made.prompts.instructions.setdefault(predictor, {})
+        if text not in (own.get(predictor), *labels.values()):
+            labels[_unused(label, labels)] = text
+            written = True
+        setting |= {instruction_of(predictor): known for known, other in labels.items() if other == text}
+    return setting, written
 
 
 def _unused(label: str, taken: Any) -> str:
@@ -186,15 +196,9 @@ def _from_program(student: "dspy.Module", program: "dspy.Module", label: str, ma
     for known, other in made.prompts.demos.items():
         if other == demos:
             setting[DEMOS] = known
-    own, written = instructions_of(student), False
-    for predictor, text in instructions_of(program).items():
-        labels = made.prompts.instructions.setdefault(predictor, {})
-        if text not in (own.get(predictor), *labels.values()):
-            labels[_unused(label, labels)] = text
-            written = True
-        setting |= {instruction_of(predictor): known for known, other in labels.items() if other == text}
+    instructions, written = _with_instructions(student, program, label, made)
     if new or written:
-        made.queued.append(setting)
+        made.queued.append({**setting, **instructions})
     else:
         reason = (
             "they are those of another candidate" if any(demos.values()) else "no training question was good enough"

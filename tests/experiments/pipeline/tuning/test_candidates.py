@@ -103,6 +103,17 @@ def test_artifacts_are_tried_whole_right_after_the_program_as_it_is(tune, tmp_pa
     assert found.findings.best.score() == 1.0
 
 
+def test_artifacts_of_one_name_keep_their_own_instructions(tune, tmp_path, passages):
+    texts, folders = ("Answer in a word.", BETTER), (tmp_path / "a" / "same", tmp_path / "b" / "same")
+    for text, folder in zip(texts, folders, strict=True):
+        other = RAG(ListRetriever(passages))
+        other.reading.signature = other.reading.signature.with_instructions(text)
+        freeze(other, folder)
+    found = tune(candidates=Candidates(artifacts=folders), trials=3)
+    assert [trial.setting["instruction.reading"] for trial in found.findings.trials] == [PRESENT, "same", "same-2"]
+    assert found.findings.trials[1].score() < found.findings.trials[2].score() == 1.0
+
+
 def test_compiled_candidates_are_tried_with_the_knobs_as_they_are_before_the_sampler_chooses(tune):
     train = [Question(id=f"t{n}", question=f"Train: Question {3 * n}?", answers=["right"]) for n in range(6)]
     found = tune(
