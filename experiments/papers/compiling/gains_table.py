@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.statistics import means_and_differences
-from experiments.papers.compiling.records import FAULTS, METRIC, Record
+from experiments.papers.compiling.records import FAULTS, METRIC, Record, rounded
 from experiments.papers.compiling.rows import DEFAULT, ROWS
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def table(rows: Mapping[str, Mapping[int, Record]]) -> dict[str, Any]:
     return {
         row: {
             METRIC: means[place].as_dict(),
-            **{name: _rounded(_mean(_per_question(rows[row], name))) for name in VALUES},
+            **{name: rounded(_mean(_per_question(rows[row], name))) for name in VALUES},
             **{
                 f"against {reference}": compared[order.index(reference), place].as_dict()
                 for reference in references
@@ -61,14 +61,14 @@ def _per_question(of_seeds: Mapping[int, Record], name: str) -> list[float | Non
     """Return the mean over seeds of a value of each question; None where it is undefined, for all seeds alike."""
     columns = zip(*(record.answers[name] for record in of_seeds.values()), strict=True)
     # Rounded, since a third of three equal scores is not always that score: rows that answer alike must be alike.
-    return [_rounded(_mean(column), 6) for column in columns]
+    return [rounded(_mean(column), 6) for column in columns]
 
 
 def _seed(record: Record) -> dict[str, Any]:
     """Return what a reader of the table wants to know of one artifact."""
     return {
-        METRIC: _rounded(_mean(record.answers[METRIC])),
-        "tokens": _rounded(_mean(record.answers["tokens"])),
+        METRIC: rounded(_mean(record.answers[METRIC])),
+        "tokens": rounded(_mean(record.answers["tokens"])),
         **{name: value for name, value in (record.artifact or {}).items() if name not in ("folder", "race")},
         **record.model_dump(include={"spent", "seconds", "faults", "session"}),
     }
@@ -77,10 +77,6 @@ def _seed(record: Record) -> dict[str, Any]:
 def _mean(values: Iterable[float | None]) -> float | None:
     found = [value for value in values if value is not None]
     return sum(found) / len(found) if found else None
-
-
-def _rounded(value: float | None, digits: int = 4) -> float | None:
-    return None if value is None else round(value, digits)
 
 
 def as_text(program: str, record: Mapping[str, Any]) -> str:

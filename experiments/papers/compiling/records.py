@@ -108,9 +108,7 @@ class Records:
 
     def check(self, key: Key, made_with: Mapping[str, Any]) -> None:
         """Raise a UserError if rows of the same LM and program are recorded that were made with other settings."""
-        for other in self._found.values():
-            if other.key[:2] == key[:2]:
-                require_same(other.made_with, made_with, f"{self.path}: {other.key}")
+        _check_group(self._found, key, made_with, self.path)
 
     def add(self, record: Record) -> None:
         """Write a record into the file, atomically, beside those that are there by now.
@@ -133,6 +131,11 @@ class Records:
         for key, record in sorted(self._found.items()):
             found.setdefault((key.lm, key.program), {}).setdefault(key.row, {})[key.seed] = record
         return found
+
+
+def rounded(value: float | None, digits: int = 4) -> float | None:
+    """Return a score, None where it is undefined, with as many digits as are recorded."""
+    return None if value is None else round(value, digits)
 
 
 def as_stored(value: Any) -> Any:
@@ -167,6 +170,12 @@ def _read(path: Path) -> dict[Key, Record]:
             raise UserError(f"{path}, line {number}, is no record of a row: {error}.") from None
         if found.setdefault(record.key, record) != record:
             raise UserError(f"{path}, line {number}, is a second record of {record.key}: keep one of them.")
-        same = next(other for other in found.values() if other.key[:2] == record.key[:2])
-        require_same(same.made_with, record.made_with, f"{path}: {same.key}")
+        _check_group(found, record.key, record.made_with, path)
     return found
+
+
+def _check_group(found: Mapping[Key, Record], key: Key, made_with: Mapping[str, Any], path: Path) -> None:
+    """Raise a UserError if the rows of a key's LM and program, which are all alike, were made with other settings."""
+    same = next((other for other in found.values() if other.key[:2] == key[:2]), None)
+    if same is not None:
+        require_same(same.made_with, made_with, f"{path}: {same.key}")

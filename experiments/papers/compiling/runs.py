@@ -18,6 +18,7 @@ from experiments.papers.compiling.records import (
     Records,
     as_stored,
     require_same,
+    rounded,
 )
 from experiments.papers.compiling.rows import Work, limits_of, make
 from experiments.papers.compiling.shared_replies import row_connection
@@ -72,7 +73,7 @@ class Comparison:
         folder = self.folder / row / str(seed)
         busy = f"Another process is making {key} in {folder}: wait for it, or choose another folder for work."
         with exclusive_lock(folder.with_name(f".{seed}.lock"), busy):
-            made = self._made(row, seed, folder)
+            made = self._made(row, seed, folder, made_with)
             require_same(made["made_with"], made_with, str(folder))
             record = Record(**key._asdict(), **made, **_measured(self._ask(made, folder)))
         self.records.add(record)
@@ -95,7 +96,7 @@ class Comparison:
         }
         return as_stored(found)
 
-    def _made(self, row: str, seed: int, folder: Path) -> dict[str, Any]:
+    def _made(self, row: str, seed: int, folder: Path, made_with: Mapping[str, Any]) -> dict[str, Any]:
         """Return what is known of a row's artifact, made unless that is finished.
 
         A row that was stopped is made anew, so that it keeps to its budget; replies are shared, so that what it had
@@ -113,7 +114,7 @@ class Comparison:
         session, started = {**describe_session(), "machine": machine()}, time.monotonic()
         artifact = make(row, self._work(seed, folder, budgets))
         made = {
-            "made_with": self.made_with(),
+            "made_with": made_with,
             "session": session,
             "spent": {name: sum(budget.spent[name] for budget in budgets) for name in COSTS},
             "seconds": round(time.monotonic() - started, 1),
@@ -155,15 +156,11 @@ class Comparison:
 
 def _measured(rows: "Sequence[Row]") -> dict[str, Any]:
     """Return scores and costs of every answer, in the order of the questions, and how many have which fault."""
-    scores = {name: [_rounded(answered["scores"][name]) for answered in rows] for name in METRICS}
+    scores = {name: [rounded(answered["scores"][name]) for answered in rows] for name in METRICS}
     costs = {"calls": [float(answered["calls"]) for answered in rows], "tokens": [tokens_of(row) for row in rows]}
     fields = {name: "error" if name == "errors" else name for name in FAULTS}
     faults = {name: sum(bool(row[field]) for row in rows) for name, field in fields.items()}
     return {"answers": {**scores, **costs}, "faults": faults}
-
-
-def _rounded(score: float | None) -> float | None:
-    return None if score is None else round(score, 4)
 
 
 def _described(artifact: Path, folder: Path) -> dict[str, Any]:
