@@ -127,6 +127,7 @@ def combined(
     chosen: Any = cheap if kept else dear
     return make_prediction(
         chosen.answer,
+        stop_reason=chosen.stop_reason,
         hops=[hop for run in (cheap, dear) if run is not None for hop in run.hops],
         passages=chosen.passages,
         citations=chosen.citations,

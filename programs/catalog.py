@@ -4,15 +4,15 @@ from typing import Any
 
 import dspy
 
-from programs.cot import CoT
+from programs.closed_book.cot import CoT
+from programs.closed_book.standard import Standard
 from programs.cov_rag import CoVRAG
 from programs.genground import GenGround
-from programs.multihop import MultiHop
+from programs.multi_step.multihop import MultiHop
 from programs.parts.knobs import check_knobs
-from programs.rag import RAG
 from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
-from programs.standard import Standard
+from programs.single_step.rag import RAG
 from signatures.common.errors import unknown
 from signatures.types import Retriever
 

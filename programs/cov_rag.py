@@ -24,6 +24,7 @@ from programs.parts.passages import deduplicate
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.questions import find_question
+from programs.parts.stop_reasons import CAP, DONE, FINISHED, NOTHING_FOUND, UNPARSEABLE
 from programs.parts.verification import TRIGGERS, Verification, needs_revision, read_scores
 from signatures.citation_marks import strip_citations
 from signatures.common.errors import UserError
@@ -32,7 +33,7 @@ from signatures.reading import CiteAnswer, ReadAnswer
 from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever
 
-KEPT, REVISED, UNVERIFIED, UNPARSEABLE = "kept", "revised", "unverified", "unparseable"
+KEPT, REVISED, UNVERIFIED = "kept", "revised", "unverified"  # verdicts, with UNPARSEABLE
 REVISE = ("end", "start", "never")
 
 
@@ -144,12 +145,15 @@ class CoVRAG(dspy.Module):
         references = retrieve_passages(self, query, self.k, fixed=passages)
         answers = [self._answer(question, query, references)]  # step 1
         checks: list[Check] = []
+        stop_reason = CAP if self.revise == "end" else DONE
         # Departure: more rounds than the paper's one are possible; as there, the answer of the last is not verified. An
         # empty answer is verified like any other.
         while self.revise == "end" and decide(self, "rounds", done=len(answers) - 1):
             check = self._verify(question, answers)  # step 2
             checks.append(check)
             query, references = self._search_again(check)  # step 3
+            if not references:
+                stop_reason = NOTHING_FOUND if query else FINISHED if check.verification else UNPARSEABLE
             if references:
                 answers[-1] = answers[-1]._replace(verdict=REVISED)
             elif check.verification and answers[-1].response:
@@ -165,7 +169,7 @@ class CoVRAG(dspy.Module):
         # Departure: metrics need a short answer; the shared reader extracts it from the response. A response that
         # declines is verified like any other, and is an abstention if it is the last.
         short = short_answer(self.reading if self.short else None, question, final.response)  # step 4
-        return _prediction(final, short, answers, checks)
+        return _prediction(final, short, answers, checks, stop_reason)
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: every round revised, then the short answer."""
@@ -212,13 +216,16 @@ class CoVRAG(dspy.Module):
         return query, self.retrieve(query, self.k)
 
 
-def _prediction(final: Answer, short: str, answers: Sequence[Answer], checks: Sequence[Check]) -> dspy.Prediction:
+def _prediction(
+    final: Answer, short: str, answers: Sequence[Answer], checks: Sequence[Check], stop_reason: str
+) -> dspy.Prediction:
     # Departure: replaced answers leave the trace, so as not to become demos.
     drop_from_trace(*(answer.reply for answer in answers if answer is not final))
     parsed = [(check.verification, check.revise) for check in checks if check.verification is not None]
     passages = deduplicate(passage for answer in answers for passage in answer.references)
     return make_prediction(
         short,
+        stop_reason=stop_reason,
         response=renumbered(final.response, final.references, passages),
         hops=[answer.hop() for answer in answers],
         passages=passages,

@@ -60,6 +60,7 @@ class Ensemble(dspy.Module):
         chosen = predictions[member]
         return make_prediction(
             chosen.answer,
+            stop_reason=chosen.stop_reason,
             hops=list(map(settled, chosen.hops)),
             passages=chosen.passages,
             citations=chosen.citations,

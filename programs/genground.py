@@ -23,6 +23,7 @@ from programs.parts.passages import quoted_passage
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import is_answer, make_prediction, retrieve_passages, settled
 from programs.parts.ranking import is_no_item
+from programs.parts.stop_reasons import CAP, DONE, FINISHED, REPEATED, UNPARSEABLE
 from signatures.common.errors import UserError
 from signatures.genground import CiteEvidence, ConcludeAnswer, ConcludeTruth, DeduceAnswer, GroundAnswer
 from signatures.reading import AnswerFromMemory, ReadAnswer
@@ -135,25 +136,28 @@ class GenGround(dspy.Module):
             return self._answer_without_deduction(question, passages)
         hops: list[Hop] = []
         read: list[Passage] = []
+        stop_reason = CAP
         while len(hops) < self.max_hops:
             # Equation 1 is one call; the prose of section 3.1 can be read as two, the second for the answer.
             reply = try_predict(self.deduction, question=question, hops=hops)  # step 1
             if reply is None and hops:  # Departure: an unparseable deduction after the first hop ends the loop.
+                stop_reason = UNPARSEABLE
                 break
             if reply is not None and reply.finished and hops:
                 answer = self._finish(question, hops, reply)
-                return self._prediction(answer, hops, read)
+                return self._prediction(answer, hops, read, FINISHED)
             claim = self._claim(question, reply)
             # Departure: a sub-question that repeats an earlier one ends the loop, since it would find nothing new.
             if same_words(claim.sub_question) in {same_words(hop.question) for hop in hops}:
                 drop_from_trace(reply)
+                stop_reason = REPEATED
                 break
             fixed = passages if not hops or self.retrieve is None else None
             hop, passages_read = self._ground(claim, fixed)  # step 2
             hops.append(settled(hop))
             read += passages_read
         answer = self._conclude(question, hops)  # step 3
-        return self._prediction(answer, hops, read)
+        return self._prediction(answer, hops, read, stop_reason)
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: all hops deduced, no batch citable, a conclusion.
@@ -207,7 +211,7 @@ class GenGround(dspy.Module):
         answer = settled(hop).answer
         if self.true_false:
             answer = _yes_or_no(answer) or self._decide_truth(question, [hop])
-        return self._prediction(answer, [hop], read)
+        return self._prediction(answer, [hop], read, DONE)
 
     def _ground(self, claim: Claim, fixed: list[Passage] | None) -> tuple[Hop, list[Passage]]:
         """Retrieve for the claim and ground it; return the settled hop and the passages read for it."""
@@ -281,9 +285,9 @@ class GenGround(dspy.Module):
         reply = try_predict(self.truth, question=question, hops=hops)
         return _yes_or_no(hops[-1].answer) if reply is None else "yes" if reply.answer else "no"
 
-    def _prediction(self, answer: str, hops: list[Hop], read: list[Passage]) -> dspy.Prediction:
+    def _prediction(self, answer: str, hops: list[Hop], read: list[Passage], stop_reason: str) -> dspy.Prediction:
         citations = [id for hop in hops for id in hop.passage_ids]
-        return make_prediction(answer, hops=hops, passages=read, citations=citations)
+        return make_prediction(answer, stop_reason=stop_reason, hops=hops, passages=read, citations=citations)
 
 
 def _yes_or_no(answer: str) -> str:

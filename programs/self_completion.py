@@ -27,6 +27,7 @@ from programs.parts.passages import deduplicate
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, retrieve_rankings, settled
 from programs.parts.ranking import new_items
+from programs.parts.stop_reasons import CAP, DONE, FINISHED, NOTHING_FOUND, REPEATED
 from signatures.reading import CiteAnswer, ReadAnswer, RespondFromMemory
 from signatures.self_completion import AnswerOrAbstain, SearchMissing
 from signatures.types import Hop, Passage, Retriever
@@ -99,17 +100,22 @@ class SelfCompletion(dspy.Module):
         hops = [self._respond(question, question, references, references)]  # step 2
         decision = DECISIONS[hops[0].verdict] if self.reflection else None
         asked = [question] if passages is None else []
+        stop_reason = CAP if self.reflection and self.completion else DONE
         while self._may_search(hops, references):
             queries, fresh = self._search(question, references, asked)  # step 3
             if not queries:
+                stop_reason = REPEATED
                 break
             asked += queries
             settled(hops[-1])  # another one follows: no draft of it will be kept
             if not fresh:
                 hops.append(Hop(question=_SEPARATOR.join(queries), answer="", verdict=ABSTAINED))
+                stop_reason = NOTHING_FOUND
                 break
             references = [*references, *fresh]
             hops.append(self._respond(question, _SEPARATOR.join(queries), references, fresh))  # step 2
+        if self.reflection and hops[-1].answer:
+            stop_reason = FINISHED
         forced = False
         if self.reflection and self.completion and self.forced and not hops[-1].answer:
             hops[-1], forced = self._answer_nevertheless(question, references, hops)  # step 4
@@ -118,6 +124,7 @@ class SelfCompletion(dspy.Module):
         short = short_answer(self.reading if self.short else None, question, response)
         return make_prediction(
             short,
+            stop_reason=stop_reason,
             hops=hops,
             passages=references,
             citations=cited_passages(response, references),

@@ -35,7 +35,7 @@ def readers(folder: Path) -> dict[str, Callable[[bytes], object]]:
     from programs.artifact import read_artifact
     from programs.artifacts.pool import check_pool
     from programs.artifacts.state import check_state
-    from programs.rag import RAG
+    from programs.single_step.rag import RAG
     from signatures.common.errors import UserError
     from signatures.common.strict_json import parse_strict_json
 

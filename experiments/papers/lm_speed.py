@@ -22,7 +22,7 @@ def measure_calls_per_second(
     """
     import dspy
 
-    from programs.rag import RAG
+    from programs.single_step.rag import RAG
 
     program = RAG(retrieve, k=4)
     texts = [question.question for question in questions[: 2 * threads]]

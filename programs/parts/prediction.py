@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import dspy
 
 from programs.parts.passages import deduplicate
+from programs.parts.stop_reasons import DONE
 from signatures.types import Hop, Passage
 
 _NON_ANSWERS = {"", "unknown", "未知", "不知道", "不详"}
@@ -42,6 +43,7 @@ def settled(hop: Hop) -> Hop:
 def make_prediction(
     answer: str,
     *,
+    stop_reason: str = DONE,
     hops: Sequence[Hop] = (),
     passages: Sequence[Passage] = (),
     citations: Sequence[str] = (),
@@ -53,6 +55,7 @@ def make_prediction(
 
     Args:
         answer: The short answer, which exact match scores; empty if there is none.
+        stop_reason: Why the strategy stopped, one of `programs.parts.stop_reasons`.
         hops: The reasoning, oldest first.
         passages: Passages read, in reading order; repeats are dropped.
         citations: Ids of the passages the answer rests on; repeats are dropped.
@@ -68,6 +71,7 @@ def make_prediction(
         passages=deduplicate(passages),
         citations=list(dict.fromkeys(citations)),
         abstained=not answer if abstained is None else abstained,
+        stop_reason=stop_reason,
         details=dict(details or {}),
     )
 

@@ -3,7 +3,7 @@ import pytest
 
 from optimizers.evaluating import evaluate_examples, example_id
 from programs.lms.calls.budget import Budget, BudgetExceeded
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 
 

@@ -9,10 +9,11 @@ import pytest
 from programs.artifact import freeze, load
 from programs.catalog import PROGRAMS, build
 from programs.parts.knobs import knobs_of
+from programs.parts.stop_reasons import STOP_REASONS
 from signatures.types import Hop, Passage
 from tests.programs.obliging import obliging
 
-FIELDS = {"answer", "response", "hops", "passages", "citations", "abstained", "details"}
+FIELDS = {"answer", "response", "hops", "passages", "citations", "abstained", "details", "stop_reason"}
 
 
 @pytest.fixture(params=sorted(PROGRAMS))
@@ -33,6 +34,7 @@ def test_in_and_out_are_the_same(name, scripted, retriever):
     assert len(read) == len(set(read))
     assert set(result.citations) <= set(read)
     assert result.abstained is False
+    assert result.stop_reason in STOP_REASONS
 
 
 def test_given_passages_need_no_retriever(name, scripted, passages):

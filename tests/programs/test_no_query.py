@@ -7,7 +7,7 @@ import pytest
 
 from programs.genground import GenGround
 from programs.lms.adapter import JsonForm
-from programs.multihop import MultiHop
+from programs.multi_step.multihop import MultiHop
 from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
 from tests.conftest import load_module

@@ -27,7 +27,7 @@ from experiments.runs.config import LMConfig, RunConfig
 from optimizers.metrics.entailment.catalog import open_oracle
 from programs.artifact import digest_of, freeze, load
 from programs.genground import GenGround
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 from signatures.types import Hop, Passage

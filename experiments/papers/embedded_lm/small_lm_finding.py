@@ -16,7 +16,7 @@ from experiments.papers.embedded_lm.small_lm_runs import Variant, ask, differenc
 from experiments.papers.embedded_lm.student_sets import Runs
 from programs.genground import GenGround
 from programs.lms.adapter import Inputs, JsonForm
-from programs.multihop import MultiHop
+from programs.multi_step.multihop import MultiHop
 from programs.parts.fanout import fanout
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.passages import passages_stating, titled_text
@@ -24,7 +24,7 @@ from programs.parts.predict import try_predict
 from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
 from programs.parts.probability import calls_per_probability
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.genground import DeduceAnswer
 from signatures.reading import ReadAnswer
 from signatures.retro_rag import JudgeAttribution, WeighEvidence

@@ -16,7 +16,7 @@ from experiments.runs.fixed_contexts import FixedContexts
 from programs.lms.adapter import JsonForm
 from programs.lms.parsing import counting_replies
 from programs.lms.rendering import escape, render_passages
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.reading import ReadAnswer
 from signatures.text_words import contains_words
 from signatures.types import Passage, Retriever

@@ -8,6 +8,7 @@ from programs.parts.gates import Gate
 from programs.parts.longform import gives_answer
 from programs.parts.predict import drop_from_trace
 from programs.parts.ranking import passes
+from programs.parts.stop_reasons import CAP, FINISHED
 from signatures.types import Candidate, Hop
 
 ACCEPTED, DISAGREED, NO_ANSWER, UNPARSEABLE, FINAL = "accepted", "disagreed", "no answer", "unparseable", "final"
@@ -28,6 +29,11 @@ class Answer(NamedTuple):
     def accepted(self) -> bool:
         """Whether both answers agree, so that the loop ends."""
         return self.verdict == ACCEPTED
+
+    @property
+    def stop_reason(self) -> str:
+        """Why a loop whose last answer this is has ended."""
+        return FINISHED if self.accepted else CAP
 
 
 def refusal(answer: Answer) -> str | None:

@@ -14,7 +14,7 @@ from programs.genground import GenGround
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.connect import ModelTraits, connect
 from programs.lms.servers.chat import ChatEngine
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.types import Passage
 
 

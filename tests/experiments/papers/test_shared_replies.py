@@ -5,7 +5,7 @@ from experiments.papers.compiling.shared_replies import row_connection
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.connect import Connection
 from programs.parts.meter import metered
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 
 
 @pytest.fixture

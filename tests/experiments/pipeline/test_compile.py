@@ -24,7 +24,7 @@ from programs.lms.adapter import ChatForm
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection, ModelTraits, connect
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from tests.conftest import ListRetriever, ScriptedEngine
 

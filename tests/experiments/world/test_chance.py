@@ -9,7 +9,7 @@ from experiments.world.generate import records
 from programs.lms.adapter import ChatForm, JsonForm
 from signatures.cov_rag import VerifyAnswer
 from signatures.genground import DeduceAnswer, GroundAnswer
-from signatures.multihop import WriteQuery
+from signatures.multi_step.multihop import WriteQuery
 from signatures.reading import AnswerFromMemory, CiteAnswer, ReadAnswer
 from signatures.retro_rag import AnswerFromEvidence, DrawInferences, JudgeAttribution, WeighEvidence
 from signatures.types import Hop, Passage

@@ -7,7 +7,7 @@ from optimizers.examples import to_examples
 from optimizers.metrics.catalog import get_metric
 from optimizers.teleprompters.compile import compile as optimize
 from optimizers.teleprompters.task import Task
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.types import Passage
 
 

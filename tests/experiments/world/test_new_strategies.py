@@ -13,8 +13,8 @@ from corpora.index.open import open_index
 from corpora.questions import Question, read_questions
 from experiments.analysis.statistics import paired
 from experiments.world.generate import generate
+from programs.closed_book.standard import Standard
 from programs.parts.predict import try_predict
-from programs.standard import Standard
 from signatures.text import normalize_answer
 from signatures.types import Passage, Retriever
 

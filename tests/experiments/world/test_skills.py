@@ -13,7 +13,7 @@ from experiments.world.skills.memory import Memory
 from programs.lms.adapter import ChatForm
 from programs.parts.probability import probability
 from signatures.genground import ConcludeAnswer, DeduceAnswer, GroundAnswer
-from signatures.multihop import WriteQuery
+from signatures.multi_step.multihop import WriteQuery
 from signatures.reading import AnswerFromMemory, ReadAnswer
 from signatures.types import Hop, Passage
 

@@ -12,7 +12,7 @@ from optimizers.distill.trajectories import prompts_of
 from optimizers.metrics.catalog import get_metric
 from programs.genground import GenGround
 from programs.lms.adapter import ChatForm, JsonForm
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from signatures.types import Passage
 

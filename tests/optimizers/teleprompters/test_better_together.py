@@ -4,8 +4,8 @@ from dspy.clients.provider import Provider
 
 from optimizers.teleprompters.catalog import get_optimizer
 from optimizers.teleprompters.compile import checked_task, compile
-from programs.cot import CoT
-from programs.rag import RAG
+from programs.closed_book.cot import CoT
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 
 

@@ -6,7 +6,7 @@ from optimizers.teleprompters.compile import compile
 from optimizers.teleprompters.task import Task
 from programs.genground import GenGround
 from programs.lms.adapter import JsonForm
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 
 
@@ -214,7 +214,7 @@ def test_replies_that_the_strategy_overrode_become_no_demonstrations(scripted, r
 
 
 def test_labels_that_fit_nowhere_are_refused(retriever):
-    from programs.cot import CoT
+    from programs.closed_book.cot import CoT
 
     with pytest.raises(UserError, match=r"no predictor's outputs.*reasoning"):
         compile(CoT(), Task(examples(4), score), optimizer="labeled")

@@ -15,7 +15,7 @@ from programs.ensemble import Ensemble
 from programs.genground import GenGround
 from programs.lms.calls.metered import metered_lm
 from programs.nearest_demos import NearestDemos
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from tests.conftest import load_module
 

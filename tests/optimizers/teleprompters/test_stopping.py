@@ -17,7 +17,7 @@ from programs.genground import GenGround
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.calls.control import Stopped, controlled
 from programs.parts.meter import Meter, metered
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from tests.conftest import ScriptedEngine, load_module
 

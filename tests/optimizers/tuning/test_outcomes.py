@@ -7,7 +7,7 @@ import pytest
 from corpora.questions import Question
 from optimizers.tuning.outcomes import COSTS, LiveEvaluator, cost_of
 from optimizers.tuning.prompts import Prompts
-from programs.cot import CoT
+from programs.closed_book.cot import CoT
 
 QUESTIONS = [Question(id=str(number), question=f"Question {number}?", answers=["yes"]) for number in range(3)]
 

@@ -11,7 +11,7 @@ from optimizers.tuning.prompts import (
     read_prompts,
 )
 from optimizers.tuning.space import Options
-from programs.cot import CoT
+from programs.closed_book.cot import CoT
 from programs.genground import GenGround
 from programs.parts.knobs import with_knobs
 from signatures.common.errors import UserError

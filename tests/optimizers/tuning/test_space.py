@@ -9,7 +9,7 @@ from optimizers.tuning.samplers import grid_size
 from optimizers.tuning.space import Numbers, Options, dearest, knob_space
 from programs.cov_rag import CoVRAG
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 
 

@@ -8,7 +8,7 @@ import pytest
 from programs.artifact import digest_of, freeze, load, read_artifact
 from programs.artifacts.folder import clean_up
 from programs.genground import GenGround
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError, UserNotice
 
 

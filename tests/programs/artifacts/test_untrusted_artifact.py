@@ -9,7 +9,7 @@ import pytest
 
 from programs.artifact import freeze, load, read_artifact
 from programs.genground import GenGround
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from signatures.types import Hop, Passage
 

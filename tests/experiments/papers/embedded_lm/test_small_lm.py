@@ -18,7 +18,7 @@ from experiments.world.generate import generate
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import connect
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from signatures.reading import ReadAnswer
 from signatures.types import Passage

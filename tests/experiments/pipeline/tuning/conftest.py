@@ -16,7 +16,7 @@ from programs.lms.adapter import ChatForm
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from tests.conftest import ListRetriever, ScriptedEngine
 
 QUESTIONS = [Question(id=f"q{n}", question=f"Question {n}?", answers=["right"]) for n in range(24)]

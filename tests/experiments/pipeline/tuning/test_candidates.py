@@ -6,10 +6,10 @@ from corpora.questions import Question
 from experiments.pipeline.tuning.config import Candidates
 from optimizers.tuning.prompts import PRESENT
 from programs.artifact import freeze, load, read_artifact
-from programs.cot import CoT
+from programs.closed_book.cot import CoT
 from programs.lms.calls.budget import Budget
 from programs.parts.knobs import with_knobs
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from tests.conftest import ListRetriever, ScriptedEngine
 

@@ -9,7 +9,7 @@ from experiments.pipeline.tuning.unseen import check_unseen
 from experiments.runs.config import describe_questions
 from programs.artifact import freeze
 from programs.nearest_demos import NearestDemos, PoolQuestion
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from tests.conftest import ListRetriever
 

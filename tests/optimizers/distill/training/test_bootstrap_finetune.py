@@ -14,6 +14,7 @@ from optimizers.distill.training.lm.base_model import load_base
 from optimizers.distill.training.settings import make_settings
 from optimizers.teleprompters.compile import compile
 from optimizers.teleprompters.task import Task
+from programs.closed_book.standard import Standard
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection
@@ -21,7 +22,6 @@ from programs.lms.embedded import EmbeddedEngine
 from programs.lms.gguf import GgufEngine
 from programs.lms.requests import turns
 from programs.lms.weights import choice
-from programs.standard import Standard
 from signatures.common.errors import UserError
 from tests.conftest import ScriptedEngine
 from tests.programs.lms.weights.made import SHAPE, make_adapter, make_model

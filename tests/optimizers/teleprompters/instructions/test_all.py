@@ -6,7 +6,7 @@ from optimizers.teleprompters.catalog import get_optimizer
 from optimizers.teleprompters.compile import checked_task, compile
 from programs.genground import GenGround
 from programs.lms.calls.budget import Budget
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from signatures.genground import GroundAnswer
 from signatures.reading import ReadAnswer

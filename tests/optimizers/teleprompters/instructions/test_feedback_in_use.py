@@ -8,7 +8,7 @@ import pytest
 from optimizers.teleprompters.compile import compile
 from optimizers.teleprompters.instructions.prompt_lm import shown
 from programs.genground import GenGround
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.types import Hop, Passage
 from tests.conftest import load_module
 

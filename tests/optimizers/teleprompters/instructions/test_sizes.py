@@ -5,7 +5,7 @@ import pytest
 from optimizers.teleprompters.catalog import get_optimizer
 from optimizers.teleprompters.compile import checked_task, compile
 from programs.genground import GenGround
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 
 
 def counted(world, retriever, optimizer, student=None, *, made=None, **fields):

@@ -10,7 +10,7 @@ from optimizers.teleprompters.race.final import least_questions
 from optimizers.teleprompters.race.plan import divided, plan
 from optimizers.teleprompters.task import Task
 from programs.lms.calls.budget import Budget, BudgetExceeded
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 
 SEEDS = 50
 

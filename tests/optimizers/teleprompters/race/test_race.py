@@ -7,7 +7,7 @@ from optimizers.teleprompters.compile import checked_task, compile
 from optimizers.teleprompters.race.arms import ARMS
 from optimizers.teleprompters.race.plan import plan
 from programs.lms.calls.budget import Budget
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 
 FEW = {"arms": "bootstrap,infer_rules,gepa,knn", "keep_one_in": 2, "fewest": 4}
@@ -181,7 +181,7 @@ def test_an_arm_that_fails_is_dropped_with_the_reason_and_a_server_that_is_gone_
 
 
 def test_optimizers_that_do_not_fit_are_rows_with_the_reason(world, retriever, make_examples):
-    from programs.cot import CoT
+    from programs.closed_book.cot import CoT
 
     here = world()
     sets = {"trainset": make_examples(6), "valset": make_examples(6, 100)}

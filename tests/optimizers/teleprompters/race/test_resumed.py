@@ -5,7 +5,7 @@ import pytest
 from optimizers.teleprompters.compile import compile
 from programs.lms.calls.budget import Budget
 from programs.lms.calls.control import Stopped, controlled
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 
 OPTIONS = {"arms": "bootstrap,infer_rules", "keep_one_in": 2, "fewest": 4}
 PAID = ("calls", "tokens", "usd")

@@ -17,7 +17,7 @@ from programs.lms.connect import Connection, ModelTraits, connect
 from programs.lms.servers import thinking_budget
 from programs.parts.meter import LONGEST_THOUGHT, metered
 from programs.parts.probability import probability
-from programs.rag import RAG
+from programs.single_step.rag import RAG
 from signatures.common.errors import UserError, UserNotice
 from signatures.types import Passage
 from tests.conftest import load_module

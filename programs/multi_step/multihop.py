@@ -14,7 +14,8 @@ from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.ranking import is_no_item
-from signatures.multihop import WriteQuery
+from programs.parts.stop_reasons import DONE, UNPARSEABLE
+from signatures.multi_step.multihop import WriteQuery
 from signatures.reading import ReadAnswer
 from signatures.types import Hop, Passage, Retriever
 
@@ -63,8 +64,9 @@ class MultiHop(dspy.Module):
             hops.append(settled(Hop(question=query, answer="", passage_ids=[passage.id for passage in fresh])))
             found = deduplicate([*found, *fresh])
         final = try_predict(self.reading, question=question, passages=found)
-        answer = final.answer if final else ""
-        return make_prediction(answer, hops=hops, passages=found, citations=passages_stating(answer, found))
+        answer, stop_reason = (final.answer, DONE) if final else ("", UNPARSEABLE)
+        cited = passages_stating(answer, found)
+        return make_prediction(answer, stop_reason=stop_reason, hops=hops, passages=found, citations=cited)
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: one query per hop and the reading."""

@@ -1,7 +1,7 @@
-"""Chain of thought, closed-book: reason first, then answer.
+"""Closed-book answering: one call, no retrieval. A baseline.
 
-Wei et al., "Chain-of-Thought Prompting Elicits Reasoning in Large Language Models", NeurIPS 2022, section 2.
-https://arxiv.org/abs/2201.11903
+Brown et al., "Language Models are Few-Shot Learners", NeurIPS 2020, section 3.2 (closed-book question answering).
+https://arxiv.org/abs/2005.14165
 """
 
 from typing import Any
@@ -10,12 +10,13 @@ import dspy
 
 from programs.parts.predict import try_predict
 from programs.parts.prediction import make_prediction
+from programs.parts.stop_reasons import UNPARSEABLE
 from signatures.reading import AnswerFromMemory
 from signatures.types import Passage, Retriever
 
 
-class CoT(dspy.Module):
-    """Reason step by step from memory, then answer; `response` contains the reasoning, too.
+class Standard(dspy.Module):
+    """Answer from memory in one call; an unparseable reply is an abstention.
 
     Args:
         retrieve: Never called; accepted because all programs have the same constructor.
@@ -26,15 +27,12 @@ class CoT(dspy.Module):
     def __init__(self, retrieve: Retriever | None = None):
         super().__init__()
         self.retrieve = retrieve
-        # Departure: reasoning and answer are two typed fields instead of one text cut at "the answer is".
-        self.answering = dspy.ChainOfThought(AnswerFromMemory)
+        self.answering = dspy.Predict(AnswerFromMemory)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; `passages` are ignored, because the program is closed-book."""
         step = try_predict(self.answering, question=question)
-        if step is None:
-            return make_prediction("")
-        return make_prediction(step.answer, response=f"{step.reasoning}\n{step.answer}")
+        return make_prediction(step.answer) if step else make_prediction("", stop_reason=UNPARSEABLE)
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question."""

@@ -12,6 +12,7 @@ from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages
+from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.reading import AnswerFromMemory, ReadAnswer
 from signatures.types import Passage, Retriever
 
@@ -40,8 +41,9 @@ class RAG(dspy.Module):
         found = retrieve_passages(self, question, self.k, fixed=passages)
         # Departure: as in all later work, the LM reads all passages in one prompt instead of marginalising over them.
         step = try_predict(self.reading, question=question, passages=found) if found else _recall(question)
-        answer = step.answer if step else ""
-        return make_prediction(answer, passages=found, citations=passages_stating(answer, found))
+        answer, stop_reason = (step.answer, DONE) if step else ("", UNPARSEABLE)
+        cited = passages_stating(answer, found)
+        return make_prediction(answer, stop_reason=stop_reason, passages=found, citations=cited)
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question."""

@@ -1,0 +1,1 @@
+"""Strategies that retrieve step by step along a fixed procedure, which the program drives."""

@@ -1,0 +1,1 @@
+"""Strategies that retrieve once for a question, then read, check or choose."""

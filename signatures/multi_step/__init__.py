@@ -1,0 +1,1 @@
+"""Prompts of the strategies in `programs/multi_step`."""
