@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.differences import Difference, differences, metric_notices, sentence_notices
+from experiments.analysis.endings import all_reasons, faults, stop_reasons
 from experiments.analysis.paired_runs import Run, load_runs
 from experiments.analysis.repeats import question_values
 from experiments.analysis.statistics import Mean, Paired, holm, means_and_differences
@@ -13,7 +14,6 @@ from experiments.analysis.summary import (
     cache_note,
     counted_rows,
     derived,
-    faults,
     interval,
     number,
     percent,
@@ -66,6 +66,7 @@ class Comparison:
         metrics: Metric name -> one line per run.
         costs: Cost name -> one line per run.
         faults: Run label -> counts of errors, abstentions, parse failures, truncated prompts.
+        stop_reasons: Run label -> why its strategy stopped -> rows.
         differences: Settings in which the runs differ.
         notices: Warnings for the reader: `about_runs` first, then those on these scores.
     """
@@ -75,6 +76,7 @@ class Comparison:
     metrics: dict[str, list[Line]]
     costs: dict[str, list[Line]]
     faults: dict[str, dict[str, int]]
+    stop_reasons: dict[str, dict[str, int]]
     differences: list[Difference]
     notices: list[str]
 
@@ -98,6 +100,7 @@ class Comparison:
             "metrics": lines(self.metrics),
             "costs": lines(self.costs),
             "faults": self.faults,
+            "stop_reasons": self.stop_reasons,
             "differences": {item.setting: item.values for item in self.differences},
             "notices": self.notices,
         }
@@ -121,6 +124,8 @@ class Comparison:
         table.add_section()
         for name in next(iter(self.faults.values())):
             table.add_row(name.replace("_", " "), *(str(self.faults[run.label][name]) for run in self.runs))
+        for reason in all_reasons(self.stop_reasons.values()):
+            table.add_row(f"stopped: {reason}", *(str(of.get(reason, 0)) for of in self.stop_reasons.values()))
         return table
 
 
@@ -287,6 +292,7 @@ def compare_runs(folders: Sequence[Path | str]) -> Comparison:
         metrics=metrics,
         costs=costs,
         faults={run.label: faults(run.rows) for run in runs},
+        stop_reasons={run.label: stop_reasons(run.rows) for run in runs},
         differences=differing,
         notices=[*about_runs(runs, differing), *_notices(runs, metrics)],
     )

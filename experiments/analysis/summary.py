@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.calibration import calibration
+from experiments.analysis.endings import FAULTS, PER_ROW, faults, stop_reasons
 from experiments.analysis.repeats import Spread, by_question, question_values, repeated, spread, stability
 from experiments.analysis.run_scores import binary
 from experiments.analysis.statistics import Mean, f1_of_means, means_of, too_small
@@ -47,6 +48,7 @@ class RunSummary:
         derived: Name -> value of the run as a whole, such as its calibration error (`experiments.analysis.run_scores`).
         oracles: Which metrics an entailment oracle decides, with its measured agreement with human judgements.
         unreadable: The unparseable replies, if they are most of the replies or all; None if not.
+        stop_reasons: Why the strategy stopped -> rows, most frequent first; rows that failed have no reason.
     """
 
     folder: str
@@ -69,6 +71,7 @@ class RunSummary:
     derived: dict[str, float] = field(default_factory=dict)
     oracles: list[str] = field(default_factory=list)
     unreadable: Unreadable | None = None
+    stop_reasons: dict[str, int] = field(default_factory=dict)
     spent: dict[str, float] = field(default_factory=dict)
     branches: dict[str, float] = field(default_factory=dict)
     repeated: dict[str, Mean] = field(default_factory=dict)
@@ -108,6 +111,8 @@ class RunSummary:
             count = getattr(self, name)
             share = percent(count / self.answered) + " %" if name in PER_ROW and self.answered else ""
             table.add_row(name.replace("_", " "), str(count), share, str(self.answered))
+        for reason, count in self.stop_reasons.items():
+            table.add_row(f"stopped: {escape(reason)}", str(count), f"{percent(count / self.answered)} %")
         for name, count in self._totals().items():
             table.add_row(name, f"{count:,.2f}" if name.startswith("usd") else f"{count:,.0f}")
         for name, count in self.judging.items():
@@ -153,20 +158,6 @@ def number(value: float | None) -> str:
 def interval(mean: Mean, show: Any = percent) -> str:
     """Return the interval of a mean as text, "" if it has none."""
     return "" if mean.low is None else f"{show(mean.low)} to {show(mean.high)}"
-
-
-FAULTS = ("errors", "abstentions", "parse_failures", "truncated")
-PER_ROW = ("errors", "abstentions")  # at most one per row, so that a rate is meaningful
-
-
-def faults(rows: Sequence[Row]) -> dict[str, int]:
-    """Return the counts of errors, abstentions, parse failures and truncated prompts."""
-    return {
-        "errors": sum(row["error"] is not None for row in rows),
-        "abstentions": sum(bool(row["abstained"]) for row in rows),
-        "parse_failures": sum(int(row["parse_failures"]) for row in rows),
-        "truncated": sum(int(row["truncated"]) for row in rows),
-    }
 
 
 def cache_note(rows: Sequence[Row]) -> list[str]:
@@ -275,6 +266,7 @@ def summarise(folder: Path, *, stopped: str | None = None, rows: Sequence[Row] |
         derived={**derived(metrics), **calibration(rows, graded[:1])},
         oracles=oracles_of(description["metrics"]),
         unreadable=mostly_unreadable(rows),
+        stop_reasons=stop_reasons(rows),
     )
 
 

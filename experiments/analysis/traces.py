@@ -64,7 +64,7 @@ def _headings(cells: Sequence[dict[str, str]]) -> list[str]:
     used = {heading for own in cells for heading, text in own.items() if text}
     most = max((len([heading for heading in own if heading.startswith("hop ")]) for own in cells), default=0)
     order = ["answer", "response", "scores", *(f"hop {number}" for number in range(1, most + 1))]
-    return [heading for heading in [*order, "cited", "details", "cost", "error"] if heading in used]
+    return [heading for heading in [*order, "cited", "details", "stopped", "cost", "error"] if heading in used]
 
 
 def _cells(row: Row | None) -> dict[str, str]:
@@ -79,6 +79,7 @@ def _cells(row: Row | None) -> dict[str, str]:
         **{f"hop {number}": _hop(hop) for number, hop in enumerate(row["hops"], start=1)},
         "cited": "\n".join(f"[{passage['id']}] {passage['title']}" for passage in row["cited_passages"]),
         "details": "\n".join(f"{name}: {_text(value)}" for name, value in (row.get("details") or {}).items()),
+        "stopped": row.get("stop_reason") or "",
         "cost": f"{row['calls']} LM calls, {tokens} tokens, {row['rounds']} rounds" if costs_known(row) else "unknown",
         "error": row["error"] or "",
     }

@@ -92,7 +92,7 @@ def _check_question(question: str) -> None:
 
 def _as_dict(prediction: "dspy.Prediction") -> dict[str, Any]:
     return {
-        **{name: prediction[name] for name in ("answer", "response", "citations", "abstained")},
+        **{name: prediction[name] for name in ("answer", "response", "citations", "abstained", "stop_reason")},
         "hops": [hop.model_dump() for hop in prediction.hops],
         "passages": [passage.model_dump() for passage in prediction.passages],
         "details": prediction.details,

@@ -32,11 +32,12 @@ def _prediction_fields(prediction: Any) -> Row:
 
     passages = [_as_dict(passage) for passage in field("passages", [])]
     citations = list(field("citations", []))
-    answer = str(field("answer", ""))
+    answer, stopped = str(field("answer", "")), field("stop_reason", None)
     return {
         "answer": answer,
         "response": str(field("response", answer)),
         "abstained": bool(field("abstained", False)),
+        "stop_reason": None if stopped is None else str(stopped),
         "citations": citations,
         "hops": [_as_dict(hop) for hop in field("hops", [])],
         "details": dict(field("details", {})),

@@ -90,6 +90,7 @@ class AnswerRow(AnyRow, Spent):
     parse_failures: _Count
     truncated: _Count
     error: str | None
+    stop_reason: str | None = None
     type: str | None = None
     answer: str = ""
     response: str = ""

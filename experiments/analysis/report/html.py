@@ -7,14 +7,15 @@ policy forbids every other script and all external resources.
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from experiments.analysis.by_group import Groups
 from experiments.analysis.compare import Comparison, Line, compare_runs, p_text
+from experiments.analysis.endings import FAULTS
 from experiments.analysis.report.traces import blocks, entries_of, index
-from experiments.analysis.summary import FAULTS, RunSummary, interval, number, percent, summarise
+from experiments.analysis.summary import RunSummary, interval, number, percent, summarise
 from experiments.runs.collector import collector_paused
 from experiments.runs.files import Json, Row, read_rows, read_run, writing
 from optimizers.metrics.cost import COSTS
@@ -51,6 +52,7 @@ def _single(summary: RunSummary, label: str) -> Json:
         "scores": [(name, [_score_line(Line(label, mean, None))]) for name, mean in summary.metrics.items()],
         "costs": [(label, [number(summary.costs[name].mean) for name in COSTS])],
         "faults": [(label, {name: getattr(summary, name) for name in FAULTS})],
+        "stopped": [_stopped(summary.stop_reasons)],
         "notices": [
             *([summary.notice] if summary.notice else []),
             *summary.oracles,
@@ -70,8 +72,13 @@ def _several(comparison: Comparison) -> Json:
             for place, label in enumerate(labels)
         ],
         "faults": [(label, comparison.faults[label]) for label in labels],
+        "stopped": [_stopped(comparison.stop_reasons[label]) for label in labels],
         "notices": comparison.notices,
     }
+
+
+def _stopped(reasons: Mapping[str, int]) -> str:
+    return ", ".join(f"{reason} {count}" for reason, count in reasons.items())
 
 
 def _groups(groups: Groups | None) -> Json | None:
