@@ -1,9 +1,12 @@
 """What `verihop programs` shows, from a committed table, since the programs themselves import DSPy for half a second.
 
-`catalog.json` is written by `python -m programs.listing`; a test holds it equal to the programs.
+`catalog.json` is written by `python -m programs.listing`; a test holds it equal to the programs. What it says of a
+program is read from docstrings: a module's has the source and the numbered steps, a class's the meaning of the knobs.
 """
 
+import inspect
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,33 +15,77 @@ TABLE = Path(__file__).with_name("catalog.json")
 
 Listed = dict[str, dict[str, Any]]
 
+_STEP = re.compile(r"^(\d+\. .*?)(?=^\d+\. |^\S|\Z)", re.MULTILINE | re.DOTALL)
+_ARGUMENT = re.compile(r"^    (\w+): (.*?)(?=^    \w+: |^\S|\Z)", re.MULTILINE | re.DOTALL)
+_YEAR = re.compile(r"\b((?:19|20)\d\d)\b(?![.\d])")
+_PAPERS = "the four papers"  # family of the strategies in this folder itself
+
 
 def listed() -> Listed:
-    """Return for each program its summary, source, presets, knobs and call bound, without importing it."""
+    """Return for each program what `described` says of it, without importing it."""
     table: Listed = json.loads(TABLE.read_text(encoding="utf-8"))
     return table
 
 
 def described() -> Listed:
-    """Return the same from the programs themselves."""
+    """Return for each program its summary, source, steps, prompts, presets, knobs and call bound.
+
+    `family` is the folder of the strategy, `year` that of its paper (None if it names none), `algorithm` its steps, or
+    the description of its class if there are none, `prompts` instruction and fields of the predictors as they are
+    before anything is compiled.
+    """
     from programs.catalog import PROGRAMS, build
     from programs.parts.knobs import knobs_of
 
     rows = {}
     for name, cls in PROGRAMS.items():
-        document = sys.modules[cls.__module__].__doc__ or ""
-        presets: dict[str, Any] = vars(cls)["PRESETS"]
+        about = inspect.cleandoc(sys.modules[cls.__module__].__doc__ or "")
+        purpose, _, arguments = inspect.cleandoc(cls.__doc__ or "").partition("\nArgs:\n")
+        meanings = {argument: _joined(text) for argument, text in _ARGUMENT.findall(arguments)}
+        presets: dict[str, dict[str, Any]] = vars(cls)["PRESETS"]
+        program = build(name)
         rows[name] = {
-            "summary": document.splitlines()[0],
-            "source": next((word.rstrip(".") for word in document.split() if word.startswith("https://")), ""),
+            "summary": about.splitlines()[0],
+            "family": _family(cls.__module__),
+            "year": _year(about),
+            "source": next((word.rstrip(".") for word in about.split() if word.startswith("https://")), ""),
+            "algorithm": [_joined(step) for step in _STEP.findall(about)] or [_joined(purpose.split("\n\n")[0])],
+            "prompts": {predictor: _prompt(of) for predictor, of in program.named_predictors()},
             "presets": list(presets),
+            "preset_knobs": presets,
             "knobs": {
-                knob.name: {"default": knob.default, "space": str(knob.space) if knob.space else None}
+                knob.name: {
+                    "default": knob.default,
+                    "space": str(knob.space) if knob.space else None,
+                    "meaning": meanings.get(knob.name, ""),
+                }
                 for knob in knobs_of(cls).values()
             },
-            "max_calls": build(name).max_calls(),
+            "max_calls": program.max_calls(),
         }
     return rows
+
+
+def _family(module: str) -> str:
+    """Return the folder of a strategy as words, as in "multi step"."""
+    _, *folders, _ = module.split(".")
+    return " ".join(folders).replace("_", " ") or _PAPERS
+
+
+def _year(about: str) -> int | None:
+    """Return the last year that the citation names before the first address; None if there is none."""
+    found = _YEAR.findall(about.partition("https://")[0])
+    return int(found[-1]) if found else None
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _prompt(predictor: Any) -> dict[str, Any]:
+    signature = predictor.signature
+    shown = {"inputs": list(signature.input_fields), "outputs": list(signature.output_fields)}
+    return {"instructions": signature.instructions, **shown}
 
 
 def write() -> None:

@@ -10,20 +10,48 @@ from experiments.cli.shared.console import emit, next_step, say
 from experiments.cli.shared.next_commands import QUESTION, command
 
 
-def programs(as_json: options.Json = False) -> None:
-    """List the programs with their papers, knobs and call bounds."""
+def programs(
+    name: Annotated[
+        str | None, typer.Argument(help="Show this program: its algorithm, prompts, presets and knobs.")
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """List the programs with their papers, knobs and call bounds, or show one of them."""
     from programs.listing import listed
+    from signatures.common.errors import unknown
 
-    def details(row: dict[str, Any]) -> Iterator[str]:
-        described = ", ".join(
-            f"{knob}={value['default']}" + (f" ({value['space']})" if value["space"] else "")
-            for knob, value in row["knobs"].items()
-        )
-        yield f"knobs: {described or 'none'}"
-        yield f"presets: {', '.join(row['presets'])}; at most {row['max_calls']} LM calls a question"
+    rows = listed()
+    if name is None:
+        return _show(rows, _brief, then=command("verihop", "programs", "genground"), as_json=as_json)
+    if name not in rows:
+        raise unknown("program", name, rows)
+    words = ("ask", "--program", name, *(() if rows[name]["family"] == "closed book" else ("--index", "runs/index")))
+    return _show({name: rows[name]}, _in_full, then=command("verihop", *words, QUESTION), as_json=as_json)
 
-    then = command("verihop", "ask", "--program", "cot", QUESTION)  # needs no index
-    _show(listed(), details, then=then, as_json=as_json)
+
+def _brief(row: dict[str, Any]) -> Iterator[str]:
+    knobs = ", ".join(f"{knob}={value['default']}{_space(value)}" for knob, value in row["knobs"].items())
+    year = f", {row['year']}" if row["year"] else ""
+    yield f"family: {row['family']}{year}"
+    yield f"knobs: {knobs or 'none'}"
+    yield f"presets: {', '.join(row['presets'])}; at most {row['max_calls']} LM calls a question"
+
+
+def _in_full(row: dict[str, Any]) -> Iterator[str]:
+    yield from ("", *row["algorithm"], "", f"At most {row['max_calls']} LM calls a question.")
+    for predictor, prompt in row["prompts"].items():
+        yield from ("", f"Prompt of {predictor}: {', '.join(prompt['inputs'])} -> {', '.join(prompt['outputs'])}")
+        yield from (f"  {line}" for line in prompt["instructions"].splitlines())
+    yield ""
+    for preset, knobs in row["preset_knobs"].items():
+        said = " ".join(f"{knob}={value}" for knob, value in knobs.items())
+        yield f"--preset {preset}: {said or 'the defaults'}"
+    for knob, value in row["knobs"].items():
+        yield f"--set {knob}={value['default']}{_space(value)}: {value['meaning']}"
+
+
+def _space(knob: dict[str, Any]) -> str:
+    return f" ({knob['space']})" if knob["space"] else ""
 
 
 def optimizers(
@@ -64,7 +92,7 @@ def _show(
         say(f"{name}: {row['summary']}")
         say(f"    {row['source']}")
         for line in details(row):
-            say(f"    {line}")
+            say(f"    {line}".rstrip())
     next_step(then)
 
 

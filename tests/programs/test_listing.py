@@ -15,3 +15,9 @@ def test_the_table_is_written_as_it_is_read(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(listing, "TABLE", tmp_path / "catalog.json")
     listing.write()
     assert (tmp_path / "catalog.json").read_bytes() == committed
+
+
+def test_every_knob_and_algorithm_is_described() -> None:
+    for name, row in listing.listed().items():
+        assert row["algorithm"], name
+        assert [knob for knob, about in row["knobs"].items() if not about["meaning"]] == [], name

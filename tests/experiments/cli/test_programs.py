@@ -1,0 +1,36 @@
+"""`verihop programs`: the list, one program in full, and an unknown name."""
+
+import json
+
+
+def test_the_list_names_family_and_year(verihop) -> None:
+    code, out, _ = verihop("programs")
+    assert code == 0
+    assert "genground: Generate-then-Ground: " in out
+    assert "    family: multi step, 2024" in out.splitlines()  # multihop
+
+
+def test_a_program_is_shown_with_steps_prompts_presets_and_the_meaning_of_its_knobs(verihop) -> None:
+    code, out, err = verihop("programs", "genground")
+    lines = out.splitlines()
+    assert code == 0
+    assert any(line.startswith("    2. Ground: retrieve k passages") for line in lines)
+    assert "    Prompt of deduction: hops, question -> finished, sub_question, answer" in lines
+    assert "    --preset code: k=9 batch_size=3 max_hops=7 early_stop=False" in lines
+    assert "    --set k=10 (1..20): Passages retrieved per hop (paper: 10)." in lines
+    assert "rag: " not in out
+    assert "verihop ask --program genground --index runs/index" in err
+    assert not any(line != line.rstrip() for line in lines)
+
+
+def test_as_json_one_program_is_the_row_of_the_table(verihop) -> None:
+    _, out, _ = verihop("programs", "cot", "--json")
+    _, everything, _ = verihop("programs", "--json")
+    assert json.loads(out) == {"cot": json.loads(everything)["cot"]}
+
+
+def test_an_unknown_program_is_one_line_with_the_nearest_name(verihop) -> None:
+    code, _, err = verihop("programs", "gengruond")
+    assert code == 2
+    assert "genground" in err
+    assert len(err.strip().splitlines()) == 1
