@@ -8,19 +8,21 @@ from programs.closed_book.cot import CoT
 from programs.closed_book.standard import Standard
 from programs.cov_rag import CoVRAG
 from programs.genground import GenGround
+from programs.multi_step.meta_rag import MetaRAG
 from programs.multi_step.multihop import MultiHop
-from programs.parts.knobs import check_knobs
+from programs.parts.knobs import check_knobs, takes_similarity
 from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
 from programs.single_step.rag import RAG
 from signatures.common.errors import unknown
-from signatures.types import Retriever
+from signatures.types import Retriever, Similarity
 
 PROGRAMS: dict[str, type[dspy.Module]] = {
     "standard": Standard,
     "cot": CoT,
     "rag": RAG,
     "multihop": MultiHop,
+    "meta_rag": MetaRAG,
     "genground": GenGround,
     "cov_rag": CoVRAG,
     "self_completion": SelfCompletion,
@@ -28,8 +30,22 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
 }
 
 
-def build(name: str, retrieve: Retriever | None = None, *, preset: str = "paper", **knobs: Any) -> dspy.Module:
+def build(
+    name: str,
+    retrieve: Retriever | None = None,
+    *,
+    preset: str = "paper",
+    similarity: Similarity | None = None,
+    **knobs: Any,
+) -> dspy.Module:
     """Return a new program by name, with the knobs of a preset, overridden by `knobs`.
+
+    Args:
+        name: Of the program.
+        retrieve: Ranks passages.
+        preset: Of the program's presets.
+        similarity: Compares texts, for programs that take one (`takes_similarity`).
+        knobs: Values that differ from the preset's.
 
     Raises:
         UserError: The program, the preset or a knob is unknown, or a knob's value is not allowed.
@@ -41,4 +57,5 @@ def build(name: str, retrieve: Retriever | None = None, *, preset: str = "paper"
     if preset not in presets:
         raise unknown(f"preset of {name}", preset, presets)
     check_knobs(cls, knobs)
-    return cls(retrieve, **{**presets[preset], **knobs})
+    collaborators: dict[str, Any] = {"similarity": similarity} if takes_similarity(cls) else {}
+    return cls(retrieve, **collaborators, **{**presets[preset], **knobs})

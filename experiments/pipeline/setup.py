@@ -191,12 +191,14 @@ def open_program(
     """
     from programs.artifact import load, needs_similarity
     from programs.catalog import PROGRAMS, build
-    from programs.parts.knobs import with_knobs
+    from programs.parts.knobs import takes_similarity, with_knobs
 
     if (config.program is None) == (config.artifact is None):
         raise UserError(f"Name either a program or an artifact, not both or neither. Programs: {', '.join(PROGRAMS)}.")
     if config.program is not None:
-        program = build(config.program, retrieve, preset=config.preset or PAPER, **config.knobs)
+        compares = config.program in PROGRAMS and takes_similarity(PROGRAMS[config.program])
+        similarity = open_similarity() if compares else None
+        program = build(config.program, retrieve, preset=config.preset or PAPER, similarity=similarity, **config.knobs)
     else:
         if config.preset not in (None, PAPER):
             raise UserError(
@@ -218,7 +220,7 @@ def open_program(
 
 
 def open_similarity() -> "Similarity":
-    """Return the similarity of questions by the embedder that comes with verihop; its model is loaded when asked."""
+    """Return the similarity of texts by the embedder that comes with verihop; its model is loaded when asked."""
     from corpora.retrievers.embedder import Embedder, EmbedderSimilarity
 
     return EmbedderSimilarity(Embedder())

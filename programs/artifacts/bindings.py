@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 # Program -> its knobs that are compared with P(yes); they hold for one way of computing it only. A cascade's threshold
 # depends on P(yes) where its cheap program computes it, which is then refused itself.
-PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {"retro_rag": ("threshold", "relevance_gate", "attribution_gate")}
+PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {
+    "retro_rag": ("threshold", "relevance_gate", "attribution_gate"),
+    "meta_rag": (),  # yes above 0.5, in every mode
+}
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Bindings:
     Args:
         retrieve: Ranks passages.
         connection: The `programs.lms.connect.Connection` that the program will run on.
-        similarity: Compares questions, for programs that choose demonstrations by it.
+        similarity: Compares texts, for programs that choose demonstrations, sentences or documents by it.
         accept_probability_mode: Load a program although its thresholds hold for another way of computing P(yes).
     """
 
@@ -66,7 +69,7 @@ def check_bindings(artifact: Artifact, given: Bindings) -> list[str]:
         notices.append(
             f"The program was compiled on corpus {artifact.corpus}, this one is {given.retrieve.fingerprint}."
         )
-    if artifact.pool_sha256 is not None:
+    if artifact.compares:
         notices += _check_similarity(artifact, given.similarity)
     if given.connection is not None and artifact.lm is not None:
         notices += _check_connection(artifact, artifact.lm, given)
@@ -76,16 +79,20 @@ def check_bindings(artifact: Artifact, given: Bindings) -> list[str]:
 def _check_similarity(artifact: Artifact, similarity: Similarity | None) -> list[str]:
     if similarity is None:
         raise UserError(
-            "This artifact chooses demonstrations by the similarity of questions: pass the similarity "
+            f"This artifact chooses {_chosen(artifact)} by a similarity: pass the one it was made with "
             f"({artifact.similarity or 'none is recorded'})."
         )
     fingerprint = getattr(similarity, "fingerprint", None)
     if artifact.similarity in (None, fingerprint):
         return []
     return [
-        f"Demonstrations were chosen by similarity {artifact.similarity}, this one is {fingerprint}: other "
-        "demonstrations may be shown."
+        f"The artifact chooses {_chosen(artifact)} by similarity {artifact.similarity}, this one is {fingerprint}: "
+        "others may be chosen."
     ]
+
+
+def _chosen(artifact: Artifact) -> str:
+    return "demonstrations" if artifact.pool_sha256 is not None else "texts"
 
 
 def _check_connection(artifact: Artifact, recorded: LMRecord, given: Bindings) -> list[str]:

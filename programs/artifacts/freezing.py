@@ -80,6 +80,7 @@ def _add(
         state = _state_text(program)
         files[f"{place}program.json"] = state
         fields |= {"signatures": signature_fields(program), "state_sha256": sha256_text(state)}
+        fields["similarity"] = getattr(getattr(program, "similarity", None), "fingerprint", None)
     else:
         parts = KINDS[kind].take_apart(program)
         fields["children"] = {

@@ -38,7 +38,7 @@ def load(
         folder: The folder written by `freeze`.
         retrieve: Ranks passages; warns if its fingerprint differs from that of the frozen program.
         connection: The `programs.lms.connect.Connection` it will run on; warns if its LM or adapter differs.
-        similarity: For an artifact that chooses demonstrations by it; warns if its fingerprint differs.
+        similarity: For an artifact that chooses demonstrations or texts by it; warns if its fingerprint differs.
         accept_probability_mode: Warn instead of refusing if the connection computes P(yes) in another way than the one
             that the program's thresholds were set for.
 
@@ -74,7 +74,7 @@ def load_unbound(folder: Path | str) -> dspy.Module:
 
 
 def needs_similarity(folder: Path | str) -> bool:
-    """Return whether an artifact chooses demonstrations by a similarity, which `load` must then be given.
+    """Return whether an artifact chooses demonstrations or texts by a similarity, which `load` must then be given.
 
     Raises:
         UserError: An `artifact.json` is missing or damaged.
@@ -84,8 +84,8 @@ def needs_similarity(folder: Path | str) -> bool:
 
 def _needs_similarity(folder: Path, depth: int) -> bool:
     artifact, _ = read_with_digest(folder)
-    if artifact.pool_sha256 is not None or depth >= DEEPEST:
-        return artifact.pool_sha256 is not None
+    if artifact.compares or depth >= DEEPEST:
+        return artifact.compares
     return any(_needs_similarity(folder / CHILDREN / name, depth + 1) for name in artifact.children)
 
 
@@ -116,7 +116,8 @@ def _load_single(folder: Path, artifact: Artifact, given: Bindings) -> dspy.Modu
     check_knobs(PROGRAMS[artifact.program], knobs)  # before `build`, which has arguments that are no knobs
     path = folder / "program.json"
     state = _read_hashed(path, artifact.state_sha256)
-    program = build(artifact.program, given.retrieve, **knobs)
+    similarity = given.similarity if artifact.compares else None
+    program = build(artifact.program, given.retrieve, similarity=similarity, **knobs)
     check_signatures(artifact.program, artifact.signatures, program)
     try:
         apply_state(program, state)

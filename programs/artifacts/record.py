@@ -62,7 +62,7 @@ class Artifact(BaseModel):
         state_sha256: Hash of `program.json`; None for kinds that have no state but that of their children.
         children: Name of each part, which is that of its folder in `children/` -> digest of its `artifact.json`.
         pool_sha256: Hash of `pool.json`, the demonstrations to choose from; None for kinds without.
-        similarity: Fingerprint of the similarity by which they are chosen; None for kinds without.
+        similarity: Fingerprint of the similarity by which they, or texts, are chosen; None for programs without.
         lm: The task LM.
         corpus: Fingerprint of the retriever; None for programs that were compiled without one.
         data: Hashes, sizes and paths of the question sets; `index` is the index folder, relative to the artifact's.
@@ -91,6 +91,11 @@ class Artifact(BaseModel):
     metric: dict[str, Any] = {}
     versions: dict[str, str] = {}
     revision: Text | None = None
+
+    @property
+    def compares(self) -> bool:
+        """Whether the program itself, not one within it, compares texts by a similarity."""
+        return self.pool_sha256 is not None or self.similarity is not None
 
 
 def digest_of(record: dict[str, Any]) -> str:

@@ -97,6 +97,11 @@ def _collaborators(cls: Any) -> list[str]:
     return [name for name in inspect.signature(cls.__init__).parameters if name not in ("self", *knobs)]
 
 
+def takes_similarity(cls: type[dspy.Module]) -> bool:
+    """Return whether a program compares texts by a similarity that its constructor takes."""
+    return "similarity" in _collaborators(cls)
+
+
 def check_knobs(cls: type[dspy.Module], values: dict[str, Any]) -> None:
     """Raise UserError for the first of `values` that is not a knob of `cls` or has a value that is not allowed."""
     knobs = knobs_of(cls)

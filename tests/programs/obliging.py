@@ -23,5 +23,7 @@ def obliging(system, user):
         "entities": ["Ansa Merrow"],
         "inferences": ["Ansa Merrow is a harbour master."],
         "judgement": "false",
+        "feedback": "",
+        "correct": True,
         "revised_question": f"Where lies {question}?",
     }

@@ -26,6 +26,7 @@ VALUES = {
     "entities": ["Ansa Merrow"],
     "inferences": ["Ansa Merrow was born on Quillon."],
     "limit": 5,
+    "advice": "Rely on the passages alone. The sea of Quillon is asked for, not the island.",
     "claim": "Quillon lies in the Amber Sea.",
     "reasoning": "Merrow was born on Quillon, but its sea is not told. Answer: unknown",
     "pieces": [

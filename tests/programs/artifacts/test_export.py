@@ -18,17 +18,22 @@ from programs.nearest_demos import NearestDemos, PoolQuestion
 from programs.parts.verification import SCORES
 
 SWITCHES = {  # to have every predictor of a program asked at least once
+    "meta_rag": [{"threshold": 1.0}],
     "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}, {"few_shot": True}],
     "cov_rag": [{"chain": False}, {"revise": "start"}],
     "self_completion": [{"reflection": False}],
     "retro_rag": [{"ellery": False}, {"batch_weighing": 2}],
 }
 
+AFTER_A_YES = {"meta_rag": {"supporting"}}  # the scripted engine gives no log-probabilities, so that P(yes) is unknown
+
 
 def hesitant(system, user):
     """Reply to whatever is asked, so that loops go on for as long as they may."""
+    disagrees = "agree" in system.lower() or "same" in system.lower() or ("suffice" in system and "[1]" not in user)
     if "one word, yes or no" in user:
-        return "no" if "agree" in system.lower() or "same" in system.lower() else "yes"
+        return "no" if disagrees else "yes"
+    knows = "whether you know" in system or "passages alone suffice" in system
     return {
         "reasoning": "because",
         "finished": False,
@@ -44,7 +49,7 @@ def hesitant(system, user):
         "entities": ["Ansa Merrow"],
         "inferences": ["Ansa Merrow is a harbour master."],
         "judgement": "false",
-        "probability": 0.4,
+        "probability": 0.9 if knows and not disagrees else 0.4,
         "weights": [0.5, 0.5],
         "revised_question": f"Where lies number {len(user)}?",
     }
@@ -108,7 +113,7 @@ def test_a_template_with_its_inputs_written_in_is_what_the_lm_receives(name, for
                 assert written(prompt, signature, inputs) == messages
                 assert prompt.outputs == list(signature.output_fields)
         never |= set(names.values())
-    assert never - asked == set()
+    assert never - asked == (AFTER_A_YES.get(name, set()) if mode == "logprobs" else set())
 
 
 def written(prompt, signature, inputs):

@@ -221,11 +221,11 @@ def test_artifacts_within_artifacts_without_end_are_refused(retriever, tmp_path)
 
 
 def test_the_similarity_is_needed_and_another_one_warns(knn, retriever):
-    with pytest.raises(UserError, match=r"by the similarity of questions: pass the similarity \(lengths\)"):
+    with pytest.raises(UserError, match=r"demonstrations by a similarity: pass the one it was made with \(lengths\)"):
         load(knn, retriever)
     other = Lengths()
     other.fingerprint = "other"
-    with pytest.warns(UserNotice, match="chosen by similarity lengths, this one is other"):
+    with pytest.warns(UserNotice, match="chooses demonstrations by similarity lengths, this one is other"):
         load(knn, retriever, similarity=other)
 
 
