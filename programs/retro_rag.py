@@ -296,5 +296,5 @@ class RetroRAG(dspy.Module):
             "agreement": [answer.agreement for answer in answers],
             "probability_mode": state.scores.mode,
         }
-        found = {"hops": hops, "passages": state.read, "citations": passages_stating(text, state.source)}
-        return make_prediction(text, stop_reason=answers[-1].stop_reason, **found, details=details)
+        told: dict[str, Any] = {"hops": hops, "passages": state.read, "citations": passages_stating(text, state.source)}
+        return make_prediction(text, stop_reason=answers[-1].stop_reason, **told, details=details)

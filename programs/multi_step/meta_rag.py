@@ -145,8 +145,14 @@ class MetaRAG(dspy.Module):
             "conditions": [list(diagnosis.condition) for diagnosis in diagnoses],
             "feedback": [diagnosis.feedback for diagnosis in diagnoses],
         }
-        found_all = {"hops": hops, "passages": found, "citations": passages_stating(answer, found)}
-        return make_prediction(answer, stop_reason=FINISHED if agreed else CAP, **found_all, details=details)
+        return make_prediction(
+            answer,
+            stop_reason=FINISHED if agreed else CAP,
+            hops=hops,
+            passages=found,
+            citations=passages_stating(answer, found),
+            details=details,
+        )
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question.

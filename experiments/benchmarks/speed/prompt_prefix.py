@@ -108,7 +108,8 @@ def open_program(text: str, retrieve: "Retriever", preset: str) -> dspy.Module:
     knob, _, value = option.partition("=")
     presets = PROGRAMS[name].PRESETS if name in PROGRAMS else {}
     chosen = value if knob == "preset" else preset if preset in presets else "paper"
-    return build(name, retrieve, preset=chosen, **({} if knob in ("", "preset") else {knob: int(value)}))
+    knobs: dict[str, Any] = {} if knob in ("", "preset") else {knob: int(value)}
+    return build(name, retrieve, preset=chosen, **knobs)
 
 
 def open_hotpotqa(data: Path, folder: Path, limit: int) -> "tuple[Retriever, list[Question]]":

@@ -7,7 +7,8 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from experiments.world.generate import records
-from signatures import cov_rag, genground, multihop, reading, retro_rag, self_completion
+from signatures import cov_rag, genground, reading, retro_rag, self_completion
+from signatures.multi_step import multihop
 from signatures.types import Hop, Passage
 
 UNSPOKEN = {retro_rag.WeighPieces}  # a list of scores: the world has no skill for it, and it is frozen
