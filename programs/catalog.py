@@ -5,6 +5,7 @@ from typing import Any
 import dspy
 
 from programs.closed_book.cot import CoT
+from programs.closed_book.cot_sc import CoTSC
 from programs.closed_book.standard import Standard
 from programs.cov_rag import CoVRAG
 from programs.genground import GenGround
@@ -19,6 +20,7 @@ from signatures.types import Retriever
 PROGRAMS: dict[str, type[dspy.Module]] = {
     "standard": Standard,
     "cot": CoT,
+    "cot_sc": CoTSC,
     "rag": RAG,
     "multihop": MultiHop,
     "genground": GenGround,
