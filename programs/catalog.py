@@ -6,6 +6,7 @@ import dspy
 
 from programs.closed_book.cot import CoT
 from programs.closed_book.cot_sc import CoTSC
+from programs.closed_book.genread import GenRead
 from programs.closed_book.standard import Standard
 from programs.cov_rag import CoVRAG
 from programs.genground import GenGround
@@ -21,6 +22,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "standard": Standard,
     "cot": CoT,
     "cot_sc": CoTSC,
+    "genread": GenRead,
     "rag": RAG,
     "multihop": MultiHop,
     "genground": GenGround,
