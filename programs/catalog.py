@@ -14,6 +14,7 @@ from programs.multi_step.multihop import MultiHop
 from programs.parts.knobs import check_knobs
 from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
+from programs.single_step.grg import GRG
 from programs.single_step.rag import RAG
 from signatures.common.errors import unknown
 from signatures.types import Retriever
@@ -24,6 +25,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "cot_sc": CoTSC,
     "genread": GenRead,
     "rag": RAG,
+    "grg": GRG,
     "multihop": MultiHop,
     "genground": GenGround,
     "cov_rag": CoVRAG,

@@ -19,6 +19,7 @@ from programs.parts.verification import SCORES
 
 SWITCHES = {  # to have every predictor of a program asked at least once
     "genread": [{"decompose": True}],
+    "grg": [{"decompose": True}],
     "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}, {"few_shot": True}],
     "cov_rag": [{"chain": False}, {"revise": "start"}],
     "self_completion": [{"reflection": False}],
