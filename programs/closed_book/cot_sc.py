@@ -38,7 +38,7 @@ class CoTSC(dspy.Module):
         temperature: Of each sample (paper: 0.7 for GPT-3 and PaLM, 0.5 for smaller LMs).
     """
 
-    PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"samples": 5}}
+    PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "five": {"samples": 5}}
 
     def __init__(
         self,

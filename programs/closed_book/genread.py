@@ -53,7 +53,6 @@ class GenRead(dspy.Module):
         "paper": {},
         "sampled": {"documents": SAMPLED},
         "decomposed": {"decompose": True},
-        "small": {"size": 3},
     }
 
     def __init__(
