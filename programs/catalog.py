@@ -5,6 +5,8 @@ from typing import Any
 import dspy
 
 from programs.closed_book.cot import CoT
+from programs.closed_book.cot_sc import CoTSC
+from programs.closed_book.genread import GenRead
 from programs.closed_book.standard import Standard
 from programs.cov_rag import CoVRAG
 from programs.genground import GenGround
@@ -13,6 +15,7 @@ from programs.multi_step.multihop import MultiHop
 from programs.parts.knobs import check_knobs, takes_similarity
 from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
+from programs.single_step.grg import GRG
 from programs.single_step.rag import RAG
 from signatures.common.errors import unknown
 from signatures.types import Retriever, Similarity
@@ -20,7 +23,10 @@ from signatures.types import Retriever, Similarity
 PROGRAMS: dict[str, type[dspy.Module]] = {
     "standard": Standard,
     "cot": CoT,
+    "cot_sc": CoTSC,
+    "genread": GenRead,
     "rag": RAG,
+    "grg": GRG,
     "multihop": MultiHop,
     "meta_rag": MetaRAG,
     "genground": GenGround,

@@ -11,6 +11,7 @@ import dspy
 
 from programs.parts.fanout import fanout
 from programs.parts.prediction import hops_heard_by, is_answer, make_prediction, settled
+from programs.parts.steps.voting import majority
 from signatures.common.errors import UserError
 from signatures.text import normalize_answer
 from signatures.types import Passage, Retriever
@@ -53,10 +54,7 @@ class Ensemble(dspy.Module):
         """Return the prediction that most programs agree with; each program gets the same fixed `passages`."""
         with hops_heard_by(None):  # which of them are those of the ensemble is known at the end
             predictions = fanout([partial(program, question=question, passages=passages) for program in self.programs])
-        keys = [_vote(prediction) for prediction in predictions]
-        votes = [key for key in keys if key] or keys
-        winner = max(votes, key=votes.count)  # of equal counts the first
-        member = keys.index(winner)
+        member, agreement = majority([_vote(prediction) for prediction in predictions])
         chosen = predictions[member]
         return make_prediction(
             chosen.answer,
@@ -69,7 +67,7 @@ class Ensemble(dspy.Module):
             details={
                 "answers": [prediction.answer for prediction in predictions],
                 "member": member + 1,
-                "agreement": keys.count(winner) / len(keys),
+                "agreement": agreement,
                 "member_details": chosen.details,
             },
         )

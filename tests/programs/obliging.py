@@ -18,6 +18,7 @@ def obliging(system, user):
         "sufficient": True,
         "response": f"Ansa Merrow of {question} [1].",
         "evidence": "The harbour master of Quillon is Ansa Merrow.",
+        "document": "The harbour master of Quillon is Ansa Merrow.",
         "answer": f"Ansa Merrow of {question}",
         **dict.fromkeys(SCORES, 0.5),
         "entities": ["Ansa Merrow"],

@@ -40,6 +40,8 @@ VALUES = {
     ],
 }
 SWITCHES = {  # to have every predictor of a program at least once
+    "genread": [{"decompose": True}],
+    "grg": [{"decompose": True}],
     "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}, {"few_shot": True}],
     "cov_rag": [{"chain": False}, {"revise": "start"}],
     "retro_rag": [{"ellery": False, "batch_weighing": 2}],

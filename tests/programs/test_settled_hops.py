@@ -33,6 +33,7 @@ def replies(kind):
             "sufficient": gives,
             "response": f"Ansa Merrow {turn} [1]." if gives or turn % 3 == 0 else "unknown",
             "evidence": "The harbour master of Quillon is Ansa Merrow.",
+            "document": "The harbour master of Quillon is Ansa Merrow." if gives else "unknown",
             "answer": f"Ansa Merrow {turn}" if gives else "unknown",
             **dict.fromkeys(SCORES, 0.5),
             "entities": ["Ansa Merrow"],

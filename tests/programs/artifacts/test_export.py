@@ -19,6 +19,8 @@ from programs.parts.verification import SCORES
 
 SWITCHES = {  # to have every predictor of a program asked at least once
     "meta_rag": [{"threshold": 1.0}],
+    "genread": [{"decompose": True}],
+    "grg": [{"decompose": True}],
     "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}, {"few_shot": True}],
     "cov_rag": [{"chain": False}, {"revise": "start"}],
     "self_completion": [{"reflection": False}],
@@ -44,6 +46,7 @@ def hesitant(system, user):
         "sufficient": False,
         "response": "Ansa Merrow of Quillon [1].",
         "evidence": "The harbour master of Quillon is Ansa Merrow.",
+        "document": "The harbour master of Quillon is Ansa Merrow.",
         "answer": "Ansa Merrow",
         **dict.fromkeys(SCORES, 0.2),
         "entities": ["Ansa Merrow"],

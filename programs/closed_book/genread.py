@@ -1,0 +1,108 @@
+"""Generate, then read: write a background document from memory, and read the answer from it. Nothing is retrieved.
+
+Yu et al., "Generate rather than Retrieve: Large Language Models are Strong Context Generators", ICLR 2023, sections 3.1
+(one document, zero-shot) and 3.2 (several documents). https://arxiv.org/abs/2209.10063
+
+1. Write a document for the question; with `documents="sampled"`, several at once.
+2. Read the answer from all of them.
+
+With `decompose` (the baseline "GenRead w/ decomposition" of Shi et al., ACL 2024, section 5.2), sub-questions are asked
+one at a time, steps 1 and 2 answer each, and the LM finishes or concludes from the hops
+(`programs/parts/steps/decomposition.py`).
+
+Departure: the clustered prompts of section 3.2 are left out. They need question-document pairs of a training set,
+their embeddings and K-means over them: neither instructions nor demonstrations of one predictor can hold that, and
+without it nothing would be clustered. Sampling is the paper's other way to several documents.
+"""
+
+from typing import Annotated, Any
+
+import dspy
+
+from programs.parts.knobs import Choice, Range, set_knobs
+from programs.parts.prediction import make_prediction
+from programs.parts.steps.decomposition import answer_by_sub_questions
+from programs.parts.steps.generated import Reading, read_or_recall, write_documents
+from programs.parts.stop_reasons import DONE, UNPARSEABLE
+from signatures.closed_book.genread import AskNext, WriteDocument
+from signatures.genground import ConcludeAnswer
+from signatures.reading import ReadAnswer
+from signatures.types import Hop, Passage, Retriever
+
+GREEDY, SAMPLED = "greedy", "sampled"
+
+
+class GenRead(dspy.Module):
+    """Write documents for a question from memory, and read the answer from them.
+
+    Without decomposition there are no hops; with it, a hop is a sub-question and its answer. Its verdict: "read",
+    "recalled" (no document could be used; the answer is from memory) or "unparseable" (no answer). Documents are in no
+    corpus, so they are neither `passages` nor citations. `details`: `documents` (for the question, or for the
+    sub-question of each hop, the list of documents written).
+
+    Args:
+        retrieve: Never called; accepted because all programs have the same constructor.
+        documents: "greedy" writes one document at the LM's temperature (paper, zero-shot), "sampled" writes `size`.
+        size: Documents, if they are sampled (paper: 10, read by a trained reader).
+        temperature: Of the samples (the public code: 0.95).
+        max_hops: Sub-questions at most, with `decompose` (Shi et al. do not say; GenGround's public code: 7).
+        decompose: True answers sub-questions instead of the whole question (Shi et al.).
+    """
+
+    PRESETS: dict[str, dict[str, Any]] = {
+        "paper": {},
+        "sampled": {"documents": SAMPLED},
+        "decomposed": {"decompose": True},
+    }
+
+    def __init__(
+        self,
+        retrieve: Retriever | None = None,
+        *,
+        documents: Annotated[str, Choice(GREEDY, SAMPLED)] = GREEDY,
+        size: Annotated[int, Range(1, 20)] = 10,
+        temperature: Annotated[float, Range(0.1, 1.5)] = 0.95,
+        max_hops: Annotated[int, Range(1, 8)] = 7,
+        decompose: bool = False,
+    ):
+        super().__init__()
+        set_knobs(self, locals())
+        self.retrieve = retrieve
+        self.writing = dspy.Predict(WriteDocument)
+        # The paper's zero-shot reader is an LM that answers from the document, as the reader that all programs share.
+        # Departure: several documents are read in one prompt; the paper trains a fusion-in-decoder reader for them.
+        self.reading = dspy.Predict(ReadAnswer)
+        if decompose:
+            self.asking = dspy.Predict(AskNext)
+            self.conclusion = dspy.Predict(ConcludeAnswer)
+
+    def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
+        """Return the answer read from documents; `passages` are ignored, because the program is closed-book."""
+        written: list[list[str]] = []
+        if not self.decompose:
+            answer, verdict = self._answer(question, written)
+            stop_reason = UNPARSEABLE if verdict == UNPARSEABLE else DONE
+            return make_prediction(answer, stop_reason=stop_reason, details={"documents": written})
+
+        def solve(sub_question: str, number: int) -> Hop:
+            answer, verdict = self._answer(sub_question, written)
+            return Hop(question=sub_question, answer=answer, verdict=verdict)
+
+        end = answer_by_sub_questions(
+            question, asking=self.asking, concluding=self.conclusion, solve=solve, most=self.max_hops
+        )
+        return make_prediction(end.answer, stop_reason=end.stop_reason, hops=end.hops, details={"documents": written})
+
+    def max_calls(self) -> int:
+        """Return the maximum number of LM calls for one question: the documents and their reading, for each hop."""
+        once = (self.size if self.documents == SAMPLED else 1) + 1
+        return self.max_hops * (1 + once) + 1 if self.decompose else once
+
+    def _answer(self, question: str, written: list[list[str]]) -> Reading:
+        """Return the answer to one question, and add its documents to `written`."""
+        # Departure: the paper cuts documents at 300 tokens; the prompt asks for at most 200 words instead.
+        temperature = self.temperature if self.documents == SAMPLED else None
+        documents = write_documents(self.writing, question, size=self.size, temperature=temperature)  # step 1
+        written.append([document.text for document in documents])
+        # Departure: where no document can be used, the answer comes from memory; the paper's code repeats the call.
+        return read_or_recall(self.reading, question, documents)  # step 2

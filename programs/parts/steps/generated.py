@@ -1,0 +1,69 @@
+"""Documents that an LM writes from memory, and the answer read from them and from passages."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import dspy
+
+from programs.parts.fanout import fanout
+from programs.parts.predict import drop_from_trace, try_predict
+from programs.parts.prediction import is_answer
+from programs.parts.stop_reasons import UNPARSEABLE
+from signatures.reading import AnswerFromMemory
+from signatures.types import Passage
+
+READ, RECALLED = "read", "recalled"
+
+
+class Reading(NamedTuple):
+    """A short answer and where it comes from.
+
+    Args:
+        answer: Empty if the reply was unparseable.
+        verdict: "read", "recalled" (there was nothing to read) or "unparseable".
+    """
+
+    answer: str
+    verdict: str
+
+
+def write_documents(
+    writing: dspy.Predict, question: str, *, size: int = 1, temperature: float | None = None
+) -> list[Passage]:
+    """Return the documents that an LM writes for a question, in order, with line ends as spaces.
+
+    Unparseable replies, and empty ones or "unknown", give no document. A document is a passage so that prompts show it
+    as one; it is in no corpus and must not be cited.
+
+    Args:
+        writing: A predictor of `WriteDocument`.
+        question: The question.
+        size: Documents to write.
+        temperature: Of the samples; None writes one document at the LM's temperature.
+    """
+    samples: list[dict[str, Any]] = [{}]
+    if temperature is not None:
+        samples = [{"temperature": temperature, "rollout_id": number + 1} for number in range(size)]
+    replies = fanout([partial(try_predict, writing, config=sample, question=question) for sample in samples])
+    usable = [reply for reply in replies if reply and is_answer(reply.document)]
+    kept = set(map(id, usable))
+    drop_from_trace(*(reply for reply in replies if id(reply) not in kept))
+    texts = [" ".join(reply.document.split()) for reply in usable]
+    return [Passage(id=f"document-{number}", text=text) for number, text in enumerate(texts, start=1)]
+
+
+def read_or_recall(reading: dspy.Module, question: str, passages: Sequence[Passage]) -> Reading:
+    """Return the answer read from passages; with none to read, that from memory, in one call either way.
+
+    The predictor for memory is no attribute of a program, because optimizers would tune a prompt that is hardly used;
+    so its replies are no demonstrations either.
+    """
+    if passages:
+        step = try_predict(reading, question=question, passages=list(passages))
+    else:
+        step = try_predict(dspy.Predict(AnswerFromMemory), question=question)
+        drop_from_trace(step)
+    if step is None:
+        return Reading("", UNPARSEABLE)
+    return Reading(step.answer.strip(), READ if passages else RECALLED)
