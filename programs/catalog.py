@@ -13,6 +13,7 @@ from programs.parts.knobs import check_knobs
 from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
 from programs.single_step.rag import RAG
+from programs.single_step.rrr import RRR
 from signatures.common.errors import unknown
 from signatures.types import Retriever
 
@@ -20,6 +21,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "standard": Standard,
     "cot": CoT,
     "rag": RAG,
+    "rrr": RRR,
     "multihop": MultiHop,
     "genground": GenGround,
     "cov_rag": CoVRAG,
