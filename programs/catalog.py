@@ -14,6 +14,7 @@ from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
 from programs.single_step.rag import RAG
 from programs.single_step.rrr import RRR
+from programs.single_step.verify_and_edit import VerifyAndEdit
 from signatures.common.errors import unknown
 from signatures.types import Retriever
 
@@ -22,6 +23,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "cot": CoT,
     "rag": RAG,
     "rrr": RRR,
+    "verify_and_edit": VerifyAndEdit,
     "multihop": MultiHop,
     "genground": GenGround,
     "cov_rag": CoVRAG,

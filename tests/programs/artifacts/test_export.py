@@ -22,6 +22,7 @@ SWITCHES = {  # to have every predictor of a program asked at least once
     "cov_rag": [{"chain": False}, {"revise": "start"}],
     "self_completion": [{"reflection": False}],
     "rrr": [{"rewrite": "one", "reader": "long"}],
+    "verify_and_edit": [{"edit": "always"}],
     "retro_rag": [{"ellery": False}, {"batch_weighing": 2}],
 }
 

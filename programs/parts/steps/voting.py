@@ -1,0 +1,41 @@
+"""Votes on short answers: which of them are the same, and which one wins. Pure functions."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from programs.parts.prediction import is_answer
+from signatures.refusals import refuses
+from signatures.text_words import same_words
+
+
+class Majority(NamedTuple):
+    """The result of a vote.
+
+    Args:
+        place: Position of the earliest vote for the winner, from 0.
+        agreement: Share of all, those without a vote included, that voted for it.
+    """
+
+    place: int
+    agreement: float
+
+
+def majority(keys: Sequence[str]) -> Majority:
+    """Return the most frequent of the keys; of equally frequent ones that whose first vote is the earliest.
+
+    Args:
+        keys: What each votes for, at least one; an empty key is no vote, unless all are empty.
+    """
+    votes = [key for key in keys if key] or keys
+    winner = max(votes, key=votes.count)  # of equal counts the first
+    return Majority(keys.index(winner), keys.count(winner) / len(keys))
+
+
+def answer_key(answer: str) -> str:
+    """Return an answer as it is compared in a vote, by its words in any script; empty for what is no answer.
+
+    No answer is an empty text, "unknown" (`is_answer`) and a refusal.
+    """
+    if not is_answer(answer) or refuses(answer):
+        return ""
+    return same_words(answer) or answer.strip().casefold()  # "A" is an article, and a blood group
