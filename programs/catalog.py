@@ -15,6 +15,7 @@ from programs.self_completion import SelfCompletion
 from programs.single_step.rag import RAG
 from programs.single_step.rrr import RRR
 from programs.single_step.verify_and_edit import VerifyAndEdit
+from programs.single_step.webglm import WebGLM
 from signatures.common.errors import unknown
 from signatures.types import Retriever
 
@@ -24,6 +25,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "rag": RAG,
     "rrr": RRR,
     "verify_and_edit": VerifyAndEdit,
+    "webglm": WebGLM,
     "multihop": MultiHop,
     "genground": GenGround,
     "cov_rag": CoVRAG,
