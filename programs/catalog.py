@@ -14,6 +14,7 @@ from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
 from programs.single_step.rag import RAG
 from programs.single_step.rrr import RRR
+from programs.single_step.self_rag import SelfRAG
 from programs.single_step.verify_and_edit import VerifyAndEdit
 from programs.single_step.webglm import WebGLM
 from signatures.common.errors import unknown
@@ -26,6 +27,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "rrr": RRR,
     "verify_and_edit": VerifyAndEdit,
     "webglm": WebGLM,
+    "self_rag": SelfRAG,
     "multihop": MultiHop,
     "genground": GenGround,
     "cov_rag": CoVRAG,
