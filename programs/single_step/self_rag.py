@@ -116,7 +116,8 @@ class SelfRAG(dspy.Module):
         sums = list(map(self._score, critiques))
         best = candidates[sums.index(max(sums))] if candidates else None  # step 4; of equal sums the first
         drop_from_trace(*(reply for reply in replies if best is None or reply is not best.reply))
-        records = [each.record(*rest) for each, *rest in zip(candidates, critiques, sums, strict=True)]
+        judged = zip(candidates, critiques, sums, strict=True)
+        records = [candidate.record(critique, score) for candidate, critique, score in judged]
         return make_prediction(
             best.reply.answer if best else "",
             stop_reason=DONE if any(replies) else UNPARSEABLE,
@@ -138,7 +139,7 @@ class SelfRAG(dspy.Module):
     def _recall(self, question: str, need: float | None, scores: YesNoScores, stop_reason: str) -> dspy.Prediction:
         """Answer from memory."""
         reply = try_predict(self.memory, question=question)
-        details = {"need": need, "candidates": [], "probability_mode": scores.mode}
+        details: dict[str, Any] = {"need": need, "candidates": [], "probability_mode": scores.mode}
         if reply is None:
             return make_prediction("", stop_reason=UNPARSEABLE, details=details)
         return make_prediction(reply.answer, stop_reason=stop_reason, details=details)
@@ -164,7 +165,7 @@ class SelfRAG(dspy.Module):
     ) -> list[dict[str, float | None]]:
         """Return P(yes) of each aspect of each candidate, all asked in parallel; None if not asked or unparseable."""
         weights = self._weights()
-        questions = {}
+        questions: dict[tuple[int, str], YesNoQuestion] = {}
         for number, (passage, reply) in enumerate(candidates):
             said: dict[str, Any] = {"question": question, "answer": reply.answer.strip()}
             asked = {USEFULNESS: YesNoQuestion(self.usefulness, **said)}

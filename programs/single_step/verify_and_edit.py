@@ -38,11 +38,11 @@ KEPT, EDITED = "kept", "edited"
 
 
 class Sampled(NamedTuple):
-    """The sample chosen by the majority: its reply (None if all are unparseable), its answer and how many gave it."""
+    """The sample chosen by the majority: its reply (None if all are unparseable), its answer and how many gave that."""
 
     reply: dspy.Prediction | None
     answer: str
-    count: int
+    votes: int
 
 
 class VerifyAndEdit(dspy.Module):
@@ -101,11 +101,11 @@ class VerifyAndEdit(dspy.Module):
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the majority's answer, or that of the edited rationale; fixed `passages` replace all retrievals."""
         answers, draft = self._sample(question)  # step 1
-        details = {"answers": answers, "count": draft.count, "edited": 0}
+        details = {"answers": answers, "count": draft.votes, "edited": 0}
         if draft.reply is None:
             return make_prediction("", stop_reason=UNPARSEABLE, details=details)
         rationale = draft.reply.reasoning.strip()
-        if self.edit == "uncertain" and draft.count >= math.ceil(self.samples / 2):  # step 2
+        if self.edit == "uncertain" and draft.votes >= math.ceil(self.samples / 2):  # step 2
             response = f"{rationale}\n{draft.answer}"
             return make_prediction(draft.answer, stop_reason=FINISHED, response=response, details=details)
         parts = split_sentences(rationale)
