@@ -91,10 +91,10 @@ class SelfRAG(dspy.Module):
         set_knobs(self, locals())
         self.retrieve = retrieve
         # Departure: the paper trains one LM for all of this; here an untrained LM gets a prompt for each judgement.
-        if adaptive:
-            self.need = dspy.Predict(prompts.JudgeNeed)
         self.reading = dspy.Predict(ReadAnswer)
         self.memory = dspy.Predict(AnswerFromMemory)
+        if adaptive:
+            self.need = dspy.Predict(prompts.JudgeNeed)
         self.relevance = dspy.Predict(prompts.JudgeRelevance)
         self.support = dspy.Predict(prompts.JudgeSupport)
         self.usefulness = dspy.Predict(prompts.JudgeUsefulness)
