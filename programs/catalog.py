@@ -17,6 +17,10 @@ from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
 from programs.single_step.grg import GRG
 from programs.single_step.rag import RAG
+from programs.single_step.rrr import RRR
+from programs.single_step.self_rag import SelfRAG
+from programs.single_step.verify_and_edit import VerifyAndEdit
+from programs.single_step.webglm import WebGLM
 from signatures.common.errors import unknown
 from signatures.types import Retriever, Similarity
 
@@ -27,6 +31,10 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "genread": GenRead,
     "rag": RAG,
     "grg": GRG,
+    "rrr": RRR,
+    "verify_and_edit": VerifyAndEdit,
+    "webglm": WebGLM,
+    "self_rag": SelfRAG,
     "multihop": MultiHop,
     "meta_rag": MetaRAG,
     "genground": GenGround,

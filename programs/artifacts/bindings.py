@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {
     "retro_rag": ("threshold", "relevance_gate", "attribution_gate"),
     "meta_rag": (),  # yes above 0.5, in every mode
+    "self_rag": ("threshold",),
 }
 
 

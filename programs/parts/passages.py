@@ -102,11 +102,11 @@ def _share(quote: str, text: str) -> float:
     """Return the share of the distinct terms of `quote` that `text` contains; 0 for a quote that is too short."""
     if len(text_words(quote)) < _SHORTEST_INEXACT:
         return 0.0
-    terms = _terms(quote)
-    return len(terms & _terms(text)) / len(terms) if terms else 0.0
+    terms = terms_of(quote)
+    return len(terms & terms_of(text)) / len(terms) if terms else 0.0
 
 
-def _terms(text: str) -> set[str]:
+def terms_of(text: str) -> set[str]:
     """Return the stems of content words and the pairs of neighbouring Chinese characters."""
     words = text_words(text)
     stems = {strip_suffix(word) for word in words if word not in FUNCTION_WORDS and not _HAN.match(word)}

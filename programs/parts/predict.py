@@ -7,6 +7,8 @@ from typing import Any
 import dspy
 from dspy.utils.exceptions import AdapterParseError
 
+from signatures.reading import AnswerFromMemory
+
 
 def try_predict(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None:
     """Return the prediction, or None if the reply is unparseable.
@@ -35,6 +37,17 @@ def drop_from_trace(*replies: dspy.Prediction | None) -> None:
     trace, dropped = dspy.settings.trace, {id(reply) for reply in replies}
     if trace:
         trace[:] = [entry for entry in trace if id(entry[2]) not in dropped]
+
+
+def recall(question: str) -> dspy.Prediction | None:
+    """Return an answer from memory, for a program that found nothing to read; None if the reply is unparseable.
+
+    The predictor is no attribute of the program, because optimizers would tune a prompt that questions with passages
+    never use; so its replies are no demonstrations either.
+    """
+    step = try_predict(dspy.Predict(AnswerFromMemory), question=question)
+    drop_from_trace(step)
+    return step
 
 
 def stand_in(predictor: dspy.Predict) -> dspy.Predict:

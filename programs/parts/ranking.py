@@ -1,14 +1,16 @@
-"""Select evidence: claims that are new, scores that pass a gate, and the best scores.
+"""Select evidence: claims that are new, scores that pass a gate, the best scores, and the texts closest to a query.
 
 LMs write "None", "No further query is needed" or "Here are the queries:" where a list should be empty or begin; such an
 item (`is_no_item`) is neither a claim nor a query.
 """
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from programs.parts.passages import terms_of
 from signatures.text_words import same_words, text_words
+from signatures.types import Similarity
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -50,6 +52,22 @@ def passing(
 def top(scores: Mapping[Key, float | None], size: int) -> list[Key]:
     """Return the keys of the `size` highest scores, best first; ties keep their order, unparseable scores come last."""
     return sorted(scores, key=lambda key: (scores[key] is None, -(scores[key] or 0.0)))[:size]
+
+
+def closest(query: str, texts: Sequence[str], similarity: Similarity | None, size: int) -> list[int]:
+    """Return the places of the `size` texts closest to a query, best first; texts that are equally close keep order.
+
+    Without a similarity, a text is the closer the more terms it shares with the query: stems of content words, and
+    pairs of neighbouring characters in Chinese.
+    """
+    if not texts:
+        return []
+    if similarity is None:
+        wanted = terms_of(query)
+        scores = [float(len(wanted & terms_of(text))) for text in texts]
+    else:
+        scores = [float(score) for score in similarity([query], list(texts))[0]]
+    return sorted(range(len(texts)), key=lambda place: -scores[place])[:size]
 
 
 def new_items(items: Iterable[str], known: Iterable[str], *, max_words: int | None = None) -> list[str]:

@@ -10,10 +10,10 @@ import dspy
 
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import passages_stating
-from programs.parts.predict import drop_from_trace, try_predict
+from programs.parts.predict import recall, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages
 from programs.parts.stop_reasons import DONE, UNPARSEABLE
-from signatures.reading import AnswerFromMemory, ReadAnswer
+from signatures.reading import ReadAnswer
 from signatures.types import Passage, Retriever
 
 
@@ -40,7 +40,7 @@ class RAG(dspy.Module):
         """Return the answer read from the retrieved passages, or from fixed `passages`."""
         found = retrieve_passages(self, question, self.k, fixed=passages)
         # Departure: as in all later work, the LM reads all passages in one prompt instead of marginalising over them.
-        step = try_predict(self.reading, question=question, passages=found) if found else _recall(question)
+        step = try_predict(self.reading, question=question, passages=found) if found else recall(question)
         answer, stop_reason = (step.answer, DONE) if step else ("", UNPARSEABLE)
         cited = passages_stating(answer, found)
         return make_prediction(answer, stop_reason=stop_reason, passages=found, citations=cited)
@@ -48,14 +48,3 @@ class RAG(dspy.Module):
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question."""
         return 1
-
-
-def _recall(question: str) -> dspy.Prediction | None:
-    """Return an answer from memory, None if the reply is unparseable.
-
-    The predictor is no attribute of the program, because optimizers would tune a prompt that questions with passages
-    never use; so its replies are no demonstrations either.
-    """
-    step = try_predict(dspy.Predict(AnswerFromMemory), question=question)
-    drop_from_trace(step)
-    return step

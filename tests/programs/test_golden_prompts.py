@@ -44,6 +44,7 @@ SWITCHES = {  # to have every predictor of a program at least once
     "grg": [{"decompose": True}],
     "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}, {"few_shot": True}],
     "cov_rag": [{"chain": False}, {"revise": "start"}],
+    "rrr": [{"rewrite": "one", "reader": "long"}],
     "retro_rag": [{"ellery": False, "batch_weighing": 2}],
 }
 

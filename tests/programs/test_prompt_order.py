@@ -28,6 +28,9 @@ CALLS = [
     ("retro_rag", "weighing", {}, "query", CLAIMS, ["evidence", "question"]),
     # The batches of a hop.
     ("genground", "citing", {"early_stop": False}, "passages", PASSAGES, ["question", "sub_question", "draft"]),
+    # The candidates of a question.
+    ("self_rag", "relevance", {}, "passages", PASSAGES, ["question"]),
+    ("self_rag", "usefulness", {}, "answer", CLAIMS, ["question"]),
     # A batch that is found for another hop as well. The batches of a hop share the system message alone: other orders
     # cost the embedded LM answers, and share little more (`experiments/benchmarks/README.md`, "Prefix share").
     ("genground", "grounding", {}, "sub_question", CLAIMS, ["passages", "question"]),

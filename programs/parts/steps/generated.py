@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 import dspy
 
 from programs.parts.fanout import fanout
-from programs.parts.predict import drop_from_trace, try_predict
+from programs.parts.predict import drop_from_trace, recall, try_predict
 from programs.parts.prediction import is_answer
 from programs.parts.stop_reasons import UNPARSEABLE
-from signatures.reading import AnswerFromMemory
 from signatures.types import Passage
 
 READ, RECALLED = "read", "recalled"
@@ -54,16 +53,8 @@ def write_documents(
 
 
 def read_or_recall(reading: dspy.Module, question: str, passages: Sequence[Passage]) -> Reading:
-    """Return the answer read from passages; with none to read, that from memory, in one call either way.
-
-    The predictor for memory is no attribute of a program, because optimizers would tune a prompt that is hardly used;
-    so its replies are no demonstrations either.
-    """
-    if passages:
-        step = try_predict(reading, question=question, passages=list(passages))
-    else:
-        step = try_predict(dspy.Predict(AnswerFromMemory), question=question)
-        drop_from_trace(step)
+    """Return the answer read from passages; with none to read, that from memory, in one call either way."""
+    step = try_predict(reading, question=question, passages=list(passages)) if passages else recall(question)
     if step is None:
         return Reading("", UNPARSEABLE)
     return Reading(step.answer.strip(), READ if passages else RECALLED)

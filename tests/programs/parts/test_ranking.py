@@ -1,6 +1,6 @@
 import pytest
 
-from programs.parts.ranking import is_no_item, new_items, passes, passing, top
+from programs.parts.ranking import closest, is_no_item, new_items, passes, passing, top
 
 
 def test_the_best_come_first_ties_in_order_and_the_unparseable_last():
@@ -55,3 +55,18 @@ The None Such mine | emptying of the sea
 def test_items_that_say_there_is_none_are_no_items(item, empty):
     assert is_no_item(item) is empty
     assert new_items([item], known=[], max_words=100) == ([] if empty else [item])
+
+
+def test_the_closest_texts_share_most_terms_and_ties_keep_their_order():
+    texts = ["Fog is wet.", "The harbours of Quillon.", "Who is wet?", "The harbour master of Quillon."]
+    assert closest("Who is harbour master of Quillon?", texts, None, 3) == [3, 1, 0]
+    assert closest("港务长是谁？", ["雾很湿。", "安莎是港务长。"], None, 1) == [1]
+    assert closest("Who?", [], None, 3) == []
+
+
+def test_a_similarity_decides_which_texts_are_closest():
+    def similarity(left, right):
+        assert list(left) == ["q"]
+        return [[{"a": 0.1, "b": 0.9, "c": 0.9}[text] for text in right]]
+
+    assert closest("q", ["a", "b", "c"], similarity, 2) == [1, 2]
