@@ -1,7 +1,8 @@
 """Verify-and-Edit and Self-RAG on the simulated world: claims of their papers, and each without its mechanism.
 
 Scores are exact match. `claims.py` says what a claim is and when it holds. Nothing is claimed of rewrite-retrieve-read,
-whose queries help no more than the question here (F1 0.36 and 0.36 on 40 questions), nor of WebGLM, whose ranking needs an embedder.
+whose queries help no more than the question here (F1 0.36 and 0.36 on 40 questions), nor of WebGLM,
+whose ranking needs an embedder.
 """
 
 from pathlib import Path
