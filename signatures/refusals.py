@@ -54,6 +54,8 @@ _PARTS = {
     # To answer a question, as against a call or a letter.
     "answer": r"answer(?=$| (?:<question>|it$|this\b|that\b|based|from|with|given|wh\w+|how)\b)",
     "an answer": r"(?:provide|give|offer) (?:you )?(?:with )?(?:an?|the|any)(?: \w+)? answer\b",
+    "short subject": r"(?:it|this|that|(?:the |this )?(?:answer|information)) ?(?:is|was)?",
+    "untold": r"(?:mentioned|specified|stated|provided|given|found|told|disclosed|available)",
     "impossible": r"(?:it is|it's|it was) <ly>(?:not possible|impossible)",
     "unclear": r"(?:it is|it's|it was) <ly>(?:not possible|impossible|unclear|not clear|unknown)",
     "from": r"(?:(?:up)?on|from|using|with|without|given|in|within|by)",
@@ -85,7 +87,10 @@ _LACKS = r"""
     |(?:no|neither) (?:passage|reference|source) <ly><tells>\b
     |(?:(?:there is|there's|there was) <ly>)?no mention (?:of (?:it|this|that|these|them|him|her)$|.*<from> <reading>)
     |(?:(?:the|an?|any) )?(?:answer|information)\b.* (?:is not|isn't|is (?:missing|absent)) <from> <reading>
-    |(?:(?:the answer is )?(?:unclear|not (?:known|clear|mentioned|specified|stated|provided))|the answer is unknown)$
+    |(?:<short subject> )?(?:unclear|not (?:known|clear)|(?:un|not (?:explicitly |directly )?)<untold>)
+    (?: <from> <reading>)?$
+    |the answer is unknown$|no answer(?: (?:is |was )?(?:found|given|provided|available))?(?: <from> <reading>)?$
+    |unable to <ly><learn>\b
     |(?:(?:it|this|that|the answer) )?<cannot> <ly>be <ly><learnt>$
     |<impossible> (?:for (?:me|us) )?to <ly>(?:determine|say|tell|identify|confirm|establish|infer|know)\b
     |(?:(?:there is|there's|there was|i have|we have) <ly>)?(?:no|not enough|insufficient)
@@ -116,6 +121,7 @@ _LACKS_ZH = (
     r"<开头>(?:<资料>[并都均也]*(?:没有|未|不)[能曾足以明确直接具体够充分地]*"
     r"(?:提供|包含|提及|提到|说明|包括|涉及|给出|指出|记载|回答|足|充分|够|$|"
     r"(?:任何|相关|有关|具体|这方面|的)*(?:资料|信息|内容|答案|线索|依据)$)"
+    r"|(?:没有|未)(?:提及|提到|说明|给出|指出|找到)(?:答案|相关信息)?$"
     r"|(?:缺乏|缺少|没有)(?:足够|充分|相关)的?(?:资料|信息|内容|依据)"
     r"|<根据><不能>(?:确定|判断|得知|得出|推断|确认)|不(?:知道|清楚)(?:答案|$))"
 )

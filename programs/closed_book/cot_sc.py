@@ -69,7 +69,7 @@ class CoTSC(dspy.Module):
         best = replies[chosen.place]
         if best is None:
             return make_prediction("", stop_reason=UNPARSEABLE, details=details)
-        return make_prediction(best.answer, response=f"{best.reasoning}\n{best.answer}", details=details)
+        return make_prediction(best.answer, response=f"{best.reasoning}\n{best.answer}".strip(), details=details)
 
     def max_calls(self) -> int:
         """Return the number of LM calls for one question, which is fixed."""

@@ -21,16 +21,17 @@ import dspy
 
 from programs.parts.fanout import in_parallel
 from programs.parts.knobs import Range, set_knobs
+from programs.parts.longform import gives_answer
 from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, make_prediction, retrieve_passages, settled
+from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.probability import calls_per_probability
 from programs.parts.ranking import is_no_item, passes
 from programs.parts.stop_reasons import CAP, FINISHED
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
 from signatures.multi_step import meta_rag as prompts
 from signatures.reading import ReadAnswer
-from signatures.text_words import text_words
+from signatures.text_words import contains_words
 from signatures.types import Hop, Passage, Retriever, Similarity
 
 AGREED, REVISED, GIVEN = "agreed", "revised", "given"
@@ -72,21 +73,21 @@ class MetaRAG(dspy.Module):
     A hop is one answer: its question is what was searched for (the question again, where nothing was), its passages
     those that the search added. Its verdict: "agreed" (with the second reader), "revised" (another answer followed),
     "given" (the last one, without agreement). `details`: `agreement` (similarity with the second reader, per answer;
-    None if one of both is no answer), `conditions` (for each evaluation, whether the LM knows the answer, and whether
-    the passages suffice), `feedback` (what each found faulty).
+    None if one of both is no answer or a refusal), `conditions` (for each evaluation, whether the LM knows the answer,
+    and whether the passages suffice), `feedback` (what each found faulty).
 
     Args:
         retrieve: Ranks passages for a query.
-        similarity: Compares the two answers; without one, by the share of words that they have in common (F1).
-        k: Passages for each search (paper: 5).
-        threshold: Similarity of both answers above which the answer is final (paper: best at about 0.4; public code:
-            0.3).
-        max_rounds: Answers after the first one (paper: 3).
+        similarity: Compares the two answers (the public code: a MiniLM of Sentence-BERT); without one they are similar
+            if one contains the words of the other.
+        k: Passages for each search (the public code: 5, reranked; the retriever is free to).
+        threshold: Cosine of both answers above which the answer is final (paper: best at about 0.4; public code: 0.3).
+        max_rounds: Answers after the first one (the public code: 3).
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
-        "code": {"threshold": 0.3},
+        "code": {"threshold": 0.3},  # its errors, such as a query that is cut off before it begins, are not repeated
         "small": {"k": 3, "max_rounds": 1},
     }
 
@@ -115,13 +116,14 @@ class MetaRAG(dspy.Module):
         """Return the answer with all attempts; fixed `passages` replace the first retrieval (all without retriever)."""
         found = fresh = deduplicate(retrieve_passages(self, question, self.k, fixed=passages))  # step 1
         attempts = [_attempt(try_predict(self.answering, question=question, passages=found))]
-        other, query, scores = self._monitor(question, found), question, YesNoScores()
+        others = [self._monitor(question, found)]
+        query, scores = question, YesNoScores()
         hops: list[Hop] = []
         diagnoses: list[Diagnosis] = []
         agreement: list[float | None] = []
         while True:
             latest = attempts[-1]
-            agreement.append(self._agreement(latest.answer, other))  # step 2
+            agreement.append(self._agreement(latest.answer, others[-1]))  # step 2
             agreed = passes(agreement[-1], self.threshold)
             last = agreed or len(diagnoses) == self.max_rounds
             verdict = AGREED if agreed else GIVEN if last else REVISED
@@ -135,10 +137,11 @@ class MetaRAG(dspy.Module):
             advice = self._advice(question, latest, diagnoses[-1], scores)
             attempts.append(_attempt(try_predict(self.advised, question=question, passages=found, advice=advice)))
             if fresh:  # the second reader would repeat itself over the same passages
-                other = self._monitor(question, found)
+                others.append(self._monitor(question, found))
         # Departure: the last answer is returned, unless it is none: then the latest one before it.
-        final = next((attempt for attempt in reversed(attempts) if is_answer(attempt.answer)), attempts[-1])
-        drop_from_trace(*(attempt.reply for attempt in attempts if attempt is not final))
+        final = next((attempt for attempt in reversed(attempts) if gives_answer(attempt.answer)), attempts[-1])
+        overruled = [other for other in others if not passes(self._agreement(final.answer, other), self.threshold)]
+        drop_from_trace(*(each.reply for each in (*attempts, *overruled) if each is not final))
         answer = final.answer
         details = {
             "agreement": agreement,
@@ -166,17 +169,17 @@ class MetaRAG(dspy.Module):
         first = 2 + 2 * probability
         return first + self.max_rounds * each + (self.max_rounds - 1) * searched + max(2, probability)
 
-    def _monitor(self, question: str, passages: list[Passage]) -> str:
+    def _monitor(self, question: str, passages: list[Passage]) -> Attempt:
         reply = try_predict(self.monitoring, question=question, passages=passages)
-        return reply.answer.strip() if reply else ""
+        return Attempt(reply.answer.strip(), "", reply) if reply else Attempt("", "", None)
 
-    def _agreement(self, answer: str, other: str) -> float | None:
+    def _agreement(self, answer: str, other: Attempt) -> float | None:
         """Return the similarity of two answers; None if one of them is none (Departure: it agrees with nothing)."""
-        if not is_answer(answer) or not is_answer(other):
+        if not gives_answer(answer) or not gives_answer(other.answer):
             return None
         if self.similarity is None:
-            return _shared_words(answer, other)
-        return float(self.similarity([answer], [other])[0][0])
+            return float(contains_words(answer, other.answer) or contains_words(other.answer, answer))
+        return float(self.similarity([answer], [other.answer])[0][0])
 
     def _evaluate(self, question: str, found: list[Passage], latest: Attempt, scores: YesNoScores) -> Diagnosis:
         """Step 3, whose three calls are independent; what was asked about the same passages is not asked again."""
@@ -188,7 +191,7 @@ class MetaRAG(dspy.Module):
         }
         criticism, known = in_parallel(partial(try_predict, self.evaluating, **said), partial(scores.ask, checks))
         feedback = criticism.feedback.strip() if criticism and not criticism.correct else ""
-        return Diagnosis(feedback, known["internal"], known["external"])
+        return Diagnosis("" if is_no_item(feedback) else feedback, known["internal"], known["external"])
 
     def _search(
         self, question: str, found: list[Passage], latest: Attempt, diagnosis: Diagnosis
@@ -221,9 +224,3 @@ class MetaRAG(dspy.Module):
 
 def _attempt(reply: dspy.Prediction | None) -> Attempt:
     return Attempt(reply.answer.strip(), reply.reasoning.strip(), reply) if reply else Attempt("", "", None)
-
-
-def _shared_words(one: str, other: str) -> float:
-    """Return the F1 of the distinct words of two texts, from 0 to 1; a Chinese character is a word."""
-    left, right = set(text_words(one)), set(text_words(other))
-    return 2 * len(left & right) / (len(left) + len(right)) if left or right else 0.0

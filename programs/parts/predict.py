@@ -39,6 +39,13 @@ def drop_from_trace(*replies: dspy.Prediction | None) -> None:
         trace[:] = [entry for entry in trace if id(entry[2]) not in dropped]
 
 
+def drop_replies_of(predictor: Any) -> None:
+    """Remove all replies of a predictor from the running trace, for the same reason."""
+    trace = dspy.settings.trace
+    if trace:
+        trace[:] = [entry for entry in trace if original_of(entry[0]) is not predictor]
+
+
 def recall(question: str) -> dspy.Prediction | None:
     """Return an answer from memory, for a program that found nothing to read; None if the reply is unparseable.
 

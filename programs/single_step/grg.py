@@ -1,7 +1,7 @@
 """Generator-Retriever-Generator: read documents written from memory together with retrieved passages.
 
-Abdallah and Jatowt, "Generator-Retriever-Generator Approach for Open-Domain Question Answering", 2023 (arXiv), section
-3. https://arxiv.org/abs/2307.11278
+Abdallah and Jatowt, "Generator-Retriever-Generator Approach for Open-Domain Question Answering", arXiv 2023, section 3
+(generator, retriever, second generator). https://arxiv.org/abs/2307.11278
 
 1. Write background documents for the question from memory.
 2. Retrieve k passages for the question, and drop those whose similarity to it is below the cut-off.
@@ -127,8 +127,8 @@ class GRG(dspy.Module):
         documents = write_documents(self.writing, question, size=self.size, temperature=temperature)  # step 1
         found = deduplicate(retrieve_passages(self, question, self.k, fixed=fixed))  # step 2
         kept = self._above_cutoff(question, found)
-        # Departure: the order is not that of the paper, which states none; it is that of Shi et al., Table 7. With
-        # nothing to read, the answer comes from memory.
+        # Departure: the paper states no order; here what was retrieved comes first. With nothing to read, the answer
+        # comes from memory.
         answer, verdict = read_or_recall(self.reading, question, [*kept, *documents])  # step 3
         held = {passage.id for passage in kept}
         dropped = [passage.id for passage in found if passage.id not in held]

@@ -16,7 +16,7 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.longform import short_answer
+from programs.parts.longform import gives_answer, short_answer
 from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, recall, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, retrieve_rankings
@@ -101,7 +101,8 @@ class RRR(dspy.Module):
         if reply is None:
             return [question]
         written = reply.queries if self.rewrite == "several" else reply.query.strip().splitlines()[:1]
-        # Departure: repeated queries, and lines that are none, are not searched for; the paper takes all.
+        # Departure: repeated queries, lines that are none, and those beyond `max_queries` are not searched for; the
+        # paper takes all.
         queries = new_items(written, [])[: self.max_queries]
         if not queries:
             drop_from_trace(reply)  # so as not to become a demo; one of which some are used stays whole
@@ -116,5 +117,7 @@ class RRR(dspy.Module):
         if reply is None:
             return "", None, UNPARSEABLE
         response = reply.response.strip()
+        if not gives_answer(response):
+            drop_from_trace(reply)  # a response that declines must not become a demo
         # Departure: LangChain's answer is the long text; metrics need a short one.
         return short_answer(self.reading, question, response), response, DONE

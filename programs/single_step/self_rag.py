@@ -17,9 +17,10 @@ import dspy
 
 from programs.parts.fanout import fanout
 from programs.parts.knobs import Range, set_knobs
+from programs.parts.longform import gives_answer
 from programs.parts.passages import deduplicate
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
+from programs.parts.predict import drop_from_trace, drop_replies_of, try_predict
+from programs.parts.prediction import make_prediction, retrieve_passages
 from programs.parts.probability import calls_per_probability
 from programs.parts.ranking import passes
 from programs.parts.stop_reasons import DONE, NOTHING_FOUND, UNPARSEABLE
@@ -55,7 +56,7 @@ class SelfRAG(dspy.Module):
     was unparseable or not asked, and `score`), `probability_mode`.
 
     `stop_reason`: "nothing found" if retrieval was needed and found nothing (the answer is then from memory), "done"
-    otherwise, "unparseable" if no reply was an answer's.
+    otherwise, "unparseable" if no reply could be read.
 
     Args:
         retrieve: Ranks passages for the question.
@@ -105,6 +106,8 @@ class SelfRAG(dspy.Module):
         scores, need = YesNoScores(), None
         if self.adaptive and passages is None:
             need = scores.ask({"need": YesNoQuestion(self.need, question=question)})["need"]  # step 1
+            if need is not None and (need > 0.5) != passes(need, self.threshold):
+                drop_replies_of(self.need)  # a demonstration that says no would contradict the search that follows
             # Departure: an unparseable decision retrieves.
             if need is not None and not passes(need, self.threshold):
                 return self._recall(question, need, scores, DONE)
@@ -149,7 +152,7 @@ class SelfRAG(dspy.Module):
     ) -> tuple[list[dspy.Prediction | None], list[Candidate]]:
         """Return all replies, and the candidates among them.
 
-        Departure: unparseable replies, and "unknown", which the paper's LM does not write, are no candidates.
+        Departure: unparseable replies, "unknown" and refusals, which the paper's LM does not write, are no candidates.
         """
         calls = [partial(try_predict, self.reading, question=question, passages=[passage]) for passage in found]
         sources: list[Passage | None] = list(found)
@@ -158,7 +161,7 @@ class SelfRAG(dspy.Module):
             sources.append(None)
         replies = fanout(calls)
         pairs = zip(sources, replies, strict=True)
-        return replies, [Candidate(source, reply) for source, reply in pairs if reply and is_answer(reply.answer)]
+        return replies, [Candidate(source, reply) for source, reply in pairs if reply and gives_answer(reply.answer)]
 
     def _criticise(
         self, question: str, candidates: Sequence[Candidate], scores: YesNoScores

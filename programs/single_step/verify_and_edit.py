@@ -23,7 +23,7 @@ from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
 from programs.parts.passages import deduplicate, passages_stating, titled_text
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, make_prediction, retrieve_rankings, settled
+from programs.parts.prediction import make_prediction, retrieve_rankings, settled
 from programs.parts.ranking import closest, is_no_item
 from programs.parts.steps.voting import answer_key, majority
 from programs.parts.stop_reasons import DONE, FINISHED, NOTHING_FOUND, UNPARSEABLE
@@ -73,7 +73,8 @@ class VerifyAndEdit(dspy.Module):
         max_edits: Sentences of the rationale that are verified at most (paper: all).
     """
 
-    # Departure: the public code's threshold, see `edit`.
+    # Departure: the public code's threshold, see `edit`. The code also ranks sentences by the sentence of the rationale
+    # instead of the verifying question, and some of its searches take the first three without ranking; no preset does.
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "code": {"edit": "always"}}
 
     def __init__(
@@ -106,7 +107,7 @@ class VerifyAndEdit(dspy.Module):
             return make_prediction("", stop_reason=UNPARSEABLE, details=details)
         rationale = draft.reply.reasoning.strip()
         if self.edit == "uncertain" and draft.votes >= math.ceil(self.samples / 2):  # step 2
-            response = f"{rationale}\n{draft.answer}"
+            response = f"{rationale}\n{draft.answer}".strip()
             return make_prediction(draft.answer, stop_reason=FINISHED, response=response, details=details)
         parts = split_sentences(rationale)
         hops, read, places = self._verify(question, parts, passages)  # steps 3 to 5
@@ -187,7 +188,7 @@ class VerifyAndEdit(dspy.Module):
         return reply.sub_question.strip()
 
     def _closest(self, question: str, passages: Sequence[Passage]) -> list[Passage]:
-        """Return the sentences closest to a question, best first, each as a passage with the id of its own."""
+        """Return the sentences closest to a question, best first, each as a passage with the id of its source."""
         # Departure: a sentence is compared and shown with the title of its passage, since "He was born there" says
         # nothing without it.
         pieces = [
@@ -215,7 +216,7 @@ class VerifyAndEdit(dspy.Module):
     def _conclude(self, question: str, rationale: str, draft: Sampled) -> str:
         """Return the answer that the edited rationale leads to; the draft's if the reply gives none."""
         reply = try_predict(self.concluding, question=question, reasoning=rationale)
-        if reply is None or not is_answer(reply.answer):
+        if reply is None or not gives_answer(reply.answer):
             drop_from_trace(reply)
             return draft.answer
         if same_words(reply.answer) != same_words(draft.answer):

@@ -19,5 +19,7 @@ def test_the_table_is_written_as_it_is_read(tmp_path, monkeypatch) -> None:
 
 def test_every_knob_and_algorithm_is_described() -> None:
     for name, row in listing.listed().items():
+        steps = [step.partition(". ")[0] for step in row["algorithm"] if step[0].isdigit()]
+        assert steps == [str(number) for number in range(1, len(steps) + 1)], name
         assert row["algorithm"], name
         assert [knob for knob, about in row["knobs"].items() if not about["meaning"]] == [], name

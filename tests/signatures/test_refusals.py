@@ -152,3 +152,27 @@ def test_chinese_gold_answers_that_decline_are_recognised(shared_data):
 @pytest.mark.parametrize("text", ["x cannot be found ", "although ", "the provided ", "i really ", "抱歉", "没有资料"])
 def test_a_long_text_ends(text):
     assert not refuses(text * 1500)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Not mentioned in the passages",
+        "Not explicitly stated in the provided passages.",
+        "Unable to determine from the passages.",
+        "The information is not available.",
+        "Not found",
+        "No answer found in the passages",
+        "unspecified",
+        "未提及",
+    ],
+)
+def test_short_answers_that_decline(text):
+    assert refuses(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["not guilty", "Unspecified Land", "Not Found: a novel", "unable to walk", "Available Light", "未来", "No"]
+)
+def test_short_answers_that_only_look_like_it(text):
+    assert not refuses(text)

@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 import dspy
 
+from programs.parts.longform import gives_answer
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, settled
+from programs.parts.prediction import settled
 from programs.parts.ranking import is_no_item
 from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
 from signatures.text_words import count_words, same_words
@@ -64,9 +65,9 @@ def answer_by_sub_questions(
             break
         if reply is not None and reply.finished and hops:
             stop_reason = FINISHED
-            if is_answer(reply.answer):
+            if gives_answer(reply.answer):
                 return Decomposed(reply.answer.strip(), hops, stop_reason)
-            drop_from_trace(reply)  # Departure: finished without an answer, or with "unknown": conclude instead.
+            drop_from_trace(reply)  # Departure: finished without an answer, or with a refusal: conclude.
             break
         sub_question = _sub_question(question, reply)
         # Departure: a sub-question that repeats an earlier one ends the loop, since it would find nothing new.

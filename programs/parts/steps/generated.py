@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import dspy
 
 from programs.parts.fanout import fanout
+from programs.parts.longform import gives_answer
 from programs.parts.predict import drop_from_trace, recall, try_predict
-from programs.parts.prediction import is_answer
 from programs.parts.stop_reasons import UNPARSEABLE
 from signatures.types import Passage
 
@@ -32,7 +32,7 @@ def write_documents(
 ) -> list[Passage]:
     """Return the documents that an LM writes for a question, in order, with line ends as spaces.
 
-    Unparseable replies, and empty ones or "unknown", give no document. A document is a passage so that prompts show it
+    Unparseable replies, empty ones and refusals give no document. A document is a passage so that prompts show it
     as one; it is in no corpus and must not be cited.
 
     Args:
@@ -45,7 +45,7 @@ def write_documents(
     if temperature is not None:
         samples = [{"temperature": temperature, "rollout_id": number + 1} for number in range(size)]
     replies = fanout([partial(try_predict, writing, config=sample, question=question) for sample in samples])
-    usable = [reply for reply in replies if reply and is_answer(reply.document)]
+    usable = [reply for reply in replies if reply and gives_answer(reply.document)]
     kept = set(map(id, usable))
     drop_from_trace(*(reply for reply in replies if id(reply) not in kept))
     texts = [" ".join(reply.document.split()) for reply in usable]

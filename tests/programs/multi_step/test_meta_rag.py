@@ -194,6 +194,34 @@ def test_a_similarity_decides_instead_of_words(tell):
     assert MetaRAG(Shelves(), similarity=Alike(), threshold=0.41, max_rounds=1)("Where?").hops[0].verdict == "revised"
 
 
+@pytest.mark.parametrize(
+    ("answer", "other", "agreement"),
+    [("Smith", "John Smith.", 1.0), ("John Smith", "John Brown", 0.0), ("12 May 1990", "3 May 1990", 0.0)],
+)
+def test_without_a_similarity_one_answer_must_contain_the_other(tell, answer, other, agreement):
+    tell(answering=answer, monitoring=other)
+    assert MetaRAG(Shelves(), max_rounds=1)("Who?").details["agreement"][0] == agreement
+
+
+@pytest.mark.parametrize("refusal", ["Not mentioned in the passages.", "unknown", "The passages do not say.", "未提及"])
+def test_two_refusals_do_not_agree_and_the_search_goes_on(tell, refusal):
+    tell(answering=refusal, monitoring=[refusal, "Veld"])
+    search = Shelves()
+    result = MetaRAG(search)("Where?")
+    assert (result.answer, result.stop_reason, len(search.queries)) == ("Veld", "finished", 2)
+    assert result.details["agreement"] == [None, 1.0]
+
+
+def test_overruled_second_readings_and_empty_feedback_are_no_demonstrations_and_no_advice(tell):
+    story = tell(evaluating={"feedback": "None.", "correct": False}, monitoring=["Tarn", "Veld"])
+    program = MetaRAG(Shelves())
+    with dspy.context(trace=[]):
+        program("Where?")
+        read = [reply.answer for predictor, _, reply in dspy.settings.trace if predictor is program.monitoring]
+    assert read == ["Veld"]
+    assert shown(story.prompts("advised")[0], "advice").endswith("Think step by step.")
+
+
 @pytest.mark.parametrize("passages", [[], None], ids=["given none", "found none"])
 def test_with_nothing_to_read_it_still_ends(tell, passages):
     story = tell()
@@ -212,5 +240,5 @@ def test_given_passages_without_a_retriever_are_never_searched_beyond(tell):
 def test_chinese_answers_are_compared_by_characters(tell):
     tell(answering="特伦岛", monitoring="特伦岛。")
     assert MetaRAG(Shelves())("她出生在哪个岛上？").details["agreement"] == [1.0]
-    tell(answering="特伦岛", monitoring="琥珀海", advised="特伦岛")
+    tell(answering="琥珀海", monitoring="黑海", advised="特伦岛")
     assert MetaRAG(Shelves(), max_rounds=1)("她出生在哪个岛上？").details["agreement"] == [0.0, 0.0]
