@@ -13,8 +13,11 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 # Program -> its knobs that are compared with P(yes); they hold for one way of computing it only. A cascade's threshold
-# depends on P(yes) where its cheap program computes it, which is then refused itself.
-PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {"retro_rag": ("threshold", "relevance_gate", "attribution_gate")}
+# depends on P(yes) where its cheap program computes it, which is then refused itself. A program that only compares one
+# P(yes) with another has none.
+PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {
+    "retro_rag": ("threshold", "relevance_gate", "attribution_gate"),
+}
 
 
 @dataclass(frozen=True)

@@ -24,4 +24,8 @@ def obliging(system, user):
         "inferences": ["Ansa Merrow is a harbour master."],
         "judgement": "false",
         "revised_question": f"Where lies {question}?",
+        "thought": "A harbour master is wanted.",
+        "action": "finish" if "- Result 1: " in user else "search",
+        "argument": f"Ansa Merrow of {question}",
+        "information": "The harbour master of Quillon is Ansa Merrow.",
     }

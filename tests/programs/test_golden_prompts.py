@@ -26,6 +26,11 @@ VALUES = {
     "entities": ["Ansa Merrow"],
     "inferences": ["Ansa Merrow was born on Quillon."],
     "limit": 5,
+    "transcript": [
+        "Thought 1: Where was Ansa Merrow born?",
+        "Action 1: search: Ansa Merrow",
+        "Result 1: Ansa Merrow: Merrow was born on Quillon.",
+    ],
     "claim": "Quillon lies in the Amber Sea.",
     "reasoning": "Merrow was born on Quillon, but its sea is not told. Answer: unknown",
     "pieces": [

@@ -47,6 +47,10 @@ def hesitant(system, user):
         "probability": 0.4,
         "weights": [0.5, 0.5],
         "revised_question": f"Where lies number {len(user)}?",
+        "thought": "There is more to find.",
+        "action": "search",
+        "argument": f"harbour {len(user)}",
+        "information": "Ansa Merrow is a harbour master.",
     }
 
 
