@@ -4,6 +4,7 @@ from typing import Any
 
 import dspy
 
+from programs.agents.react import ReAct
 from programs.closed_book.cot import CoT
 from programs.closed_book.standard import Standard
 from programs.cov_rag import CoVRAG
@@ -25,6 +26,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "cov_rag": CoVRAG,
     "self_completion": SelfCompletion,
     "retro_rag": RetroRAG,
+    "react": ReAct,
 }
 
 

@@ -21,6 +21,7 @@ SWITCHES = {  # to have every predictor of a program asked at least once
     "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}, {"few_shot": True}],
     "cov_rag": [{"chain": False}, {"revise": "start"}],
     "self_completion": [{"reflection": False}],
+    "react": [{"reader": "extract"}, {"reader": "passages"}],
     "retro_rag": [{"ellery": False}, {"batch_weighing": 2}],
 }
 
