@@ -5,6 +5,7 @@ from typing import Any
 import dspy
 
 from programs.agents.react import ReAct
+from programs.agents.search_r1 import SearchR1
 from programs.closed_book.cot import CoT
 from programs.closed_book.standard import Standard
 from programs.cov_rag import CoVRAG
@@ -27,6 +28,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "self_completion": SelfCompletion,
     "retro_rag": RetroRAG,
     "react": ReAct,
+    "search_r1": SearchR1,
 }
 
 

@@ -47,6 +47,7 @@ SWITCHES = {  # to have every predictor of a program at least once
     "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}, {"few_shot": True}],
     "cov_rag": [{"chain": False}, {"revise": "start"}],
     "react": [{"reader": "extract"}, {"reader": "passages"}],
+    "search_r1": [{"reader": "extract"}, {"reader": "passages"}],
     "retro_rag": [{"ellery": False, "batch_weighing": 2}],
 }
 
