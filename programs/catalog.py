@@ -5,6 +5,7 @@ from typing import Any
 import dspy
 
 from programs.agents.react import ReAct
+from programs.agents.search_o1 import SearchO1
 from programs.agents.search_r1 import SearchR1
 from programs.closed_book.cot import CoT
 from programs.closed_book.standard import Standard
@@ -29,6 +30,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "retro_rag": RetroRAG,
     "react": ReAct,
     "search_r1": SearchR1,
+    "search_o1": SearchO1,
 }
 
 

@@ -48,6 +48,7 @@ SWITCHES = {  # to have every predictor of a program at least once
     "cov_rag": [{"chain": False}, {"revise": "start"}],
     "react": [{"reader": "extract"}, {"reader": "passages"}],
     "search_r1": [{"reader": "extract"}, {"reader": "passages"}],
+    "search_o1": [{"reader": "extract"}, {"reader": "passages"}],
     "retro_rag": [{"ellery": False, "batch_weighing": 2}],
 }
 

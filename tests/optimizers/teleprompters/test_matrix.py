@@ -38,6 +38,7 @@ SHORT = {  # knobs with which a question takes few calls
     "rag": {"k": 2},
     "react": {"max_steps": 2, "k": 2},
     "search_r1": {"max_turns": 1, "k": 2},
+    "search_o1": {"max_turns": 2, "k": 2},
 }
 # Pairs that do not fit, with a word of the reason; all others must compile.
 MISFITS = {
@@ -45,6 +46,7 @@ MISFITS = {
     ("multihop", "labeled"): "no labels for the outputs",
     ("react", "labeled"): "no labels for the outputs",
     ("search_r1", "labeled"): "no labels for the outputs",
+    ("search_o1", "labeled"): "no labels for the outputs",
 }
 
 

@@ -23,6 +23,7 @@ SWITCHES = {  # to have every predictor of a program asked at least once
     "self_completion": [{"reflection": False}],
     "react": [{"reader": "extract"}, {"reader": "passages"}],
     "search_r1": [{"reader": "extract"}, {"reader": "passages"}],
+    "search_o1": [{"reader": "extract"}, {"reader": "passages"}],
     "retro_rag": [{"ellery": False}, {"batch_weighing": 2}],
 }
 
