@@ -4,6 +4,7 @@ from typing import Any
 
 import dspy
 
+from programs.agents.corag import CoRAG
 from programs.agents.react import ReAct
 from programs.agents.search_o1 import SearchO1
 from programs.agents.search_r1 import SearchR1
@@ -31,6 +32,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "react": ReAct,
     "search_r1": SearchR1,
     "search_o1": SearchO1,
+    "corag": CoRAG,
 }
 
 

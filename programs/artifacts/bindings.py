@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # P(yes) with another has none.
 PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {
     "retro_rag": ("threshold", "relevance_gate", "attribution_gate"),
+    "corag": (),
 }
 
 
