@@ -4,6 +4,7 @@ from typing import Any
 
 import dspy
 
+from programs.agents.a_rag import ARAG
 from programs.agents.corag import CoRAG
 from programs.agents.react import ReAct
 from programs.agents.search_o1 import SearchO1
@@ -33,6 +34,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "search_r1": SearchR1,
     "search_o1": SearchO1,
     "corag": CoRAG,
+    "a_rag": ARAG,
 }
 
 

@@ -71,7 +71,7 @@ def test_settled_hops_are_those_of_the_prediction(name, preset, kind, scripted):
     assert heard == prediction.hops
 
 
-AGENTS = ["react", "search_r1", "search_o1", "corag"]
+AGENTS = ["react", "search_r1", "search_o1", "corag", "a_rag"]
 
 
 @pytest.mark.parametrize("name", ["genground", "multihop", "self_completion", "cov_rag", "retro_rag", *AGENTS])
