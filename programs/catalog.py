@@ -4,6 +4,11 @@ from typing import Any
 
 import dspy
 
+from programs.agents.a_rag import ARAG
+from programs.agents.corag import CoRAG
+from programs.agents.react import ReAct
+from programs.agents.search_o1 import SearchO1
+from programs.agents.search_r1 import SearchR1
 from programs.closed_book.cot import CoT
 from programs.closed_book.cot_sc import CoTSC
 from programs.closed_book.genread import GenRead
@@ -41,6 +46,11 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "cov_rag": CoVRAG,
     "self_completion": SelfCompletion,
     "retro_rag": RetroRAG,
+    "react": ReAct,
+    "search_r1": SearchR1,
+    "search_o1": SearchO1,
+    "corag": CoRAG,
+    "a_rag": ARAG,
 }
 
 

@@ -27,4 +27,8 @@ def obliging(system, user):
         "feedback": "",
         "correct": True,
         "revised_question": f"Where lies {question}?",
+        "thought": "A harbour master is wanted.",
+        "action": "finish" if "- Result 1: " in user else "search",
+        "argument": f"Ansa Merrow of {question}",
+        "information": "The harbour master of Quillon is Ansa Merrow.",
     }

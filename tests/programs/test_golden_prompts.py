@@ -27,6 +27,11 @@ VALUES = {
     "inferences": ["Ansa Merrow was born on Quillon."],
     "limit": 5,
     "advice": "Rely on the passages alone. The sea of Quillon is asked for, not the island.",
+    "transcript": [
+        "Thought 1: Where was Ansa Merrow born?",
+        "Action 1: search: Ansa Merrow",
+        "Result 1: Ansa Merrow: Merrow was born on Quillon.",
+    ],
     "claim": "Quillon lies in the Amber Sea.",
     "reasoning": "Merrow was born on Quillon, but its sea is not told. Answer: unknown",
     "pieces": [
@@ -45,6 +50,11 @@ SWITCHES = {  # to have every predictor of a program at least once
     "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}, {"few_shot": True}],
     "cov_rag": [{"chain": False}, {"revise": "start"}],
     "rrr": [{"rewrite": "one", "reader": "long"}],
+    "react": [{"reader": "extract"}, {"reader": "passages"}],
+    "search_r1": [{"reader": "extract"}, {"reader": "passages"}],
+    "search_o1": [{"reader": "extract"}, {"reader": "passages"}],
+    "a_rag": [{"reader": "passages"}],
+    "corag": [{"chains": 2, "reader": "passages"}],
     "retro_rag": [{"ellery": False, "batch_weighing": 2}],
 }
 

@@ -40,6 +40,10 @@ def replies(kind):
             "inferences": [f"Ansa Merrow is harbour master {turn}."],
             "judgement": "false",
             "revised_question": f"Where lies harbour number {turn}?",
+            "thought": f"Harbour {turn} is missing.",
+            "action": "finish" if gives and turn else "search",
+            "argument": f"harbour {turn}",
+            "information": f"Harbour {turn} has a master.",
         }
 
     return reply
@@ -68,7 +72,10 @@ def test_settled_hops_are_those_of_the_prediction(name, preset, kind, scripted):
     assert heard == prediction.hops
 
 
-@pytest.mark.parametrize("name", ["genground", "multihop", "self_completion", "cov_rag", "retro_rag"])
+AGENTS = ["react", "search_r1", "search_o1", "corag", "a_rag"]
+
+
+@pytest.mark.parametrize("name", ["genground", "multihop", "self_completion", "cov_rag", "retro_rag", *AGENTS])
 def test_given_passages_are_a_hop_like_any_other(name, scripted, passages):
     scripted(replies("obliging"))
     heard = []
@@ -80,7 +87,7 @@ def test_given_passages_are_a_hop_like_any_other(name, scripted, passages):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [("genground", "reluctant"), ("multihop", "obliging"), ("cov_rag", "obliging"), ("self_completion", "reluctant"),
-     ("retro_rag", "reluctant")],
+     ("retro_rag", "reluctant"), *((name, "reluctant") for name in AGENTS)],
 )  # fmt: skip
 def test_a_hop_is_settled_before_the_next_one_is_asked_for(name, kind, scripted):
     engine = scripted(replies(kind))

@@ -38,12 +38,21 @@ SHORT = {  # knobs with which a question takes few calls
     "rag": {"k": 2},
     "grg": {"k": 2},
     "cot_sc": {"samples": 2},
+    "react": {"max_steps": 2, "k": 2},
+    "search_r1": {"max_turns": 1, "k": 2},
+    "search_o1": {"max_turns": 2, "k": 2},
+    "a_rag": {"max_turns": 2, "k": 2},
+    "corag": {"max_hops": 1, "k": 2, "final_k": 2},
 }
 # Pairs that do not fit, with a word of the reason; all others must compile.
 MISFITS = {
     ("cot", "labeled"): "no labels for the outputs",
     ("cot_sc", "labeled"): "no labels for the outputs",
     ("multihop", "labeled"): "no labels for the outputs",
+    ("react", "labeled"): "no labels for the outputs",
+    ("search_r1", "labeled"): "no labels for the outputs",
+    ("a_rag", "labeled"): "no labels for the outputs",
+    ("search_o1", "labeled"): "no labels for the outputs",
 }
 
 

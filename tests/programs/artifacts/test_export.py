@@ -26,6 +26,11 @@ SWITCHES = {  # to have every predictor of a program asked at least once
     "self_completion": [{"reflection": False}],
     "rrr": [{"rewrite": "one", "reader": "long"}],
     "verify_and_edit": [{"edit": "always"}],
+    "react": [{"reader": "extract"}, {"reader": "passages"}],
+    "search_r1": [{"reader": "extract"}, {"reader": "passages"}],
+    "search_o1": [{"reader": "extract"}, {"reader": "passages"}],
+    "a_rag": [{"reader": "passages"}],
+    "corag": [{"chains": 2}, {"reader": "passages"}],
     "retro_rag": [{"ellery": False}, {"batch_weighing": 2}],
 }
 
@@ -57,6 +62,10 @@ def hesitant(system, user):
         "probability": 0.9 if knows and not disagrees else 0.4,
         "weights": [0.5, 0.5],
         "revised_question": f"Where lies number {len(user)}?",
+        "thought": "There is more to find.",
+        "action": "search",
+        "argument": f"harbour {len(user)}",
+        "information": "Ansa Merrow is a harbour master.",
     }
 
 

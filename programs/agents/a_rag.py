@@ -1,0 +1,203 @@
+"""A-RAG: an agent that searches by keywords or by meaning, sees snippets, and reads whole passages by number.
+
+Du et al., "A-RAG: Scaling Agentic Retrieval-Augmented Generation via Hierarchical Retrieval Interfaces", 2026, section
+3 (the three interfaces and the loop). https://arxiv.org/abs/2602.03442
+
+1. From the question and the transcript so far, think and take one action.
+2. Keywords ranks passages by how often, and how long, the keywords occur in them, and shows the sentences that have
+   one. Search ranks by meaning and shows the nearest sentences. Read shows passages whole; one that is in view already
+   gets a notice. Whatever cannot be done gets a notice. Go to 1.
+3. Finish ends the loop. After `max_turns` turns, one call demands the answer from the transcript.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
+
+import dspy
+
+from programs.parts.agents.ending import OWN, PASSAGES, ending_predictors, final_answer
+from programs.parts.agents.transcript import Turn, transcript_lines
+from programs.parts.knobs import Choice, Range, set_knobs
+from programs.parts.passages import deduplicate, passages_stating, titled_text
+from programs.parts.predict import drop_from_trace, try_predict
+from programs.parts.prediction import is_answer, make_prediction, retrieve_passages, settled
+from programs.parts.ranking import is_no_item
+from programs.parts.stop_reasons import CAP, FINISHED
+from signatures.agents.a_rag import UseTool
+from signatures.agents.transcript import ExtractAnswer
+from signatures.text import split_sentences
+from signatures.text_words import text_words
+from signatures.types import Hop, Passage, Retriever
+
+KEYWORDS, SEARCH, READ = "keywords", "search", "read"
+_INVALID = "This was no valid action: keywords, search, read with numbers of passages, or finish with the answer."
+_NOTHING_FOUND = "Nothing was found. Try other words."
+_IN_VIEW = "Passage {number} is above already."
+_NO_PASSAGE = "There is no passage {number}."
+_SNIPPETS = 5  # sentences at most
+_COMMA = re.compile(r"[,，;；、\n]")
+
+
+class Found(NamedTuple):
+    """What an action gives: the lines that are shown, and the passages in them, in the order that they are shown."""
+
+    results: tuple[str, ...]
+    passages: list[Passage] = []
+
+
+class ARAG(dspy.Module):
+    """Search by keywords or by meaning, read passages whole, and answer when enough was read.
+
+    A hop is an action with the corpus: its question is the keywords, the query or the numbers of the passages, its
+    answer is empty, since only the last step answers. Its verdict: "keywords", "search" or "read". The passages of a
+    prediction are all that were shown, if only by a snippet; their order is that of their numbers. `details`: `turns`
+    (with the one that finished), `read` (ids of the passages read whole), `invalid` and `forced` (whether the answer
+    was demanded).
+
+    Args:
+        retrieve: Ranks passages for keywords and for a query; `passages` given are the corpus of the first search.
+        k: Passages that a search shows (paper: 5).
+        pool: Passages retrieved for keywords, which the counts then rank.
+        max_turns: Turns before the answer is demanded (paper: 10 in the public code).
+        transcript_words: Longest transcript that a turn is shown (paper: 128,000 tokens).
+        keyword_search: False leaves keywords out (an ablation of the paper): they are searched for by meaning.
+        reader: "own", the paper's, takes the answer that the agent finishes with, or the one demanded; "passages" reads
+            what was read whole, or else what was shown, with the reader that all programs share.
+    """
+
+    PRESETS: dict[str, dict[str, Any]] = {
+        "paper": {},
+        "small": {"k": 3, "max_turns": 6, "transcript_words": 600},
+    }
+
+    def __init__(
+        self,
+        retrieve: Retriever | None = None,
+        *,
+        k: Annotated[int, Range(1, 20)] = 5,
+        pool: Annotated[int, Range(5, 100)] = 50,
+        max_turns: Annotated[int, Range(1, 20)] = 10,
+        # Departure: what the limit has no room for is left out, oldest first; the public code demands the answer then.
+        transcript_words: Annotated[int, Range(100, 100_000, log=True)] = 6000,
+        keyword_search: bool = True,
+        reader: Annotated[str, Choice(OWN, PASSAGES)] = OWN,
+    ):
+        super().__init__()
+        set_knobs(self, locals())
+        self.retrieve = retrieve
+        self.acting = dspy.Predict(UseTool)
+        self.extracting = dspy.ChainOfThought(ExtractAnswer)
+        for name, predictor in ending_predictors(reader).items():
+            setattr(self, name, predictor)
+
+    def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
+        """Return the answer; fixed `passages` are the corpus of the first search (of all, without a retriever)."""
+        turns: list[Turn] = []
+        hops: list[Hop] = []
+        seen: list[Passage] = []
+        answer, stop_reason = "", CAP
+        while len(turns) < self.max_turns and stop_reason == CAP:
+            lines = transcript_lines(turns, self.transcript_words)
+            reply = try_predict(self.acting, question=question, transcript=lines)  # step 1
+            # Departure: one action a turn, as the paper describes it; the public code runs all calls of a reply.
+            turn = Turn(reply.thought, reply.action, reply.argument.strip()) if reply else Turn()
+            if turn.action == "finish" and is_answer(turn.argument):  # step 3
+                answer, stop_reason = turn.argument, FINISHED
+                turns.append(turn)
+                continue
+            first = all(hop.verdict == READ for hop in hops)
+            found = self._act(turn, seen, lines, passages if first or self.retrieve is None else None)  # step 2
+            if found is None:
+                # Departure: an answer that says nothing ("", "unknown") is invalid, too; the paper takes any reply.
+                drop_from_trace(reply)
+                turns.append(turn._replace(results=(_INVALID,)))
+                continue
+            seen = deduplicate([*seen, *found.passages])
+            turns.append(turn._replace(results=found.results))
+            ids = [passage.id for passage in found.passages]
+            hops.append(settled(Hop(question=turn.argument, answer="", passage_ids=ids, verdict=turn.action)))
+        lines = transcript_lines(turns, self.transcript_words)
+        forced = stop_reason == CAP
+        if forced:
+            reply = try_predict(self.extracting, question=question, transcript=lines)
+            answer = reply.answer if reply else ""
+        ids = [id for hop in hops if hop.verdict == READ for id in hop.passage_ids]
+        whole = [passage for passage in seen if passage.id in ids]
+        answer = final_answer(self, question, answer, lines, whole or seen)
+        invalid = sum(turn.results == (_INVALID,) for turn in turns)
+        return make_prediction(
+            answer,
+            stop_reason=stop_reason,
+            hops=hops,
+            passages=seen,
+            citations=passages_stating(answer, whole) or passages_stating(answer, seen),
+            details={"turns": len(turns), "read": [each.id for each in whole], "invalid": invalid, "forced": forced},
+        )
+
+    def max_calls(self) -> int:
+        """Return the maximum number of LM calls for one question: the turns, the demanded answer, the shared reader."""
+        return self.max_turns + 1 + (self.reader != OWN)
+
+    def _act(self, turn: Turn, seen: list[Passage], lines: Sequence[str], fixed: list[Passage] | None) -> Found | None:
+        """Return what the action of a turn gives; None if it is no action, or names nothing to act with."""
+        if turn.action == READ:
+            return _read(turn.argument, seen, lines)
+        if turn.action not in (KEYWORDS, SEARCH) or is_no_item(turn.argument):
+            return None
+        if turn.action == KEYWORDS and self.keyword_search:
+            words = [word.strip().casefold() for word in _COMMA.split(turn.argument) if word.strip()]
+            # Departure: the paper counts in the whole corpus; a retriever has no list of it, so counts rank its best.
+            pool = retrieve_passages(self, " ".join(words), self.pool, fixed=fixed)
+            counts = {place: _count(passage, words) for place, passage in enumerate(pool)}
+            best = sorted((place for place in counts if counts[place]), key=lambda place: -counts[place])[: self.k]
+            found = [(pool[place], _with_words(pool[place], words)) for place in best]
+        else:
+            # Departure: the paper ranks sentences by an embedding; here the retriever ranks passages, and of each those
+            # sentences are shown that share most words with the query.
+            ranked = retrieve_passages(self, turn.argument, self.k, fixed=fixed)[: self.k]
+            found = [(passage, _nearest(passage, turn.argument)) for passage in ranked]
+        passages = [passage for passage, _ in found]
+        numbers = {passage.id: number for number, passage in enumerate(deduplicate([*seen, *passages]), start=1)}
+        shown = [f"[{numbers[each.id]}] {titled_text(each.model_copy(update={'text': text}))}" for each, text in found]
+        return Found(tuple(shown) or (_NOTHING_FOUND,), passages)
+
+
+def _read(argument: str, seen: Sequence[Passage], lines: Sequence[str]) -> Found | None:
+    """Return passages whole by their numbers; None if there is no number.
+
+    A passage is not shown twice, unless the transcript had no room for it any longer.
+    """
+    numbers = list(dict.fromkeys(int(number) for number in re.findall(r"\d{1,6}", argument)))
+    shown: list[str] = []
+    read: list[Passage] = []
+    for number in numbers:
+        if not 1 <= number <= len(seen):
+            shown.append(_NO_PASSAGE.format(number=number))
+            continue
+        text = f"[{number}] {titled_text(seen[number - 1])}"
+        in_view = any(line.partition(": ")[2] == text for line in lines)
+        shown.append(_IN_VIEW.format(number=number) if in_view else text)
+        read.append(seen[number - 1])
+    return Found(tuple(shown), read) if numbers else None
+
+
+def _count(passage: Passage, words: Sequence[str]) -> int:
+    """Return the sum over keywords of how often each occurs, times its length."""
+    text = f"{passage.title} {passage.text}".casefold()
+    return sum(text.count(word) * len(word) for word in words)
+
+
+def _with_words(passage: Passage, words: Sequence[str]) -> str:
+    """Return the first sentences with a keyword; where only the title has one, the first sentence."""
+    sentences = split_sentences(passage.text)
+    chosen = [text for text in sentences if any(word in text.casefold() for word in words)]
+    return " ... ".join((chosen or sentences[:1])[:_SNIPPETS])
+
+
+def _nearest(passage: Passage, query: str) -> str:
+    """Return the two sentences that share most words with the query, in the order of the passage."""
+    sentences, wanted = split_sentences(passage.text), set(text_words(query))
+    shares = [len(wanted & set(text_words(text))) for text in sentences]
+    best = sorted(range(len(sentences)), key=lambda place: -shares[place])[:2]
+    return " ... ".join(sentences[place] for place in sorted(best))

@@ -1,0 +1,168 @@
+"""ReAct: think, then search, look up words or finish, one step at a time.
+
+Yao et al., "ReAct: Synergizing Reasoning and Acting in Language Models", ICLR 2023, sections 2 and 3.1 to 3.2 (the
+three actions, at most seven steps on HotpotQA). https://arxiv.org/abs/2210.03629
+
+1. From the question and the transcript of the steps so far, write a thought and one action.
+2. Search retrieves passages, whose first sentences are shown. Lookup shows the next sentence of the passages found last
+   that contains the words. What is neither, or lacks its argument, is answered by a notice. Go to 1.
+3. Finish ends the loop with the answer. After `max_steps` steps the answer is empty, unless `reader` reads one.
+
+The form here has typed fields. The paper's plain text, which its demonstrations teach, is not supported yet.
+"""
+
+from typing import Annotated, Any, NamedTuple
+
+import dspy
+
+from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ending_predictors, final_answer
+from programs.parts.agents.transcript import Turn, transcript_lines
+from programs.parts.knobs import Choice, Range, set_knobs
+from programs.parts.passages import deduplicate, passages_stating, titled_text
+from programs.parts.predict import drop_from_trace, try_predict
+from programs.parts.prediction import make_prediction, retrieve_passages, settled
+from programs.parts.ranking import is_no_item
+from programs.parts.stop_reasons import CAP, FINISHED
+from signatures.agents.react import TakeStep
+from signatures.text import split_sentences
+from signatures.types import Hop, Passage, Retriever
+
+SEARCHED, LOOKED_UP = "searched", "looked up"
+_INVALID = "This was no valid action: search, lookup or finish, each with its argument."
+_NOTHING_FOUND = "Nothing was found. Search for something else."
+_NO_MORE = "No more results."
+
+
+class Page(NamedTuple):
+    """The passages found last, which lookups read, and how far the last lookup came.
+
+    Args:
+        passages: As retrieved.
+        words: Of the last lookup.
+        place: The sentences with these words that were shown.
+    """
+
+    passages: tuple[Passage, ...] = ()
+    words: str = ""
+    place: int = 0
+
+    def look_up(self, words: str) -> tuple["Page", Passage | None, str, int]:
+        """Return the page after a lookup, the passage and the next sentence with the words, and how many there are."""
+        wanted = words.strip().casefold()
+        split = [(passage, text) for passage in self.passages for text in split_sentences(passage.text)]
+        found = [(passage, text) for passage, text in split if wanted in text.casefold()]
+        place = self.place if wanted == self.words else 0
+        if place >= len(found):
+            return self._replace(words=wanted, place=place), None, "", len(found)
+        passage, text = found[place]
+        return self._replace(words=wanted, place=place + 1), passage, text, len(found)
+
+
+class ReAct(dspy.Module):
+    """Think and act in turns: search, look up words in what was found, finish with the answer.
+
+    A hop is a search or a lookup: its question is what was searched for or looked up, its answer is empty, since only
+    the last step answers, and its evidence the sentence that a lookup showed. Its verdict: "searched" or "looked up".
+    `details`: `steps` (all, with the one that finished), `invalid` (steps without a valid action).
+
+    Args:
+        retrieve: Ranks passages for a query; `passages` given are what the first search finds.
+        k: Passages per search (paper: one page of Wikipedia, which is one or more passages).
+        sentences: Sentences of each passage that a search shows; lookups read all (paper: 5 of the page).
+        max_steps: Steps, with invalid ones and the one that finishes (paper: 7 on HotpotQA).
+        transcript_words: Longest transcript that a step is shown (paper: what the LM's context holds).
+        reader: "own", the paper's, takes the answer that the agent finishes with, and none where the steps run out;
+            "extract" asks for it at the end of every question, as `dspy.ReAct` does; "passages" reads all that was
+            found with the reader that all programs share. The two are asked for an answer in any case; where they give
+            none, it is the agent's own.
+    """
+
+    PRESETS: dict[str, dict[str, Any]] = {
+        "paper": {},
+        # Departure: DSPy's agent takes 20 steps, and an extracting call after the last one always answers.
+        "dspy": {"max_steps": 20, "reader": EXTRACT},
+        "small": {"transcript_words": 700},
+    }
+
+    def __init__(
+        self,
+        retrieve: Retriever | None = None,
+        *,
+        k: Annotated[int, Range(1, 10)] = 3,
+        sentences: Annotated[int, Range(1, 20)] = 5,
+        max_steps: Annotated[int, Range(1, 20)] = 7,
+        transcript_words: Annotated[int, Range(100, 20_000, log=True)] = 3000,
+        reader: Annotated[str, Choice(OWN, EXTRACT, PASSAGES)] = OWN,
+    ):
+        super().__init__()
+        set_knobs(self, locals())
+        self.retrieve = retrieve
+        self.stepping = dspy.Predict(TakeStep)
+        for name, predictor in ending_predictors(reader).items():
+            setattr(self, name, predictor)
+
+    def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
+        """Return the answer; fixed `passages` are what the first search finds (all searches, without a retriever)."""
+        turns: list[Turn] = []
+        hops: list[Hop] = []
+        read: list[Passage] = []
+        page, answer, stop_reason = Page(), "", CAP
+        while len(turns) < self.max_steps and stop_reason == CAP:
+            lines = transcript_lines(turns, self.transcript_words)
+            reply = try_predict(self.stepping, question=question, transcript=lines)  # step 1
+            turn = Turn(reply.thought, reply.action, reply.argument) if reply else Turn()
+            if _is_invalid(turn):
+                # Departure: the paper asks for the action of a malformed step again, behind its thought; typed fields
+                # are asked for as a whole, in the next step.
+                drop_from_trace(reply)
+                turns.append(turn._replace(results=(_INVALID,)))
+            elif turn.action == "finish":  # step 3
+                answer, stop_reason = turn.argument, FINISHED
+                turns.append(turn)
+            elif turn.action == "search":  # step 2
+                first = all(hop.verdict != SEARCHED for hop in hops)
+                fixed = passages if first or self.retrieve is None else None
+                found = retrieve_passages(self, turn.argument.strip(), self.k, fixed=fixed)
+                # As in the paper's code, a search that finds nothing leaves the passages that lookups read.
+                page, read = Page(tuple(found)) if found else page, [*read, *found]
+                turns.append(turn._replace(results=self._shown(found) or (_NOTHING_FOUND,)))
+                hops.append(settled(_hop(turn, SEARCHED, found)))
+            else:
+                page, holder, sentence, total = page.look_up(turn.argument)
+                result = f"(Result {page.place} / {total}) {sentence}" if holder else _NO_MORE
+                turns.append(turn._replace(results=(result,)))
+                hops.append(settled(_hop(turn, LOOKED_UP, [holder] if holder else [], sentence or None)))
+        read = deduplicate(read)
+        answer = final_answer(self, question, answer, transcript_lines(turns, self.transcript_words), read)
+        return make_prediction(
+            answer,
+            stop_reason=stop_reason,
+            hops=hops,
+            passages=read,
+            citations=passages_stating(answer, read),
+            details={"steps": len(turns), "invalid": sum(_is_invalid(turn) for turn in turns)},
+        )
+
+    def max_calls(self) -> int:
+        """Return the maximum number of LM calls for one question: the steps, and one for a reader that is not "own"."""
+        return self.max_steps + (self.reader != OWN)
+
+    def _shown(self, found: list[Passage]) -> tuple[str, ...]:
+        """Return the first sentences of each passage after its title.
+
+        Departure: a title that no page has is answered by similar titles; a retriever of passages always ranks some.
+        """
+        cut = [" ".join(split_sentences(passage.text)[: self.sentences]) for passage in found]
+        return tuple(titled_text(each.model_copy(update={"text": text})) for each, text in zip(found, cut, strict=True))
+
+
+def _is_invalid(turn: Turn) -> bool:
+    """Return whether a turn has no action, or a search or lookup of nothing; to finish with nothing is valid."""
+    if turn.action == "search":
+        return is_no_item(turn.argument)
+    return not turn.action or (turn.action == "lookup" and not turn.argument.strip())
+
+
+def _hop(turn: Turn, verdict: str, passages: list[Passage], evidence: str | None = None) -> Hop:
+    ids = [passage.id for passage in passages]
+    return Hop(question=turn.argument.strip(), answer="", evidence=evidence, passage_ids=ids, verdict=verdict)

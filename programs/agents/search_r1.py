@@ -1,0 +1,118 @@
+"""The Search-R1 loop: reason, then search or answer, with the passages of each search in view.
+
+Jin et al., "Search-R1: Training LLMs to Reason and Leverage Search Engines with Reinforcement Learning", COLM 2025,
+section 3.2 (algorithm 1, the loop) and 4 (three passages). https://arxiv.org/abs/2503.09516
+
+1. From the question and the transcript so far, reason, then search or finish.
+2. A search appends k passages; anything else than a search or an answer appends a notice. Both use one of `max_turns`
+   turns. Go to 1.
+3. When the turns are used up, reason once more: an answer counts, a search is not run.
+
+This is the loop with any LM, in typed fields: the paper's contribution is an LM that was trained on it by
+reinforcement. The template with tags of its trained checkpoints is not supported yet.
+"""
+
+from typing import Annotated, Any
+
+import dspy
+
+from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ending_predictors, final_answer
+from programs.parts.agents.transcript import Turn, found_texts, transcript_lines
+from programs.parts.knobs import Choice, Range, set_knobs
+from programs.parts.passages import deduplicate, passages_stating
+from programs.parts.predict import drop_from_trace, try_predict
+from programs.parts.prediction import is_answer, make_prediction, retrieve_passages, settled
+from programs.parts.ranking import is_no_item
+from programs.parts.stop_reasons import CAP, FINISHED
+from signatures.agents.search_r1 import SearchOrAnswer
+from signatures.types import Hop, Passage, Retriever
+
+_INVALID = "This was no valid action. Search with a query if something is missing, or finish with the answer."
+_NOTHING_FOUND = "Nothing was found."
+
+
+class SearchR1(dspy.Module):
+    """Reason and search in turns until the LM answers, or the turns are used up.
+
+    A hop is a search that was run: its question is the query, its answer is empty, since only the last turn answers.
+    `details`: `turns` (calls of the loop, with the one that answered), `invalid` (those that were neither a search nor
+    an answer).
+
+    Args:
+        retrieve: Ranks passages for a query; `passages` given are what the first search finds.
+        k: Passages per search (paper: 3).
+        max_turns: Turns before the last one, whose search is not run (paper's B: 4).
+        result_words: Longest result of a search (paper: 500 tokens).
+        transcript_words: Longest transcript that a turn is shown (paper: 4,096 tokens with prompt and reply).
+        reader: "own", the paper's, takes the answer that the agent finishes with, and none where the turns run out;
+            "extract" asks for it at the end of every question; "passages" reads all that was found with the reader that
+            all programs share. Where these give no answer, it is the agent's own.
+    """
+
+    PRESETS: dict[str, dict[str, Any]] = {
+        "paper": {},
+        "small": {"k": 2, "result_words": 200, "transcript_words": 700},
+    }
+
+    def __init__(
+        self,
+        retrieve: Retriever | None = None,
+        *,
+        k: Annotated[int, Range(1, 20)] = 3,
+        max_turns: Annotated[int, Range(1, 10)] = 4,
+        # Departure: both limits are in words; a program does not know the tokenizer, and 500 tokens are about 375
+        # words.
+        result_words: Annotated[int, Range(50, 2000, log=True)] = 375,
+        transcript_words: Annotated[int, Range(100, 20_000, log=True)] = 3000,
+        reader: Annotated[str, Choice(OWN, EXTRACT, PASSAGES)] = OWN,
+    ):
+        super().__init__()
+        set_knobs(self, locals())
+        self.retrieve = retrieve
+        self.reasoning = dspy.Predict(SearchOrAnswer)
+        for name, predictor in ending_predictors(reader).items():
+            setattr(self, name, predictor)
+
+    def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
+        """Return the answer; fixed `passages` are what the first search finds (all searches, without a retriever)."""
+        turns: list[Turn] = []
+        hops: list[Hop] = []
+        read: list[Passage] = []
+        invalid, answer, stop_reason = 0, "", CAP
+        while len(turns) <= self.max_turns and stop_reason == CAP:
+            last = len(turns) == self.max_turns
+            lines = transcript_lines(turns, self.transcript_words)
+            reply = try_predict(self.reasoning, question=question, transcript=lines)  # steps 1 and 3
+            turn = Turn(reply.thought, reply.action, reply.argument) if reply else Turn()
+            if turn.action == "finish" and is_answer(turn.argument):
+                answer, stop_reason = turn.argument, FINISHED
+                turns.append(turn)
+            elif turn.action == "search" and not is_no_item(turn.argument) and not last:  # step 2
+                fixed = passages if not hops or self.retrieve is None else None
+                found = retrieve_passages(self, turn.argument.strip(), self.k, fixed=fixed)
+                results = found_texts(found, most_words=self.result_words) or (_NOTHING_FOUND,)
+                turns.append(turn._replace(results=results))
+                read += found
+                ids = [passage.id for passage in found]
+                hops.append(settled(Hop(question=turn.argument.strip(), answer="", passage_ids=ids)))
+            else:
+                # Departure: a query or an answer that says nothing ("", "None", "unknown") is invalid, too; the paper
+                # would search for it, or take it as the answer.
+                drop_from_trace(reply)
+                searches = turn.action == "search" and not is_no_item(turn.argument)
+                invalid += not searches
+                turns.append(turn._replace(results=() if searches else (_INVALID,)))
+        read = deduplicate(read)
+        answer = final_answer(self, question, answer, transcript_lines(turns, self.transcript_words), read)
+        return make_prediction(
+            answer,
+            stop_reason=stop_reason,
+            hops=hops,
+            passages=read,
+            citations=passages_stating(answer, read),
+            details={"turns": len(turns), "invalid": invalid},
+        )
+
+    def max_calls(self) -> int:
+        """Return the maximum number of LM calls for one question: all turns, the last one, and a reader not "own"."""
+        return self.max_turns + 1 + (self.reader != OWN)

@@ -1,0 +1,42 @@
+"""How an agent answers when its turns have ended: in its own words, by an extracting call, or by the shared reader."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import dspy
+
+from programs.parts.predict import try_predict
+from programs.parts.prediction import is_answer
+from signatures.agents.transcript import ExtractAnswer
+from signatures.reading import ReadAnswer
+from signatures.types import Passage
+
+OWN, EXTRACT, PASSAGES = "own", "extract", "passages"
+
+
+def ending_predictors(reader: str) -> dict[str, dspy.Module]:
+    """Return the predictors that a reader needs, by the name of their attribute: at most one."""
+    if reader == EXTRACT:
+        return {"extracting": dspy.ChainOfThought(ExtractAnswer)}
+    return {"reading": dspy.Predict(ReadAnswer)} if reader == PASSAGES else {}
+
+
+def final_answer(program: Any, question: str, own: str, lines: Sequence[str], read: Sequence[Passage]) -> str:
+    """Return the answer of an agent by the reader that is its knob.
+
+    The agent's own answer is the fallback: of an unparseable reply, of one without an answer, and of the reader of
+    passages where nothing was found.
+
+    Args:
+        program: Has the knob `reader` and the predictors of it.
+        question: The question.
+        own: The answer that the agent finished with; empty if it did not.
+        lines: Its transcript.
+        read: The passages that it found, in reading order.
+    """
+    reply = None
+    if program.reader == EXTRACT:
+        reply = try_predict(program.extracting, question=question, transcript=list(lines))
+    elif program.reader == PASSAGES and read:
+        reply = try_predict(program.reading, question=question, passages=list(read))
+    return reply.answer.strip() if reply and is_answer(reply.answer) else own.strip()

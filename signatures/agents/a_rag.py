@@ -1,0 +1,31 @@
+"""The signature of A-RAG (Du et al., 2026, https://arxiv.org/abs/2602.03442).
+
+Departure: the paper's LM calls tools by the interface of its server, which not every LM has; here a turn has typed
+    fields.
+"""
+
+from typing import Literal
+
+import dspy
+
+from signatures.agents.transcript import TRANSCRIPT
+
+
+class UseTool(dspy.Signature):
+    """Answer the question from a corpus of numbered passages. Each turn, think about what the results tell, and take
+    one action; go on until what you have read answers the question.
+
+    Keywords finds passages that contain exact names or terms. Search finds passages by meaning. Both show no more than
+    a few sentences of each: read the passages that look useful as a whole before you rely on them. Finish with the
+    answer.
+    """
+
+    question: str = dspy.InputField()
+    transcript: list[str] = dspy.InputField(desc=TRANSCRIPT)
+    thought: str = dspy.OutputField(desc="what is known by now and what is missing, in one or two sentences")
+    action: Literal["keywords", "search", "read", "finish"] = dspy.OutputField()
+    argument: str = dspy.OutputField(
+        desc="to keywords: one to three names or terms, separated by commas; to search: what to look for, in a "
+        "sentence; to read: the numbers of passages; to finish: the answer alone, as short as it can be, yes or no for "
+        "a yes/no question"
+    )

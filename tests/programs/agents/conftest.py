@@ -1,0 +1,32 @@
+"""Scripted agents: a library that finds by query, and replies that are taken in order."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import load_module
+
+story = load_module(Path(__file__).with_name("library.py"))
+
+
+@pytest.fixture
+def library():
+    return story.Library(Quillon=[story.QUILLON, story.MERROW], Ansa_Merrow=[story.MERROW])
+
+
+@pytest.fixture
+def replies(scripted):
+    """Return a function that scripts replies in order, the last one for ever, and returns the engine."""
+
+    def start(*said, other=None, adapter=None):
+        left = list(said)
+
+        def reply(system, user):
+            for words, answer in (other or {}).items():
+                if words in system:
+                    return answer(user) if callable(answer) else answer
+            return left.pop(0) if len(left) > 1 else left[0]
+
+        return scripted(reply, adapter)
+
+    return start
