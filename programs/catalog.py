@@ -8,6 +8,7 @@ from programs.closed_book.cot import CoT
 from programs.closed_book.standard import Standard
 from programs.cov_rag import CoVRAG
 from programs.genground import GenGround
+from programs.multi_step.ircot import IRCoT
 from programs.multi_step.multihop import MultiHop
 from programs.parts.knobs import check_knobs
 from programs.retro_rag import RetroRAG
@@ -21,6 +22,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "cot": CoT,
     "rag": RAG,
     "multihop": MultiHop,
+    "ircot": IRCoT,
     "genground": GenGround,
     "cov_rag": CoVRAG,
     "self_completion": SelfCompletion,

@@ -27,6 +27,7 @@ def replies(kind):
             "reasoning": "because",
             "finished": gives and "1. " in user,
             "sub_question": f"Who of them is number {turn}",
+            "sentence": f"{'So the answer is' if gives and turn > 2 else 'She is'} number {turn}.",
             "query": f"harbour {turn}",
             "queries": [f"harbour {turn}"],
             "missing": "",
@@ -67,7 +68,7 @@ def test_settled_hops_are_those_of_the_prediction(name, preset, kind, scripted):
     assert heard == prediction.hops
 
 
-@pytest.mark.parametrize("name", ["genground", "multihop", "self_completion", "cov_rag", "retro_rag"])
+@pytest.mark.parametrize("name", ["genground", "multihop", "ircot", "self_completion", "cov_rag", "retro_rag"])
 def test_given_passages_are_a_hop_like_any_other(name, scripted, passages):
     scripted(replies("obliging"))
     heard = []
@@ -79,7 +80,7 @@ def test_given_passages_are_a_hop_like_any_other(name, scripted, passages):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [("genground", "reluctant"), ("multihop", "obliging"), ("cov_rag", "obliging"), ("self_completion", "reluctant"),
-     ("retro_rag", "reluctant")],
+     ("retro_rag", "reluctant"), ("ircot", "obliging"), ("obliging"), ("reluctant")],
 )  # fmt: skip
 def test_a_hop_is_settled_before_the_next_one_is_asked_for(name, kind, scripted):
     engine = scripted(replies(kind))
