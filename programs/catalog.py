@@ -9,6 +9,7 @@ from programs.closed_book.standard import Standard
 from programs.cov_rag import CoVRAG
 from programs.genground import GenGround
 from programs.multi_step.ircot import IRCoT
+from programs.multi_step.iter_retgen import IterRetGen
 from programs.multi_step.multihop import MultiHop
 from programs.parts.knobs import check_knobs
 from programs.retro_rag import RetroRAG
@@ -23,6 +24,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "rag": RAG,
     "multihop": MultiHop,
     "ircot": IRCoT,
+    "iter_retgen": IterRetGen,
     "genground": GenGround,
     "cov_rag": CoVRAG,
     "self_completion": SelfCompletion,
