@@ -11,6 +11,7 @@ from programs.genground import GenGround
 from programs.multi_step.ircot import IRCoT
 from programs.multi_step.iter_retgen import IterRetGen
 from programs.multi_step.multihop import MultiHop
+from programs.multi_step.self_ask import SelfAsk
 from programs.parts.knobs import check_knobs
 from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
@@ -25,6 +26,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "multihop": MultiHop,
     "ircot": IRCoT,
     "iter_retgen": IterRetGen,
+    "self_ask": SelfAsk,
     "genground": GenGround,
     "cov_rag": CoVRAG,
     "self_completion": SelfCompletion,
