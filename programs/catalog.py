@@ -8,6 +8,7 @@ from programs.closed_book.cot import CoT
 from programs.closed_book.standard import Standard
 from programs.cov_rag import CoVRAG
 from programs.genground import GenGround
+from programs.multi_step.flare import FLARE
 from programs.multi_step.ircot import IRCoT
 from programs.multi_step.iter_retgen import IterRetGen
 from programs.multi_step.multihop import MultiHop
@@ -27,6 +28,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "ircot": IRCoT,
     "iter_retgen": IterRetGen,
     "self_ask": SelfAsk,
+    "flare": FLARE,
     "genground": GenGround,
     "cov_rag": CoVRAG,
     "self_completion": SelfCompletion,

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 # Program -> its knobs that are compared with P(yes); they hold for one way of computing it only. A cascade's threshold
 # depends on P(yes) where its cheap program computes it, which is then refused itself.
-PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {"retro_rag": ("threshold", "relevance_gate", "attribution_gate")}
+PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {
+    "retro_rag": ("threshold", "relevance_gate", "attribution_gate"),
+    "flare": ("confidence", "mask_below"),
+}
 
 
 @dataclass(frozen=True)

@@ -69,7 +69,8 @@ def test_settled_hops_are_those_of_the_prediction(name, preset, kind, scripted):
 
 
 @pytest.mark.parametrize(
-    "name", ["genground", "multihop", "ircot", "iter_retgen", "self_ask", "self_completion", "cov_rag", "retro_rag"]
+    "name",
+    ["genground", "multihop", "ircot", "iter_retgen", "self_ask", "flare", "self_completion", "cov_rag", "retro_rag"],
 )
 def test_given_passages_are_a_hop_like_any_other(name, scripted, passages):
     scripted(replies("obliging"))
@@ -82,7 +83,8 @@ def test_given_passages_are_a_hop_like_any_other(name, scripted, passages):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [("genground", "reluctant"), ("multihop", "obliging"), ("cov_rag", "obliging"), ("self_completion", "reluctant"),
-     ("retro_rag", "reluctant"), ("ircot", "obliging"), ("iter_retgen", "obliging"), ("self_ask", "reluctant")],
+     ("retro_rag", "reluctant"), ("ircot", "obliging"), ("iter_retgen", "obliging"), ("self_ask", "reluctant"),
+     ("flare", "obliging")],
 )  # fmt: skip
 def test_a_hop_is_settled_before_the_next_one_is_asked_for(name, kind, scripted):
     engine = scripted(replies(kind))

@@ -35,6 +35,7 @@ SHORT = {  # knobs with which a question takes few calls
     "ircot": {"max_sentences": 2, "k": 2},
     "iter_retgen": {"k": 2},
     "self_ask": {"max_hops": 2, "k": 2},
+    "flare": {"max_sentences": 2},
     "cov_rag": {"k": 2},
     "self_completion": {"k": 2},
     "retro_rag": {"k": 2},
