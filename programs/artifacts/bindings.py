@@ -12,7 +12,8 @@ from signatures.types import Retriever, Similarity
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
-# Program -> its knobs that are compared with P(yes); they hold for one way of computing it only. A cascade's threshold
+# Program -> its knobs that are compared with P(yes), or with the probabilities of tokens, which come from the same
+# log-probabilities; they hold for one way of computing it only. A cascade's threshold
 # depends on P(yes) where its cheap program computes it, which is then refused itself.
 PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {
     "retro_rag": ("threshold", "relevance_gate", "attribution_gate"),
