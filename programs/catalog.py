@@ -15,8 +15,12 @@ from programs.closed_book.genread import GenRead
 from programs.closed_book.standard import Standard
 from programs.cov_rag import CoVRAG
 from programs.genground import GenGround
+from programs.multi_step.flare import FLARE
+from programs.multi_step.ircot import IRCoT
+from programs.multi_step.iter_retgen import IterRetGen
 from programs.multi_step.meta_rag import MetaRAG
 from programs.multi_step.multihop import MultiHop
+from programs.multi_step.self_ask import SelfAsk
 from programs.parts.knobs import check_knobs, takes_similarity
 from programs.retro_rag import RetroRAG
 from programs.self_completion import SelfCompletion
@@ -42,6 +46,10 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "self_rag": SelfRAG,
     "multihop": MultiHop,
     "meta_rag": MetaRAG,
+    "ircot": IRCoT,
+    "iter_retgen": IterRetGen,
+    "self_ask": SelfAsk,
+    "flare": FLARE,
     "genground": GenGround,
     "cov_rag": CoVRAG,
     "self_completion": SelfCompletion,

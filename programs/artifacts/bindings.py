@@ -12,12 +12,14 @@ from signatures.types import Retriever, Similarity
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
-# Program -> its knobs that are compared with P(yes); they hold for one way of computing it only. A cascade's threshold
-# depends on P(yes) where its cheap program computes it, which is then refused itself. A program that only compares one
-# P(yes) with another, or with the 0.5 that means yes in every way of computing it, has none.
+# Program -> its knobs that are compared with P(yes), or with the probabilities of tokens, which come from the same
+# log-probabilities; they hold for one way of computing it only. A cascade's threshold depends on P(yes) where its cheap
+# program computes it, which is then refused itself. A program that only compares one P(yes) with another, or with the
+# 0.5 that means yes in every way of computing it, has none.
 PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {
     "retro_rag": ("threshold", "relevance_gate", "attribution_gate"),
     "self_rag": ("threshold",),
+    "flare": ("confidence", "mask_below"),
     "meta_rag": (),
     "corag": (),
 }

@@ -41,6 +41,11 @@ def calls_per_probability(samples: int = SAMPLES) -> int:
     return samples if _mode() == "samples" else 1
 
 
+def gives_logprobs() -> bool:
+    """Return whether the running LM is asked for log-probabilities."""
+    return _mode() == "logprobs"
+
+
 def _mode() -> ProbabilityMode:
     return getattr(dspy.settings.adapter, "probability_mode", "samples")
 
@@ -139,17 +144,17 @@ def yes_share(content: Any) -> float | None:
         A number from 0 to 1; None if neither yes nor no is among the alternatives, or if one of these has no
         log-probability.
     """
-    first = next((token for token in _tokens(content) if not is_decoration(token["token"])), None)
+    first = next((token for token in tokens_of(content) if not is_decoration(token["token"])), None)
     if first is None:
         return None
-    alternatives = {top["token"]: top.get("logprob") for top in _tokens(first.get("top_logprobs"))}
+    alternatives = {top["token"]: top.get("logprob") for top in tokens_of(first.get("top_logprobs"))}
     alternatives.setdefault(first["token"], first.get("logprob"))
     mass = {True: 0.0, False: 0.0}
     for token, logprob in alternatives.items():
         word = parse_yes_no(token)
         if word is None:
             continue
-        share = _from_logprob(logprob)
+        share = probability_of(logprob)
         if share is None:
             return None
         mass[word] += share
@@ -157,12 +162,13 @@ def yes_share(content: Any) -> float | None:
     return mass[True] / total if total > 0 else None
 
 
-def _tokens(value: Any) -> list[Mapping[str, Any]]:
+def tokens_of(value: Any) -> list[Mapping[str, Any]]:
+    """Return the tokens of log-probabilities in the format of OpenAI's API; what is no token is left out."""
     items = value if isinstance(value, Sequence) and not isinstance(value, str) else ()
     return [item for item in items if isinstance(item, Mapping) and isinstance(item.get("token"), str)]
 
 
-def _from_logprob(value: Any) -> float | None:
+def probability_of(value: Any) -> float | None:
     """Return the probability of a log-probability, which may be minus infinity; None if the value cannot be one."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not value <= _ROUNDED:  # as nan is not
         return None

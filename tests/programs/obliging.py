@@ -12,6 +12,7 @@ def obliging(system, user):
         "reasoning": "because",
         "finished": "1. " in user,
         "sub_question": f"Who of {question}",
+        "sentence": f"Ansa Merrow lives where {question}",
         "query": f"harbour {question}",
         "queries": [f"harbour {question}"],
         "missing": "",

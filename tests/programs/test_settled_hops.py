@@ -27,6 +27,7 @@ def replies(kind):
             "reasoning": "because",
             "finished": gives and "1. " in user,
             "sub_question": f"Who of them is number {turn}",
+            "sentence": f"{'So the answer is' if gives and turn > 2 else 'She is'} number {turn}.",
             "query": f"harbour {turn}",
             "queries": [f"harbour {turn}"],
             "missing": "",
@@ -72,10 +73,11 @@ def test_settled_hops_are_those_of_the_prediction(name, preset, kind, scripted):
     assert heard == prediction.hops
 
 
+STEPS = ["multihop", "ircot", "iter_retgen", "self_ask", "flare"]
 AGENTS = ["react", "search_r1", "search_o1", "corag", "a_rag"]
 
 
-@pytest.mark.parametrize("name", ["genground", "multihop", "self_completion", "cov_rag", "retro_rag", *AGENTS])
+@pytest.mark.parametrize("name", ["genground", "self_completion", "cov_rag", "retro_rag", *STEPS, *AGENTS])
 def test_given_passages_are_a_hop_like_any_other(name, scripted, passages):
     scripted(replies("obliging"))
     heard = []
@@ -87,7 +89,8 @@ def test_given_passages_are_a_hop_like_any_other(name, scripted, passages):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [("genground", "reluctant"), ("multihop", "obliging"), ("cov_rag", "obliging"), ("self_completion", "reluctant"),
-     ("retro_rag", "reluctant"), *((name, "reluctant") for name in AGENTS)],
+     ("retro_rag", "reluctant"), ("ircot", "obliging"), ("iter_retgen", "obliging"), ("self_ask", "reluctant"),
+     ("flare", "obliging"), *((name, "reluctant") for name in AGENTS)],
 )  # fmt: skip
 def test_a_hop_is_settled_before_the_next_one_is_asked_for(name, kind, scripted):
     engine = scripted(replies(kind))

@@ -32,6 +32,10 @@ SMALLEST = {
 SHORT = {  # knobs with which a question takes few calls
     "genground": {"k": 2, "batch_size": 2, "max_hops": 2},
     "multihop": {"max_hops": 2, "k": 2},
+    "ircot": {"max_sentences": 2, "k": 2},
+    "iter_retgen": {"k": 2},
+    "self_ask": {"max_hops": 2, "k": 2},
+    "flare": {"max_sentences": 2},
     "cov_rag": {"k": 2},
     "self_completion": {"k": 2},
     "retro_rag": {"k": 2},

@@ -47,6 +47,7 @@ def hesitant(system, user):
         "reasoning": "because",
         "finished": False,
         "sub_question": f"Who is number {len(user)}",
+        "sentence": f"She is number {len(user)}.",
         "query": f"harbour {len(user)}",
         "queries": [f"harbour {len(user)}"],
         "missing": "much",

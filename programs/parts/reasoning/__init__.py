@@ -1,0 +1,1 @@
+"""Thoughts that grow, and what they say."""

@@ -1,0 +1,59 @@
+"""A thought that grows sentence by sentence, and the answer that it gives behind a cue such as "the answer is"."""
+
+import re
+from collections.abc import Sequence
+
+from programs.parts.ranking import is_no_item
+from signatures.text import split_sentences
+from signatures.text_words import same_words
+
+# Of several cues the last one counts, as with the greedy expressions of public code.
+_CUE = re.compile(
+    r".*(?:\banswer\s+is\b|答案(?:[应應][该該])?(?:就|便|[则則])?[是为為])[\s*_]*[:：]?(?P<answer>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_EDGES = ' \t\n*_`"“”「」'
+_FULL_STOPS = ".。．"
+_COLONS = (":", "：")
+_WIDE_ENDINGS = "。！？；：”」』）"
+
+
+def next_sentence(reply: str, thought: Sequence[str]) -> str:
+    """Return the first sentence of a reply that the thought does not contain yet; empty if there is none.
+
+    LMs repeat the thought before they go on; that is no new sentence. A sentence that ends with a colon takes the next
+    one with it ("So the answer is:" and the answer on a line of its own).
+
+    Args:
+        reply: Any number of sentences, as an LM wrote them.
+        thought: The sentences that are kept.
+    """
+    known = {"", *map(same_words, thought)}
+    new = [
+        sentence for sentence in split_sentences(reply) if same_words(sentence) and same_words(sentence) not in known
+    ]
+    if not new:
+        return ""
+    sentence = " ".join(new[:2]) if new[0].rstrip(_EDGES).endswith(_COLONS) else new[0]
+    return "" if is_no_item(sentence) else sentence
+
+
+def join_sentences(thought: Sequence[str]) -> str:
+    """Return the sentences as one text, with a blank between them where the script has blanks."""
+    text = ""
+    for sentence in thought:
+        blank = "" if not text or text[-1] in _WIDE_ENDINGS else " "
+        text += blank + sentence
+    return text
+
+
+def stated_answer(text: str) -> str | None:
+    """Return what follows the last cue ("the answer is", "答案是") of a text; None if it has no cue.
+
+    One full stop at the end, quotation marks and emphasis are left out; a cue with nothing behind it gives "".
+    """
+    found = _CUE.fullmatch(text)
+    if found is None:
+        return None
+    answer = found["answer"].strip(_EDGES)
+    return (answer[:-1] if answer.endswith(tuple(_FULL_STOPS)) else answer).strip(_EDGES)

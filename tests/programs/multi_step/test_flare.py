@@ -1,0 +1,230 @@
+import math
+import uuid
+
+import dspy
+import pytest
+from dspy.lm15 import Message, Response, TextPart, TokenLogprob, Usage
+
+from programs.lms.adapter import ChatForm
+from programs.lms.calls.metered import metered_lm
+from programs.multi_step.flare import FLARE
+from signatures.types import Passage
+from tests.conftest import ScriptedEngine
+
+QUESTION = "In which sea was Ansa Merrow born?"
+BIRTH, END = "Ansa Merrow was born on Quillon.", "So the answer is: Amber Sea."
+
+
+class Scored(ScriptedEngine):
+    """Replies with tokens and their probabilities; a text is one token of probability 1."""
+
+    def complete(self, request):
+        self.requests.append(request)
+        said = self.reply(str(request.system), request.messages[-1].text)
+        tokens = [(said, 1.0)] if isinstance(said, str) else said
+        scores = tuple(TokenLogprob(token=token, logprob=math.log(share)) for token, share in tokens)
+        return Response(
+            id=None,
+            model=request.model,
+            message=Message.assistant([TextPart("".join(token for token, _ in tokens))]),
+            finish_reason="stop",
+            usage=Usage(input_tokens=1, output_tokens=1, total_tokens=2),
+            logprobs=scores if request.config.logprobs is not None else None,
+        )
+
+
+@pytest.fixture
+def scored():
+    contexts = []
+
+    def start(reply):
+        engine = Scored(reply)
+        lm = metered_lm(f"scored/{uuid.uuid4()}", engine=engine, cache=False)
+        adapter = ChatForm(probability_mode="logprobs")
+        context = dspy.context(lm=lm, adapter=adapter, disable_history=True)
+        context.__enter__()
+        contexts.append(context)
+        return engine
+
+    yield start
+    for context in reversed(contexts):
+        context.__exit__(None, None, None)
+
+
+class Shelves:
+    """Returns new passages for every query, and remembers the queries."""
+
+    fingerprint = "shelves"
+
+    def __init__(self, nothing=()):
+        self.queries, self.nothing = [], nothing
+
+    def __call__(self, query, k):
+        self.queries.append(query)
+        number = len(self.queries)
+        return [] if query in self.nothing else [Passage(id=f"{number}.{n}", text=f"Shelf {number}.") for n in range(k)]
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def story(drafts, written, read="the Amber Sea"):
+    drafts, written = iter(drafts), iter(written)
+
+    def reply(system, user):
+        if "as you remember it" in system:
+            return next(drafts)
+        return next(written) if "as the passages state it" in system else read
+
+    return reply
+
+
+def kinds(engine):
+    names = {"as you remember it": "draft", "as the passages state it": "write", "what the passages say": "read"}
+    return [name for request in engine.requests for words, name in names.items() if words in str(request.system)]
+
+
+def block(prompt, name):
+    return prompt.partition(f"[[ ## {name} ## ]]\n")[2].partition("\n\n")[0]
+
+
+UNSURE = [("Quillon lies", 0.9), (" in the", 0.5), (" Grey", 0.39), (" Sea.", 0.85)]
+SEA = "Quillon lies in the Amber Sea."
+
+
+def test_an_unsure_draft_is_masked_searched_for_and_written_again_from_the_new_passages_alone(scored):
+    engine = scored(story([UNSURE, END], [BIRTH, SEA]))
+    search = Shelves()
+    result = FLARE(search)(QUESTION)
+    assert search.queries == [QUESTION, "Quillon lies in the Sea."]
+    assert kinds(engine) == ["write", "draft", "write", "draft"]
+    assert [block(prompt, "reasoning") for prompt in engine.prompts] == ["", BIRTH, BIRTH, f"{BIRTH} {SEA}"]
+    assert "Shelf 2." in engine.prompts[2]
+    assert "Shelf 1." not in engine.prompts[2]
+    assert "passages" not in engine.prompts[1]
+    assert [(hop.question, hop.draft, hop.answer, hop.verdict, hop.passage_ids) for hop in result.hops] == [
+        (QUESTION, None, BIRTH, "read", ["1.0", "1.1"]),
+        ("Quillon lies in the Sea.", "Quillon lies in the Grey Sea.", SEA, "rewritten", ["2.0", "2.1"]),
+        (QUESTION, END, END, "confident", []),
+    ]
+    assert (result.answer, result.stop_reason) == ("Amber Sea", "finished")
+    assert result.details["confidences"] == pytest.approx([0.39, 1.0])
+    assert [passage.id for passage in result.passages] == ["1.0", "1.1", "2.0", "2.1"]
+
+
+@pytest.mark.parametrize(("confidence", "searches"), [(0.39, 1), (0.4, 2), (1.0, 2), (0.0, 1)])
+def test_a_draft_whose_every_token_is_as_probable_as_the_threshold_is_kept(scored, confidence, searches):
+    draft = [(token, max(share, 0.391)) for token, share in UNSURE]
+    scored(story([draft, END], [BIRTH, SEA]))
+    search = Shelves()
+    FLARE(search, confidence=confidence)(QUESTION)
+    assert len(search.queries) == searches
+
+
+def test_without_masking_the_whole_draft_is_the_query(scored):
+    scored(story([UNSURE, END], [BIRTH, SEA]))
+    search = Shelves()
+    FLARE(search, mask_below=0.0)(QUESTION)
+    assert search.queries[1] == "Quillon lies in the Grey Sea."
+
+
+def test_a_draft_with_every_word_masked_is_kept(scored):
+    engine = scored(story([[("Quillon lies in the Grey Sea", 0.1), (".", 1.0)], END], [BIRTH]))
+    result = FLARE(Shelves())(QUESTION)
+    assert [(hop.question, hop.verdict) for hop in result.hops][1] == (QUESTION, "kept")
+    assert kinds(engine) == ["write", "draft", "draft"]
+
+
+def test_a_draft_is_kept_if_nothing_is_found_for_it(scored):
+    engine = scored(story([UNSURE, END], [BIRTH]))
+    result = FLARE(Shelves(nothing=["Quillon lies in the Sea."]))(QUESTION)
+    assert (result.hops[1].verdict, result.hops[1].answer) == ("kept", "Quillon lies in the Grey Sea.")
+    assert kinds(engine) == ["write", "draft", "draft"]
+
+
+@pytest.mark.parametrize("again", ["", BIRTH])
+def test_a_sentence_that_is_none_leaves_the_draft_and_is_no_demonstration(scored, again):
+    scored(story([UNSURE, END], [BIRTH, again]))
+    program = FLARE(Shelves())
+    with dspy.context(trace=[]):
+        result = program(QUESTION)
+        kept = [(called is program.drafting, output.sentence) for called, _, output in dspy.settings.trace]
+    assert (result.hops[1].verdict, result.hops[1].answer) == ("kept", "Quillon lies in the Grey Sea.")
+    assert kept == [(False, BIRTH), (True, "Quillon lies in the Grey Sea."), (True, END)]
+
+
+def test_a_draft_that_was_written_again_is_no_demonstration_and_none_has_log_probabilities(scored):
+    scored(story([UNSURE, END], [BIRTH, SEA]))
+    program = FLARE(Shelves())
+    with dspy.context(trace=[]):
+        program(QUESTION)
+        outputs = [dict(output) for _, _, output in dspy.settings.trace]
+    assert outputs == [{"sentence": BIRTH}, {"sentence": SEA}, {"sentence": END}]
+
+
+def test_without_log_probabilities_no_draft_is_confident(scripted):
+    said = iter([BIRTH, "Quillon lies in the Grey Sea.", SEA, "So the answer is: Grey Sea.", END])
+    engine = scripted(lambda system, user: {"sentence": next(said)})
+    search = Shelves()
+    result = FLARE(search)(QUESTION)
+    assert search.queries == [QUESTION, "Quillon lies in the Grey Sea.", "So the answer is: Grey Sea."]
+    assert (result.answer, result.details["confidences"]) == ("Amber Sea", [None, None])
+    assert len(engine.requests) == 5
+
+
+@pytest.mark.parametrize("reader", ["direct", "thought"])
+def test_the_call_bound_is_reached(scripted, reader):
+    number = iter(range(99))
+    engine = scripted(lambda system, user: {"sentence": f"This is sentence {next(number)}.", "answer": "x"})
+    program = FLARE(Shelves(), max_sentences=3, reader=reader)
+    result = program("Question?", passages=[])
+    assert len(engine.requests) == program.max_calls() == 2 * 3 + 1
+    assert (result.answer, result.stop_reason, len(result.hops)) == ("x", "cap", 3)
+    program("Question?")
+    assert len(engine.requests) == program.max_calls() + 2 * 3
+
+
+def test_the_shared_reader_answers_from_all_passages(scored):
+    engine = scored(story([UNSURE, END], [BIRTH, SEA]))
+    assert FLARE(Shelves(), reader="direct")(QUESTION).answer == "the Amber Sea"
+    assert block(engine.prompts[-1], "passages").count("Shelf") == 4
+
+
+@pytest.mark.parametrize("draft", ["None", BIRTH])
+def test_a_draft_without_a_new_sentence_ends_the_thought_and_the_reader_answers(scored, draft):
+    scored(story([draft], [BIRTH]))
+    result = FLARE(Shelves())(QUESTION)
+    assert (result.answer, result.stop_reason) == ("the Amber Sea", "repeated")
+    assert [hop.answer for hop in result.hops] == [BIRTH, ""]
+
+
+def test_an_unparseable_draft_ends_the_thought(scripted):
+    said = iter([{"sentence": BIRTH}, "?", {"answer": "read"}])
+    scripted(lambda system, user: next(said))
+    result = FLARE(Shelves())(QUESTION)
+    assert (result.answer, result.stop_reason) == ("read", "unparseable")
+
+
+def test_fixed_passages_replace_the_first_retrieval_or_all(scored, passages):
+    scored(story([UNSURE, END], [BIRTH, SEA]))
+    search = Shelves()
+    result = FLARE(search)(QUESTION, passages=passages[:2])
+    assert [hop.passage_ids for hop in result.hops] == [["p0", "p1"], ["1.0", "1.1"], []]
+    scored(story([UNSURE, END], [BIRTH, SEA]))
+    result = FLARE()(QUESTION, passages=passages[:2])
+    assert [hop.passage_ids for hop in result.hops] == [["p0", "p1"], ["p0", "p1"], []]
+
+
+def test_with_nothing_to_read_the_thought_answers_from_memory(scored):
+    engine = scored(story([UNSURE, END], []))
+    result = FLARE()(QUESTION, passages=[])
+    assert (result.answer, result.passages, kinds(engine)) == ("Amber Sea", [], ["draft", "draft"])
+
+
+def test_chinese_drafts_are_masked_character_by_character(scored):
+    draft = [("特伦岛", 0.9), ("位于", 0.9), ("灰", 0.2), ("海。", 0.9)]
+    scored(story([draft, "所以答案是：琥珀海。"], ["梅罗出生在特伦岛。", "特伦岛位于琥珀海。"]))
+    search = Shelves()
+    result = FLARE(search)("梅罗出生在哪片海？")
+    assert search.queries[1] == "特伦岛位于 海。"
+    assert (result.answer, result.stop_reason) == ("琥珀海", "finished")
