@@ -54,11 +54,16 @@ class FLARE(dspy.Module):
             0.4 on StrategyQA); 0 never retrieves again.
         mask_below: Tokens of a draft that are less probable are no part of the query (paper: 0.4); 0 masks none.
         max_sentences: Sentences of the thought (the paper bounds its tokens: 256).
-        reader: Who answers. "thought", the default, is the paper's: what the thought says. "direct" is the shared
-            reader with all passages, for a comparison of the passages; it also answers where the thought says nothing.
+        reader: Who answers. "direct", the shared reader with all passages, is the default: it is that of other
+            strategies here, so that comparisons measure the passages. "thought" (preset `own_reader`) is the paper's:
+            what the thought says, and the shared reader only where it says nothing.
     """
 
-    PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"max_sentences": 5}}
+    PRESETS: dict[str, dict[str, Any]] = {
+        "paper": {},
+        "own_reader": {"reader": THOUGHT},
+        "small": {"max_sentences": 5},
+    }
 
     def __init__(
         self,
@@ -68,7 +73,7 @@ class FLARE(dspy.Module):
         confidence: Annotated[float, Range(0, 1)] = 0.8,
         mask_below: Annotated[float, Range(0, 1)] = 0.4,
         max_sentences: Annotated[int, Range(1, 20)] = 10,
-        reader: Annotated[str, Choice(DIRECT, THOUGHT)] = THOUGHT,
+        reader: Annotated[str, Choice(DIRECT, THOUGHT)] = DIRECT,
     ):
         super().__init__()
         set_knobs(self, locals())

@@ -52,7 +52,11 @@ class IRCoT(dspy.Module):
             (section 5, without a separate reader).
     """
 
-    PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"k": 2, "cap": 6, "max_sentences": 5}}
+    PRESETS: dict[str, dict[str, Any]] = {
+        "paper": {},
+        "own_reader": {"reader": THOUGHT},
+        "small": {"k": 2, "cap": 6, "max_sentences": 5},
+    }
 
     def __init__(
         self,

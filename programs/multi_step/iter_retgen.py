@@ -43,7 +43,11 @@ class IterRetGen(dspy.Module):
             the chain of thought, as in the iterations before.
     """
 
-    PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "small": {"k": 3}}
+    PRESETS: dict[str, dict[str, Any]] = {
+        "paper": {},
+        "own_reader": {"reader": THOUGHT},
+        "small": {"k": 3},
+    }
 
     def __init__(
         self,
