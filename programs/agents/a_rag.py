@@ -19,10 +19,11 @@ import dspy
 from programs.parts.agents.ending import OWN, PASSAGES, ending_predictors, final_answer
 from programs.parts.agents.transcript import Turn, transcript_lines
 from programs.parts.knobs import Choice, Range, set_knobs
+from programs.parts.longform import gives_answer
 from programs.parts.passages import deduplicate, passages_stating, titled_text
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, make_prediction, retrieve_passages, settled
-from programs.parts.ranking import is_no_item
+from programs.parts.prediction import make_prediction, retrieve_passages, settled
+from programs.parts.ranking import closest, is_no_item
 from programs.parts.stop_reasons import CAP, FINISHED
 from signatures.agents.a_rag import UseTool
 from signatures.agents.transcript import ExtractAnswer
@@ -37,6 +38,7 @@ _IN_VIEW = "Passage {number} is above already."
 _NO_PASSAGE = "There is no passage {number}."
 _SNIPPETS = 5  # sentences at most
 _COMMA = re.compile(r"[,，;；、\n]")
+_EDGES = " \t\"'`*_“”‘’「」『』[]()（）"  # of a keyword, which LMs quote
 
 
 class Found(NamedTuple):
@@ -57,11 +59,12 @@ class ARAG(dspy.Module):
 
     Args:
         retrieve: Ranks passages for keywords and for a query; `passages` given are the corpus of the first search.
-        k: Passages that a search shows (paper: 5).
+        k: Passages that a search shows (the public code: the LM chooses, 5 unless it says, at most 20).
         pool: Passages retrieved for keywords, which the counts then rank.
         max_turns: Turns before the answer is demanded (paper: 10 in the public code).
         transcript_words: Longest transcript that a turn is shown (paper: 128,000 tokens).
-        keyword_search: False leaves keywords out (an ablation of the paper): they are searched for by meaning.
+        keyword_search: False leaves keywords out (an ablation of the paper): they are searched for by meaning, though
+            the prompt still offers them.
         reader: "own", the paper's, takes the answer that the agent finishes with, or the one demanded; "passages" reads
             what was read whole, or else what was shown, with the reader that all programs share.
     """
@@ -102,7 +105,7 @@ class ARAG(dspy.Module):
             reply = try_predict(self.acting, question=question, transcript=lines)  # step 1
             # Departure: one action a turn, as the paper describes it; the public code runs all calls of a reply.
             turn = Turn(reply.thought, reply.action, reply.argument.strip()) if reply else Turn()
-            if turn.action == "finish" and is_answer(turn.argument):  # step 3
+            if turn.action == "finish" and gives_answer(turn.argument):  # step 3
                 answer, stop_reason = turn.argument, FINISHED
                 turns.append(turn)
                 continue
@@ -124,7 +127,8 @@ class ARAG(dspy.Module):
             answer = reply.answer if reply else ""
         ids = [id for hop in hops if hop.verdict == READ for id in hop.passage_ids]
         whole = [passage for passage in seen if passage.id in ids]
-        answer = final_answer(self, question, answer, lines, whole or seen)
+        finish = reply if stop_reason == FINISHED else None
+        answer = final_answer(self, question, answer, lines, whole or seen, finish=finish)
         invalid = sum(turn.results == (_INVALID,) for turn in turns)
         return make_prediction(
             answer,
@@ -146,16 +150,20 @@ class ARAG(dspy.Module):
         if turn.action not in (KEYWORDS, SEARCH) or is_no_item(turn.argument):
             return None
         if turn.action == KEYWORDS and self.keyword_search:
-            words = [word.strip().casefold() for word in _COMMA.split(turn.argument) if word.strip()]
+            terms = [term for part in _COMMA.split(turn.argument) if (term := part.strip(_EDGES))]
+            words = [term.casefold() for term in terms]
             # Departure: the paper counts in the whole corpus; a retriever has no list of it, so counts rank its best.
-            pool = retrieve_passages(self, " ".join(words), self.pool, fixed=fixed)
+            pool = retrieve_passages(self, " ".join(terms), self.pool, fixed=fixed)
             counts = {place: _count(passage, words) for place, passage in enumerate(pool)}
             best = sorted((place for place in counts if counts[place]), key=lambda place: -counts[place])[: self.k]
             found = [(pool[place], _with_words(pool[place], words)) for place in best]
         else:
             # Departure: the paper ranks sentences by an embedding; here the retriever ranks passages, and of each those
             # sentences are shown that share most words with the query.
-            ranked = retrieve_passages(self, turn.argument, self.k, fixed=fixed)[: self.k]
+            ranked = retrieve_passages(self, turn.argument, self.k, fixed=fixed)
+            if fixed is not None:  # in the order given, which is no ranking
+                texts = [titled_text(passage) for passage in ranked]
+                ranked = [ranked[place] for place in closest(turn.argument, texts, None, self.k)]
             found = [(passage, _nearest(passage, turn.argument)) for passage in ranked]
         passages = [passage for passage, _ in found]
         numbers = {passage.id: number for number, passage in enumerate(deduplicate([*seen, *passages]), start=1)}

@@ -23,9 +23,10 @@ import dspy
 
 from programs.parts.fanout import fanout
 from programs.parts.knobs import Choice, Range, set_knobs
+from programs.parts.longform import gives_answer
 from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, make_prediction, retrieve_passages, settled
+from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.probability import YesProbability, calls_per_probability, probability
 from programs.parts.ranking import is_no_item
 from programs.parts.stop_reasons import DONE, REPEATED, UNPARSEABLE
@@ -173,7 +174,7 @@ class CoRAG(dspy.Module):
             # Departure: where nothing is found, the answer is "unknown" without a call.
             step = try_predict(self.answering, passages=found, question=sub_question) if found else None
             replies += [reply, *([step] if step else [])]
-            answer = step.answer.strip() if step and is_answer(step.answer) else _UNKNOWN
+            answer = step.answer.strip() if step and gives_answer(step.answer) else _UNKNOWN
             hop = Hop(question=sub_question, answer=answer, passage_ids=[passage.id for passage in found])
             hops.append(settled(hop) if self.chains == 1 else hop)  # of several chains, the chosen one settles its hops
             read += found
@@ -201,19 +202,20 @@ class CoRAG(dspy.Module):
 
     def _conclude(self, question: str, documents: list[Passage], chain: Chain) -> tuple[str, dspy.Prediction | None]:
         """Return the answer from a chain, and the reply; the last known answer of the chain if it gives none."""
+        read, reply = deduplicate([*chain.read, *documents]), None
         if self.reader == "chain":
             reply = try_predict(self.concluding, passages=documents, hops=chain.hops, question=question)
-        else:
-            reply = try_predict(self.reading, passages=deduplicate([*chain.read, *documents]), question=question)
-        if reply and reply.answer.strip():
+        elif read:
+            reply = try_predict(self.reading, passages=read, question=question)
+        if reply and gives_answer(reply.answer):
             return reply.answer.strip(), reply
-        # Departure: the paper does not say what an empty answer becomes.
+        # Departure: the paper does not say what an empty answer, or one that declines, becomes.
         drop_from_trace(reply)
         return next((hop.answer for hop in reversed(chain.hops) if hop.answer != _UNKNOWN), ""), reply
 
 
 def _most_agreed(answers: Sequence[str]) -> tuple[int, list[float | None]]:
     """Return the place of the answer that is given most often, the earliest of equals, and how often each is given."""
-    votes = Counter(same_words(answer) for answer in answers if is_answer(answer))
+    votes = Counter(same_words(answer) for answer in answers if gives_answer(answer))
     scores: list[float | None] = [float(votes[same_words(answer)]) for answer in answers]
     return max(range(len(answers)), key=lambda place: (scores[place] or 0.0, -place)), scores

@@ -18,6 +18,7 @@ import dspy
 from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ending_predictors, final_answer
 from programs.parts.agents.transcript import Turn, transcript_lines
 from programs.parts.knobs import Choice, Range, set_knobs
+from programs.parts.longform import gives_answer
 from programs.parts.passages import deduplicate, passages_stating, titled_text
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
@@ -79,7 +80,8 @@ class ReAct(dspy.Module):
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
-        # Departure: DSPy's agent takes 20 steps, and an extracting call after the last one always answers.
+        # Departure: DSPy's agent takes 20 steps, and an extracting call after the last one always answers. There an
+        # invalid step ends the loop; here it gets a notice.
         "dspy": {"max_steps": 20, "reader": EXTRACT},
         "small": {"transcript_words": 700},
     }
@@ -117,7 +119,8 @@ class ReAct(dspy.Module):
                 drop_from_trace(reply)
                 turns.append(turn._replace(results=(_INVALID,)))
             elif turn.action == "finish":  # step 3
-                answer, stop_reason = turn.argument, FINISHED
+                # Departure: the paper takes any text; "unknown" and refusals are no answer.
+                answer, stop_reason = turn.argument if gives_answer(turn.argument) else "", FINISHED
                 turns.append(turn)
             elif turn.action == "search":  # step 2
                 first = all(hop.verdict != SEARCHED for hop in hops)
@@ -133,7 +136,10 @@ class ReAct(dspy.Module):
                 turns.append(turn._replace(results=(result,)))
                 hops.append(settled(_hop(turn, LOOKED_UP, [holder] if holder else [], sentence or None)))
         read = deduplicate(read)
-        answer = final_answer(self, question, answer, transcript_lines(turns, self.transcript_words), read)
+        finish = reply if stop_reason == FINISHED else None
+        answer = final_answer(
+            self, question, answer, transcript_lines(turns, self.transcript_words), read, finish=finish
+        )
         return make_prediction(
             answer,
             stop_reason=stop_reason,

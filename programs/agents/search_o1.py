@@ -8,7 +8,8 @@ reasoning), 3.4 (reason-in-documents) and 4 (limits). https://arxiv.org/abs/2501
    the limit, gets a notice instead. Go to 1.
 3. Reason in the documents, in a call of its own: from the reasoning so far, the query and the passages, but not from
    the question, extract what helps. That alone joins the reasoning; the passages do not. Go to 1.
-4. After `max_turns` turns there is no answer, unless `reader` reads one.
+4. After `max_turns` turns there is no answer, unless `reader` reads one. Departure: the public code can then take the
+   answer that the LM gives without any search.
 
 The form here has typed fields, for any LM; how long a turn may get is a setting of the LM (paper: 8,192 or 20,480
 tokens in all). The special tags that a reasoning model writes into one long text are not supported yet.
@@ -22,9 +23,10 @@ import dspy
 from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ending_predictors, final_answer
 from programs.parts.agents.transcript import Turn, found_texts, transcript_lines
 from programs.parts.knobs import Choice, Range, set_knobs
+from programs.parts.longform import gives_answer
 from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, make_prediction, retrieve_passages, settled
+from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.ranking import is_no_item
 from programs.parts.stop_reasons import CAP, FINISHED
 from signatures.agents.search_o1 import ReasonInDocuments, ReasonOn
@@ -93,7 +95,7 @@ class SearchO1(dspy.Module):
             reply = try_predict(self.reasoning, limit=self.max_searches, **shown)  # step 1
             turn = Turn(reply.thought, reply.action, reply.argument) if reply else Turn()
             last = len(turns) + 1 == self.max_turns
-            if turn.action == "finish" and is_answer(turn.argument):
+            if turn.action == "finish" and gives_answer(turn.argument):
                 answer, stop_reason = turn.argument, FINISHED
                 turns.append(turn)
             elif notice := self._notice(turn, hops):
@@ -113,7 +115,10 @@ class SearchO1(dspy.Module):
                 ids = [passage.id for passage in found]
                 hops.append(settled(Hop(question=turn.argument.strip(), answer=information, passage_ids=ids)))
         read = deduplicate(read)
-        answer = final_answer(self, question, answer, transcript_lines(turns, self.transcript_words), read)
+        finish = reply if stop_reason == FINISHED else None
+        answer = final_answer(
+            self, question, answer, transcript_lines(turns, self.transcript_words), read, finish=finish
+        )
         return make_prediction(
             answer,
             stop_reason=stop_reason,
@@ -153,7 +158,7 @@ class SearchO1(dspy.Module):
         lines = _shortened(transcript_lines([*turns, turn], self.transcript_words))
         reply = try_predict(self.extraction, transcript=lines, query=turn.argument.strip(), passages=found)
         information = reply.information.strip() if reply else ""
-        return "" if is_no_item(information) else information
+        return "" if is_no_item(information) or not gives_answer(information) else information
 
 
 def _shortened(lines: Sequence[str]) -> list[str]:

@@ -19,9 +19,10 @@ import dspy
 from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ending_predictors, final_answer
 from programs.parts.agents.transcript import Turn, found_texts, transcript_lines
 from programs.parts.knobs import Choice, Range, set_knobs
+from programs.parts.longform import gives_answer
 from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, make_prediction, retrieve_passages, settled
+from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.ranking import is_no_item
 from programs.parts.stop_reasons import CAP, FINISHED
 from signatures.agents.search_r1 import SearchOrAnswer
@@ -84,7 +85,7 @@ class SearchR1(dspy.Module):
             lines = transcript_lines(turns, self.transcript_words)
             reply = try_predict(self.reasoning, question=question, transcript=lines)  # steps 1 and 3
             turn = Turn(reply.thought, reply.action, reply.argument) if reply else Turn()
-            if turn.action == "finish" and is_answer(turn.argument):
+            if turn.action == "finish" and gives_answer(turn.argument):
                 answer, stop_reason = turn.argument, FINISHED
                 turns.append(turn)
             elif turn.action == "search" and not is_no_item(turn.argument) and not last:  # step 2
@@ -103,7 +104,10 @@ class SearchR1(dspy.Module):
                 invalid += not searches
                 turns.append(turn._replace(results=() if searches else (_INVALID,)))
         read = deduplicate(read)
-        answer = final_answer(self, question, answer, transcript_lines(turns, self.transcript_words), read)
+        finish = reply if stop_reason == FINISHED else None
+        answer = final_answer(
+            self, question, answer, transcript_lines(turns, self.transcript_words), read, finish=finish
+        )
         return make_prediction(
             answer,
             stop_reason=stop_reason,

@@ -19,6 +19,7 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
+from programs.parts.longform import gives_answer
 from programs.parts.passages import passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
@@ -51,7 +52,7 @@ class FLARE(dspy.Module):
         retrieve: Ranks passages for the question and for drafts; None if every question has fixed contexts.
         k: Passages per retrieval (paper: 2 on 2WikiMultihopQA, 3 on others).
         confidence: Every token of a draft that is kept has at least this probability (paper: 0.8 on 2WikiMultihopQA,
-            0.4 on StrategyQA); 0 never retrieves again.
+            0.4 on StrategyQA); 0 never retrieves again, with log-probabilities.
         mask_below: Tokens of a draft that are less probable are no part of the query (paper: 0.4); 0 masks none.
         max_sentences: Sentences of the thought (the paper bounds its tokens: 256).
         reader: Who answers. "direct", the shared reader with all passages, is the default: it is that of other
@@ -80,7 +81,7 @@ class FLARE(dspy.Module):
         self.retrieve = retrieve
         self.writing = dspy.Predict(WriteSentence)
         self.drafting = dspy.Predict(DraftSentence)
-        self.reading = dspy.Predict(ReadAnswer)
+        self.reading = dspy.Predict(ReadAnswer)  # Departure: the paper takes the answer that the thought states.
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` replace the first retrieval (all without a retriever)."""
@@ -92,15 +93,15 @@ class FLARE(dspy.Module):
         stop_reason = CAP
         while len(thought) < self.max_sentences:
             if not thought and read:
-                hop, unparseable = self._write_first(question, read)
+                hop, reply = self._write_first(question, read)
             else:
-                hop, unparseable, found, confidence = self._look_ahead(question, thought, fixed)
+                hop, reply, found, confidence = self._look_ahead(question, thought, fixed)
                 read += found
                 confidences.append(confidence)
             hops.append(settled(hop))
             # Departure: a sentence that is empty, unparseable or only repeats the thought ends it.
             if not hop.answer:
-                stop_reason = UNPARSEABLE if unparseable else REPEATED
+                stop_reason = REPEATED if reply else UNPARSEABLE
                 break
             thought.append(hop.answer)
             if stated_answer(hop.answer) is not None:  # step 4
@@ -108,6 +109,8 @@ class FLARE(dspy.Module):
                 break
         said = (stated_answer(thought[-1]) if thought else None) or ""
         answer = self._answer(question, read, said, thought)
+        if said and same_words(said) != same_words(answer):
+            drop_from_trace(reply)  # a sentence that states another answer must not become a demo
         return make_prediction(
             answer,
             stop_reason=stop_reason,
@@ -124,29 +127,29 @@ class FLARE(dspy.Module):
         """
         return 2 * self.max_sentences + 1
 
-    def _write_first(self, question: str, found: list[Passage]) -> tuple[Hop, bool]:
-        """Return the first sentence, written from passages for the question, and whether it was unparseable."""
+    def _write_first(self, question: str, found: list[Passage]) -> tuple[Hop, dspy.Prediction | None]:
+        """Return the first sentence, written from passages for the question, and its reply; None if unparseable."""
         reply = try_predict(self.writing, passages=found, question=question, reasoning="")
         sentence = next_sentence(reply.sentence, []) if reply else ""
         if not sentence:
             drop_from_trace(reply)
         verdict = READ if sentence else None
-        return Hop(question=question, answer=sentence, passage_ids=_ids(found), verdict=verdict), reply is None
+        return Hop(question=question, answer=sentence, passage_ids=_ids(found), verdict=verdict), reply
 
     def _look_ahead(
         self, question: str, thought: Sequence[str], fixed: list[Passage] | None
-    ) -> tuple[Hop, bool, list[Passage], float | None]:
-        """Return the next sentence, whether its draft was unparseable, the passages read, the draft's confidence."""
+    ) -> tuple[Hop, dspy.Prediction | None, list[Passage], float | None]:
+        """Return the next sentence, its reply (None if unparseable), the passages read, the draft's confidence."""
         written = join_sentences(thought)
         reply, content = try_predict_scored(self.drafting, question=question, reasoning=written)  # step 2
         draft = next_sentence(reply.sentence, thought) if reply else ""
         if not draft:
             drop_from_trace(reply)
-            return Hop(question=question, answer=""), reply is None, [], None
+            return Hop(question=question, answer=""), reply, [], None
         probabilities = character_probabilities(draft, content)
         least = min(probabilities) if probabilities else None
         if least is not None and least >= self.confidence:
-            return Hop(question=question, answer=draft, draft=draft, verdict=CONFIDENT), False, [], least
+            return Hop(question=question, answer=draft, draft=draft, verdict=CONFIDENT), reply, [], least
         query = masked(draft, probabilities, self.mask_below) if probabilities else draft  # step 3
         # As in the public code: with every word masked there is nothing to search for, and the draft is kept.
         found = retrieve_passages(self, query, self.k, fixed=fixed) if same_words(query) else []
@@ -161,7 +164,7 @@ class FLARE(dspy.Module):
             passage_ids=_ids(found),
             verdict=REWRITTEN if sentence else KEPT,
         )
-        return hop, False, list(found), least
+        return hop, again if sentence else reply, list(found), least
 
     def _answer(self, question: str, read: list[Passage], said: str, thought: Sequence[str]) -> str:
         """Return what the thought says, or the shared reader's answer; without passages, all of the thought.
@@ -170,7 +173,10 @@ class FLARE(dspy.Module):
         """
         if read and (self.reader == DIRECT or not said):
             reply = try_predict(self.reading, passages=read, question=question)
-            return reply.answer if reply and reply.answer.strip() else said
+            if reply is None or not gives_answer(reply.answer):
+                drop_from_trace(reply)
+                return said
+            return reply.answer.strip()
         return said or join_sentences(thought)
 
 

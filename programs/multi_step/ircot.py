@@ -21,6 +21,7 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
+from programs.parts.longform import gives_answer
 from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
@@ -28,6 +29,7 @@ from programs.parts.reasoning.thought import join_sentences, next_sentence, stat
 from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
 from signatures.multi_step.ircot import ContinueThought
 from signatures.reading import ReadAnswer
+from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever
 
 DIRECT, COT, THOUGHT = "direct", "cot", "thought"
@@ -54,7 +56,8 @@ class IRCoT(dspy.Module):
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
-        "own_reader": {"reader": THOUGHT},
+        "cot_reader": {"reader": COT},
+        "no_reader": {"reader": THOUGHT},
         "small": {"k": 2, "cap": 6, "max_sentences": 5},
     }
 
@@ -105,6 +108,8 @@ class IRCoT(dspy.Module):
                 break
         said = stated_answer(thought[-1]) if thought else None
         answer = self._read(question, found, said or "", thought)  # step 4
+        if said and same_words(said) != same_words(answer):
+            drop_from_trace(reply)  # a sentence that states another answer must not become a demo
         return make_prediction(
             answer,
             stop_reason=stop_reason,
@@ -130,9 +135,12 @@ class IRCoT(dspy.Module):
     def _read(self, question: str, found: list[Passage], said: str, thought: Sequence[str]) -> str:
         """Return the reader's answer; without a reader or passages, what the thought says, or else all of it.
 
-        Departure: if the reader's reply is unparseable or empty, what the thought says is the answer.
+        Departure: if the reader's reply is unparseable, or no answer, what the thought says is the answer.
         """
         if self.reader == THOUGHT or not found:
             return said or join_sentences(thought)
         reply = try_predict(self.reading, passages=found, question=question)
-        return reply.answer if reply and reply.answer.strip() else said
+        if reply is None or not gives_answer(reply.answer):
+            drop_from_trace(reply)
+            return said
+        return reply.answer.strip()

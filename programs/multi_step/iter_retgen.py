@@ -5,7 +5,7 @@ of EMNLP 2023, section 3. https://arxiv.org/abs/2305.15294
 
 1. Retrieve k passages for the generation of the iteration before, followed by the question; at first for the question
    alone. Passages of earlier iterations are dropped.
-2. Generate: reason from these passages to an answer.
+2. Generate: reason from these passages to an answer. The last generation is that of the `reader`.
 3. After T iterations the answer of the last generation is the answer; nothing stops earlier.
 
 Departure: reasoning and answer are two typed fields instead of one text cut at "the answer is", and the cue is not part
@@ -17,12 +17,14 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
+from programs.parts.longform import gives_answer
 from programs.parts.passages import passages_stating
-from programs.parts.predict import try_predict
+from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.multi_step.iter_retgen import ReasonAndAnswer
 from signatures.reading import ReadAnswer
+from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever
 
 DIRECT, THOUGHT = "direct", "thought"
@@ -61,7 +63,7 @@ class IterRetGen(dspy.Module):
         set_knobs(self, locals())
         self.retrieve = retrieve
         self.thinking = dspy.Predict(ReasonAndAnswer)
-        if reader == DIRECT:
+        if reader == DIRECT:  # Departure: the paper's last generation is a chain of thought like those before it.
             self.reading = dspy.Predict(ReadAnswer)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
@@ -69,6 +71,7 @@ class IterRetGen(dspy.Module):
         hops: list[Hop] = []
         read: list[Passage] = []
         generations: list[str] = []
+        replies: list[dspy.Prediction | None] = []
         generation, answer, stop_reason = "", "", DONE
         while len(hops) < self.iterations:
             query = f"{generation} {question}".strip()
@@ -79,15 +82,18 @@ class IterRetGen(dspy.Module):
             # The shared reader has nothing to read if nothing was found; the chain of thought goes on from memory.
             predictor = self.reading if last and found and self.reader == DIRECT else self.thinking
             reply = try_predict(predictor, passages=found, question=question)  # step 2
-            # Departure: after an unparseable generation the question alone is searched for; the answer is then that of
-            # the last generation that has one.
-            said = reply.answer.strip() if reply else ""
+            # Departure: after an unparseable generation the question alone is searched for. The answer is that of the
+            # last generation that has one: "unknown" and refusals are none, and no part of a query.
+            said = reply.answer.strip() if reply and gives_answer(reply.answer) else ""
+            replies.append(reply)
             answer = said or answer
             stop_reason = DONE if reply else UNPARSEABLE
             hops.append(settled(Hop(question=query, answer=said, passage_ids=[passage.id for passage in found])))
             if not last:
                 generation = f"{reply.reasoning.strip()} {said}".strip() if reply else ""
                 generations.append(generation)
+        # Departure: generations with another answer leave the trace, so as not to become demonstrations.
+        drop_from_trace(*(reply for reply in replies if reply and same_words(reply.answer) != same_words(answer)))
         return make_prediction(  # step 3
             answer,
             stop_reason=stop_reason,

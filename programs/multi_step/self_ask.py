@@ -17,9 +17,10 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Range, set_knobs
+from programs.parts.longform import gives_answer
 from programs.parts.passages import passages_stating
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import is_answer, make_prediction, retrieve_passages, settled
+from programs.parts.predict import drop_from_trace, recall, try_predict
+from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.ranking import is_no_item
 from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
 from signatures.genground import ConcludeAnswer
@@ -63,7 +64,8 @@ class SelfAsk(dspy.Module):
         self.asking = dspy.Predict(AskFollowUp)
         if search:
             self.reading = dspy.Predict(ReadAnswer)
-        self.memory = dspy.Predict(AnswerFromMemory)
+        else:
+            self.memory = dspy.Predict(AnswerFromMemory)
         if forced:
             self.conclusion = dspy.Predict(ConcludeAnswer)
 
@@ -88,7 +90,7 @@ class SelfAsk(dspy.Module):
             hops.append(settled(hop))
             read += found
             citations += passages_stating(hop.answer, found)
-        if not is_answer(answer):
+        if not gives_answer(answer):
             if stop_reason == FINISHED:
                 drop_from_trace(reply)
             answer = self._conclude(question, hops) if self.forced else ""  # step 3
@@ -122,19 +124,22 @@ class SelfAsk(dspy.Module):
         if found:
             reply = try_predict(self.reading, passages=found, question=asked)
         else:
-            reply = try_predict(self.memory, question=asked)
+            reply = recall(asked) if self.search else try_predict(self.memory, question=asked)
         hop = Hop(
             question=asked,
-            answer=reply.answer.strip() if reply else "",
+            # Departure: "unknown" and refusals are no intermediate answers.
+            answer=reply.answer.strip() if reply and gives_answer(reply.answer) else "",
             passage_ids=[passage.id for passage in found],
             verdict=READ if found else RECALLED,
         )
         return hop, found
 
     def _conclude(self, question: str, hops: list[Hop]) -> str:
-        """Ask for the final answer from the hops; return the last intermediate answer if that reply is unparseable.
+        """Ask for the final answer from the hops; return the last intermediate answer if that reply has none.
 
         Departure: the paper does not say what happens if the LM does not finish; public implementations force it.
         """
         reply = try_predict(self.conclusion, question=question, hops=hops)
-        return reply.answer if reply and reply.answer.strip() else hops[-1].answer
+        if reply and gives_answer(reply.answer):
+            return reply.answer.strip()
+        return next((hop.answer for hop in reversed(hops) if hop.answer), "")

@@ -18,10 +18,11 @@ Key = TypeVar("Key", bound=Hashable)
 _NO_ITEM = re.compile(
     r"(?:none|nothing|nil|null|na|empty|unknown|not applicable|not needed|not required|not necessary"
     r"|no (?:(?:further|more|other|additional|new|relevant) )*"
-    r"(?:quer(?:y|ies)|search(?:es)?|inferences?|information|facts?|claims?|questions?)"
+    r"(?:quer(?:y|ies)|search(?:es)?|inferences?|information|facts?|claims?"
+    r"|(?:(?:follow ?up|sub|intermediate) ?)*questions?)"
     r")?(?: (?:else|more|further|new))?(?: (?:is|are|can be))?"
     r"(?: (?:needed|required|necessary|missing|follows?|applicable|found|drawn|inferred|stated))?"
-    r"|[无無]|没 有|沒 有|空|未 知|不 需 要|[无無] 需|不 适 用|没 有 了"
+    r"|[无無]|没 有|沒 有|空|未 知|(?:不 需 要|[无無] 需)(?: [再进一步搜索检查询提问追]){0,6}|不 适 用|没 有 了"
 )
 
 

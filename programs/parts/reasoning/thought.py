@@ -3,13 +3,14 @@
 import re
 from collections.abc import Sequence
 
+from programs.parts.longform import gives_answer
 from programs.parts.ranking import is_no_item
 from signatures.text import split_sentences
 from signatures.text_words import same_words
 
 # Of several cues the last one counts, as with the greedy expressions of public code.
 _CUE = re.compile(
-    r".*(?:\banswer\s+is\b|答案(?:[应應][该該])?(?:就|便|[则則])?[是为為])[\s*_]*[:：]?(?P<answer>.*)",
+    r".*(?:\banswer\s+(?:to\s+(?:the|this|that)\s+question\s+)?is\b|答案(?:[应應][该該])?(?:就|便|[则則])?[是为為])[\s*_]*[:：]?(?P<answer>.*)",
     re.IGNORECASE | re.DOTALL,
 )
 _EDGES = ' \t\n*_`"“”「」'
@@ -21,8 +22,9 @@ _WIDE_ENDINGS = "。！？；：”」』）"
 def next_sentence(reply: str, thought: Sequence[str]) -> str:
     """Return the first sentence of a reply that the thought does not contain yet; empty if there is none.
 
-    LMs repeat the thought before they go on; that is no new sentence. A sentence that ends with a colon takes the next
-    one with it ("So the answer is:" and the answer on a line of its own).
+    LMs repeat the thought before they go on; that is no new sentence. Nor is one that only declines ("The passages do
+    not mention it", "So the answer is: unknown"): it is nothing to search for, and no answer. A sentence that ends with
+    a colon takes the next one with it ("So the answer is:" and the answer on a line of its own).
 
     Args:
         reply: Any number of sentences, as an LM wrote them.
@@ -32,10 +34,18 @@ def next_sentence(reply: str, thought: Sequence[str]) -> str:
     new = [
         sentence for sentence in split_sentences(reply) if same_words(sentence) and same_words(sentence) not in known
     ]
-    if not new:
-        return ""
-    sentence = " ".join(new[:2]) if new[0].rstrip(_EDGES).endswith(_COLONS) else new[0]
-    return "" if is_no_item(sentence) else sentence
+    while new:
+        size = 2 if new[0].rstrip(_EDGES).endswith(_COLONS) else 1
+        sentence = " ".join(new[:size])
+        if not _declines(sentence):
+            return "" if is_no_item(sentence) else sentence
+        new = new[size:]
+    return ""
+
+
+def _declines(sentence: str) -> bool:
+    stated = stated_answer(sentence)
+    return not gives_answer(sentence) or bool(stated and not gives_answer(stated))
 
 
 def join_sentences(thought: Sequence[str]) -> str:

@@ -33,7 +33,7 @@ def test_snippets_are_found_and_passages_read_whole(replies):
         act("finish", "Tren"),
     )  # fmt: skip
     result = ARAG(pages, k=2)("Question?")
-    assert pages.asked == [("harbour master", 50), ("birth of Ansa Merrow", 2)]
+    assert pages.asked == [("Harbour master", 50), ("birth of Ansa Merrow", 2)]
     assert field(engine.prompts[3], "transcript") == [
         "- Thought 1: Who?",
         "- Action 1: keywords: Harbour, master",
@@ -70,7 +70,7 @@ def test_keywords_that_no_passage_has_find_nothing(replies):
 
 
 def test_a_title_alone_shows_the_first_sentence(replies):
-    library = story.Library(tren=[Passage(id="t", title="Tren", text="An island it is. Nobody lives there.")])
+    library = story.Library(Tren=[Passage(id="t", title="Tren", text="An island it is. Nobody lives there.")])
     engine = replies(act("keywords", "Tren"), act("finish", "x"))
     ARAG(library)("Question?")
     assert field(engine.prompts[1], "transcript")[-1] == "- Result 1: [1] Tren: An island it is."
@@ -161,3 +161,18 @@ def test_chinese_keywords_and_sentences(replies):
         "- Result 1: [1] 奎隆港: 奎隆港的港务长是安莎·梅罗。 ... 她出生在特伦岛。"
     )
     assert (result.answer, result.citations) == ("特伦岛", ["p"])
+
+
+def test_quoted_keywords_are_found(replies):
+    engine = replies(act("keywords", '"harbour", [“master”]'), act("finish", "x"))
+    pages = Pages()
+    ARAG(pages)("Question?")
+    assert pages.asked == [("harbour master", 50)]
+    assert field(engine.prompts[1], "transcript")[-1].startswith("- Result 1: [1] Quillon: It has a harbour.")
+
+
+def test_fixed_contexts_are_ranked_by_the_query(replies):
+    contexts = [Passage(id=f"c{n}", title="", text=f"The lamp of thing{n} is lit.") for n in range(10)]
+    engine = replies(act("search", "lamp of thing9"), act("finish", "x"))
+    ARAG(k=2)("Question?", passages=contexts)
+    assert "thing9" in field(engine.prompts[1], "transcript")[1]
