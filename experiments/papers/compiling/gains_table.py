@@ -152,15 +152,25 @@ def _panel(axes: "Axes", rows: Mapping[str, Any]) -> None:
         if gained is not None:
             point = found["tokens"], *(round(100 * gained[name], 2) for name in ("difference", "low", "high"))
             points.setdefault(point, []).append(row)
-    for (tokens, y, low, high), same in points.items():
+    lowered = 0
+    for (tokens, y, low, high), same in sorted(points.items()):
         joint = JOINT in same
         axes.errorbar(
             [tokens], [y], yerr=[[max(0.0, y - low)], [max(0.0, high - y)]], capsize=2,
             fmt="D" if joint else "o", color="C3" if joint else "C0",
         )  # fmt: skip
         names = "\n".join(TITLES.get(row, row) for row in same)
-        axes.annotate(names, (tokens, high), (0, 5), textcoords="offset points", ha="center", va="bottom", fontsize=8)
+        # The default's names, often many, stand on its left; of the others, what loses has its name below its interval,
+        # every second one lower, since neighbours would overlap.
+        if DEFAULT in same:
+            place, offset, align = (tokens, y), (-7, 0), ("right", "center")
+        elif y >= 0:
+            place, offset, align = (tokens, high), (0, 5), ("center", "bottom")
+        else:
+            place, offset, align = (tokens, low), (0, -5 - 12 * (lowered % 2)), ("center", "top")
+            lowered += 1
+        axes.annotate(names, place, offset, textcoords="offset points", ha=align[0], va=align[1], fontsize=8)
     if DEFAULT not in rows:
         axes.text(0.5, 0.5, "default not measured yet", ha="center", transform=axes.transAxes)
-    axes.margins(x=0.2, y=0.15)
+    axes.margins(x=0.5, y=0.15)
     axes.spines[["top", "right"]].set_visible(False)
