@@ -47,6 +47,7 @@ VALUES = {
 SWITCHES = {  # to have every predictor of a program at least once
     "genread": [{"decompose": True}],
     "grg": [{"decompose": True}],
+    "self_ask": [{"search": False}],
     "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}, {"few_shot": True}],
     "cov_rag": [{"chain": False}, {"revise": "start"}],
     "rrr": [{"rewrite": "one", "reader": "long"}],

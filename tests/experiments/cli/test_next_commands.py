@@ -69,7 +69,8 @@ def test_from_a_world_to_an_index_to_a_question(following, data, scripted_lm):
     scripted_lm(lambda system, user: "[[ ## reasoning ## ]]\nShe keeps it.\n\n[[ ## answer ## ]]\nAnsa")
     assert following("data", "world", "--questions", 5, "--out", data)[0][1] == "index"
     assert following("index", data / "passages.jsonl", "--retriever", "bm25", "--out", data / "other")[0][1] == "ask"
-    assert following("programs")[0][1] == "ask"
+    assert following("programs")[0][1] == "programs"
+    assert following("programs", "cot")[0][1] == "ask"
 
 
 def test_from_a_compilation_to_a_question_and_an_evaluation_on_other_questions(following, spaced):

@@ -9,7 +9,7 @@ SIMULATED = ("--lm", "simulated", "--quiet", "--index")
 
 
 MISTAKES = {
-    "unknown program": (["--program", "magic"], "Unknown program 'magic'. Choose from: cot, "),
+    "unknown program": (["--program", "magic"], "Unknown program 'magic'. Choose from: a_rag, "),
     "unknown knob": (["--program", "rag", "--set", "kk=3"], "Unknown knob of RAG 'kk'"),
     "bad knob": (["--program", "rag", "--set", "k=99"], "Knob k must be a number from 1 to 20, got 99"),
     "no equals sign": (["--program", "rag", "--set", "k"], "--set takes name=value, got 'k'"),

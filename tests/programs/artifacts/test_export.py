@@ -21,6 +21,7 @@ SWITCHES = {  # to have every predictor of a program asked at least once
     "meta_rag": [{"threshold": 1.0}],
     "genread": [{"decompose": True}],
     "grg": [{"decompose": True}],
+    "self_ask": [{"search": False}],
     "genground": [{"ground": False}, {"deduce": False, "early_stop": False}, {"true_false": True}, {"few_shot": True}],
     "cov_rag": [{"chain": False}, {"revise": "start"}],
     "self_completion": [{"reflection": False}],
