@@ -60,7 +60,7 @@ class ARAG(dspy.Module):
     Args:
         retrieve: Ranks passages for keywords and for a query; `passages` given are the corpus of the first search.
         k: Passages that a search shows (the public code: the LM chooses, 5 unless it says, at most 20).
-        pool: Passages retrieved for keywords, which the counts then rank.
+        candidates: Passages retrieved for keywords, which the counts then rank.
         max_turns: Turns before the answer is demanded (paper: 10 in the public code).
         transcript_words: Longest transcript that a turn is shown (paper: 128,000 tokens).
         keyword_search: False leaves keywords out (an ablation of the paper): they are searched for by meaning, though
@@ -79,7 +79,7 @@ class ARAG(dspy.Module):
         retrieve: Retriever | None = None,
         *,
         k: Annotated[int, Range(1, 20)] = 5,
-        pool: Annotated[int, Range(5, 100)] = 50,
+        candidates: Annotated[int, Range(5, 100)] = 50,
         max_turns: Annotated[int, Range(1, 20)] = 10,
         # Departure: what the limit has no room for is left out, oldest first; the public code demands the answer then.
         transcript_words: Annotated[int, Range(100, 100_000, log=True)] = 6000,
@@ -153,7 +153,7 @@ class ARAG(dspy.Module):
             terms = [term for part in _COMMA.split(turn.argument) if (term := part.strip(_EDGES))]
             words = [term.casefold() for term in terms]
             # Departure: the paper counts in the whole corpus; a retriever has no list of it, so counts rank its best.
-            pool = retrieve_passages(self, " ".join(terms), self.pool, fixed=fixed)
+            pool = retrieve_passages(self, " ".join(terms), self.candidates, fixed=fixed)
             counts = {place: _count(passage, words) for place, passage in enumerate(pool)}
             best = sorted((place for place in counts if counts[place]), key=lambda place: -counts[place])[: self.k]
             found = [(pool[place], _with_words(pool[place], words)) for place in best]

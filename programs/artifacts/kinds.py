@@ -95,8 +95,9 @@ def all_parts(program: dspy.Module) -> list[dspy.Module]:
 
 def shown_state(program: dspy.Module) -> dict[str, Any]:
     """Return DSPy's state of a program, with the demonstrations that it chooses from, if it does."""
-    pool = [(entry.question, dict(entry.demos)) for entry in getattr(program, "pool", ())]
-    return {**program.dump_state(), **({"pool": pool} if pool else {})}
+    pool = program.pool if isinstance(program, NearestDemos) else ()
+    shown = [(entry.question, dict(entry.demos)) for entry in pool]
+    return {**program.dump_state(), **({"pool": shown} if shown else {})}
 
 
 def strategies_of(program: dspy.Module) -> dict[str, dspy.Module]:

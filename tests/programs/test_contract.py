@@ -112,3 +112,12 @@ def test_the_docstring_names_its_source(name):
     import sys
 
     assert "https://" in sys.modules[PROGRAMS[name].__module__].__doc__
+
+
+def test_a_run_can_describe_it(name, retriever):
+    """What `verihop eval` writes about a program, whose knobs may have any name."""
+    from experiments.runs.config import describe_program
+
+    described = describe_program(build(name, retriever))
+    assert described["name"] == name
+    assert set(described["knobs"]) == set(knobs_of(build(name)))

@@ -80,7 +80,7 @@ def test_only_retrieved_passages_are_passages_and_citations(scripted, retriever)
 def test_passages_below_the_cutoff_are_not_read(scripted, retriever):
     engine = scripted(story())
     similarity = Cosines(0.69, 0.7, 0.9, 0.1, 0.71)
-    result = GRG(retriever, similarity=similarity)("Question?")
+    result = GRG(retriever, similarity=similarity, cutoff=0.7)("Question?")
     assert [passage.id for passage in result.passages] == ["p1", "p2", "p4"]
     assert result.details["dropped"] == [["p0", "p3"]]
     assert similarity.asked[0][0] == ["Question?"]
@@ -90,7 +90,7 @@ def test_passages_below_the_cutoff_are_not_read(scripted, retriever):
 
 def test_the_cutoff_may_leave_the_document_alone(scripted, retriever):
     engine = scripted(story())
-    result = GRG(retriever, similarity=Cosines(*[0.2] * 5))("Question?")
+    result = GRG(retriever, similarity=Cosines(*[0.2] * 5), cutoff=0.7)("Question?")
     assert (result.answer, result.passages, result.citations) == ("Ansa Merrow", [], [])
     assert f"[1] {DOCUMENT}" in engine.prompts[1]
 
