@@ -23,7 +23,7 @@ import dspy
 
 from programs.parts.fanout import fanout
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.longform import gives_answer
+from programs.parts.longform import answer_in, gives_answer
 from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
@@ -174,7 +174,7 @@ class CoRAG(dspy.Module):
             # Departure: where nothing is found, the answer is "unknown" without a call.
             step = try_predict(self.answering, passages=found, question=sub_question) if found else None
             replies += [reply, *([step] if step else [])]
-            answer = step.answer.strip() if step and gives_answer(step.answer) else _UNKNOWN
+            answer = answer_in(step) or _UNKNOWN
             hop = Hop(question=sub_question, answer=answer, passage_ids=[passage.id for passage in found])
             hops.append(settled(hop) if self.chains == 1 else hop)  # of several chains, the chosen one settles its hops
             read += found
@@ -207,8 +207,8 @@ class CoRAG(dspy.Module):
             reply = try_predict(self.concluding, passages=documents, hops=chain.hops, question=question)
         elif read:
             reply = try_predict(self.reading, passages=read, question=question)
-        if reply and gives_answer(reply.answer):
-            return reply.answer.strip(), reply
+        if answer := answer_in(reply):
+            return answer, reply
         # Departure: the paper does not say what an empty answer, or one that declines, becomes.
         drop_from_trace(reply)
         return next((hop.answer for hop in reversed(chain.hops) if hop.answer != _UNKNOWN), ""), reply

@@ -15,13 +15,13 @@ from typing import Annotated, Any, NamedTuple
 
 import dspy
 
-from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ending_predictors, final_answer
-from programs.parts.agents.transcript import Turn, transcript_lines
+from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ended, ending_predictors
+from programs.parts.agents.transcript import Turn, transcript_lines, turn_of
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
-from programs.parts.passages import deduplicate, passages_stating, titled_text
+from programs.parts.passages import titled_text
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, settled
+from programs.parts.prediction import retrieve_passages, settled
 from programs.parts.ranking import is_no_item
 from programs.parts.stop_reasons import CAP, FINISHED
 from signatures.agents.react import TakeStep
@@ -112,7 +112,7 @@ class ReAct(dspy.Module):
         while len(turns) < self.max_steps and stop_reason == CAP:
             lines = transcript_lines(turns, self.transcript_words)
             reply = try_predict(self.stepping, question=question, transcript=lines)  # step 1
-            turn = Turn(reply.thought, reply.action, reply.argument) if reply else Turn()
+            turn = turn_of(reply)
             if _is_invalid(turn):
                 # Departure: the paper asks for the action of a malformed step again, behind its thought; typed fields
                 # are asked for as a whole, in the next step.
@@ -135,18 +135,9 @@ class ReAct(dspy.Module):
                 result = f"(Result {page.place} / {total}) {sentence}" if holder else _NO_MORE
                 turns.append(turn._replace(results=(result,)))
                 hops.append(settled(_hop(turn, LOOKED_UP, [holder] if holder else [], sentence or None)))
-        read = deduplicate(read)
-        finish = reply if stop_reason == FINISHED else None
-        answer = final_answer(
-            self, question, answer, transcript_lines(turns, self.transcript_words), read, finish=finish
-        )
-        return make_prediction(
-            answer,
-            stop_reason=stop_reason,
-            hops=hops,
-            passages=read,
-            citations=passages_stating(answer, read),
-            details={"steps": len(turns), "invalid": sum(_is_invalid(turn) for turn in turns)},
+        details = {"steps": len(turns), "invalid": sum(_is_invalid(turn) for turn in turns)}
+        return ended(
+            self, question, turns, hops, read, own=answer, stop_reason=stop_reason, reply=reply, details=details
         )
 
     def max_calls(self) -> int:

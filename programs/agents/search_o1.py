@@ -20,13 +20,12 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ending_predictors, final_answer
-from programs.parts.agents.transcript import Turn, found_texts, transcript_lines
+from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ended, ending_predictors
+from programs.parts.agents.transcript import Turn, found_texts, transcript_lines, turn_of
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
-from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, settled
+from programs.parts.prediction import retrieve_passages, settled
 from programs.parts.ranking import is_no_item
 from programs.parts.stop_reasons import CAP, FINISHED
 from signatures.agents.search_o1 import ReasonInDocuments, ReasonOn
@@ -93,7 +92,7 @@ class SearchO1(dspy.Module):
         while len(turns) < self.max_turns and stop_reason == CAP:
             shown = {"question": question, "transcript": transcript_lines(turns, self.transcript_words)}
             reply = try_predict(self.reasoning, limit=self.max_searches, **shown)  # step 1
-            turn = Turn(reply.thought, reply.action, reply.argument) if reply else Turn()
+            turn = turn_of(reply)
             last = len(turns) + 1 == self.max_turns
             if turn.action == "finish" and gives_answer(turn.argument):
                 answer, stop_reason = turn.argument, FINISHED
@@ -114,18 +113,9 @@ class SearchO1(dspy.Module):
                 turns.append(turn._replace(results=results or (_NOTHING_HELPS,)))
                 ids = [passage.id for passage in found]
                 hops.append(settled(Hop(question=turn.argument.strip(), answer=information, passage_ids=ids)))
-        read = deduplicate(read)
-        finish = reply if stop_reason == FINISHED else None
-        answer = final_answer(
-            self, question, answer, transcript_lines(turns, self.transcript_words), read, finish=finish
-        )
-        return make_prediction(
-            answer,
-            stop_reason=stop_reason,
-            hops=hops,
-            passages=read,
-            citations=passages_stating(answer, read),
-            details={"turns": len(turns), "notices": notices},
+        details = {"turns": len(turns), "notices": notices}
+        return ended(
+            self, question, turns, hops, read, own=answer, stop_reason=stop_reason, reply=reply, details=details
         )
 
     def max_calls(self) -> int:

@@ -16,13 +16,12 @@ from typing import Annotated, Any
 
 import dspy
 
-from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ending_predictors, final_answer
-from programs.parts.agents.transcript import Turn, found_texts, transcript_lines
+from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ended, ending_predictors
+from programs.parts.agents.transcript import Turn, found_texts, transcript_lines, turn_of
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
-from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, settled
+from programs.parts.prediction import retrieve_passages, settled
 from programs.parts.ranking import is_no_item
 from programs.parts.stop_reasons import CAP, FINISHED
 from signatures.agents.search_r1 import SearchOrAnswer
@@ -84,11 +83,12 @@ class SearchR1(dspy.Module):
             last = len(turns) == self.max_turns
             lines = transcript_lines(turns, self.transcript_words)
             reply = try_predict(self.reasoning, question=question, transcript=lines)  # steps 1 and 3
-            turn = Turn(reply.thought, reply.action, reply.argument) if reply else Turn()
+            turn = turn_of(reply)
+            searches = turn.action == "search" and not is_no_item(turn.argument)
             if turn.action == "finish" and gives_answer(turn.argument):
                 answer, stop_reason = turn.argument, FINISHED
                 turns.append(turn)
-            elif turn.action == "search" and not is_no_item(turn.argument) and not last:  # step 2
+            elif searches and not last:  # step 2
                 fixed = passages if not hops or self.retrieve is None else None
                 found = retrieve_passages(self, turn.argument.strip(), self.k, fixed=fixed)
                 results = found_texts(found, most_words=self.result_words) or (_NOTHING_FOUND,)
@@ -100,21 +100,11 @@ class SearchR1(dspy.Module):
                 # Departure: a query or an answer that says nothing ("", "None", "unknown") is invalid, too; the paper
                 # would search for it, or take it as the answer.
                 drop_from_trace(reply)
-                searches = turn.action == "search" and not is_no_item(turn.argument)
                 invalid += not searches
                 turns.append(turn._replace(results=() if searches else (_INVALID,)))
-        read = deduplicate(read)
-        finish = reply if stop_reason == FINISHED else None
-        answer = final_answer(
-            self, question, answer, transcript_lines(turns, self.transcript_words), read, finish=finish
-        )
-        return make_prediction(
-            answer,
-            stop_reason=stop_reason,
-            hops=hops,
-            passages=read,
-            citations=passages_stating(answer, read),
-            details={"turns": len(turns), "invalid": invalid},
+        details = {"turns": len(turns), "invalid": invalid}
+        return ended(
+            self, question, turns, hops, read, own=answer, stop_reason=stop_reason, reply=reply, details=details
         )
 
     def max_calls(self) -> int:

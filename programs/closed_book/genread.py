@@ -22,7 +22,7 @@ import dspy
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.prediction import make_prediction
 from programs.parts.steps.decomposition import answer_by_sub_questions
-from programs.parts.steps.generated import Reading, read_or_recall, write_documents
+from programs.parts.steps.generated import Reading, read_all, write_documents
 from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.closed_book.genread import AskNext, WriteDocument
 from signatures.genground import ConcludeAnswer
@@ -105,4 +105,4 @@ class GenRead(dspy.Module):
         documents = write_documents(self.writing, question, size=self.size, temperature=temperature)  # step 1
         written.append([document.text for document in documents])
         # Departure: where no document can be used, the answer comes from memory; the paper's code repeats the call.
-        return read_or_recall(self.reading, question, documents)  # step 2
+        return read_all(self.reading, question, documents)  # step 2

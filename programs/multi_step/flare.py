@@ -19,7 +19,7 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.longform import gives_answer
+from programs.parts.longform import answer_in
 from programs.parts.passages import passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
@@ -173,10 +173,10 @@ class FLARE(dspy.Module):
         """
         if read and (self.reader == DIRECT or not said):
             reply = try_predict(self.reading, passages=read, question=question)
-            if reply is None or not gives_answer(reply.answer):
+            answer = answer_in(reply)
+            if not answer:
                 drop_from_trace(reply)
-                return said
-            return reply.answer.strip()
+            return answer or said
         return said or join_sentences(thought)
 
 

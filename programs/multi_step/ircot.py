@@ -21,7 +21,7 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.longform import gives_answer
+from programs.parts.longform import answer_in
 from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
@@ -140,7 +140,7 @@ class IRCoT(dspy.Module):
         if self.reader == THOUGHT or not found:
             return said or join_sentences(thought)
         reply = try_predict(self.reading, passages=found, question=question)
-        if reply is None or not gives_answer(reply.answer):
+        answer = answer_in(reply)
+        if not answer:
             drop_from_trace(reply)
-            return said
-        return reply.answer.strip()
+        return answer or said

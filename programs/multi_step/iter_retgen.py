@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.longform import gives_answer
+from programs.parts.longform import answer_in
 from programs.parts.passages import passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
@@ -84,7 +84,7 @@ class IterRetGen(dspy.Module):
             reply = try_predict(predictor, passages=found, question=question)  # step 2
             # Departure: after an unparseable generation the question alone is searched for. The answer is that of the
             # last generation that has one: "unknown" and refusals are none, and no part of a query.
-            said = reply.answer.strip() if reply and gives_answer(reply.answer) else ""
+            said = answer_in(reply)
             replies.append(reply)
             answer = said or answer
             stop_reason = DONE if reply else UNPARSEABLE

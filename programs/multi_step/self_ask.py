@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.longform import gives_answer
+from programs.parts.longform import answer_in, gives_answer
 from programs.parts.passages import passages_stating
 from programs.parts.predict import drop_from_trace, recall, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
@@ -128,7 +128,7 @@ class SelfAsk(dspy.Module):
         hop = Hop(
             question=asked,
             # Departure: "unknown" and refusals are no intermediate answers.
-            answer=reply.answer.strip() if reply and gives_answer(reply.answer) else "",
+            answer=answer_in(reply),
             passage_ids=[passage.id for passage in found],
             verdict=READ if found else RECALLED,
         )
@@ -140,6 +140,4 @@ class SelfAsk(dspy.Module):
         Departure: the paper does not say what happens if the LM does not finish; public implementations force it.
         """
         reply = try_predict(self.conclusion, question=question, hops=hops)
-        if reply and gives_answer(reply.answer):
-            return reply.answer.strip()
-        return next((hop.answer for hop in reversed(hops) if hop.answer), "")
+        return answer_in(reply) or next((hop.answer for hop in reversed(hops) if hop.answer), "")

@@ -25,6 +25,11 @@ def gives_answer(response: str) -> bool:
     return is_answer(strip_citations(response)) and not refuses(response)
 
 
+def answer_in(reply: dspy.Prediction | None) -> str:
+    """Return the short answer of a reply, stripped; empty if the reply was unparseable (None) or gives no answer."""
+    return reply.answer.strip() if reply is not None and gives_answer(reply.answer) else ""
+
+
 def renumbered(response: str, shown: Sequence[Passage], passages: Sequence[Passage]) -> str:
     """Return a response with marks that are positions in `passages`; a mark out of range stays out of range.
 

@@ -8,6 +8,7 @@ import dspy
 from dspy.utils.exceptions import AdapterParseError
 
 from signatures.reading import AnswerFromMemory
+from signatures.types import Passage
 
 
 def try_predict(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None:
@@ -55,6 +56,11 @@ def recall(question: str) -> dspy.Prediction | None:
     step = try_predict(dspy.Predict(AnswerFromMemory), question=question)
     drop_from_trace(step)
     return step
+
+
+def read_or_recall(reading: dspy.Module, question: str, passages: Sequence[Passage]) -> dspy.Prediction | None:
+    """Return the answer read from passages; with none to read, that from memory. None if the reply is unparseable."""
+    return try_predict(reading, question=question, passages=list(passages)) if passages else recall(question)
 
 
 def stand_in(predictor: dspy.Predict) -> dspy.Predict:

@@ -23,7 +23,7 @@ from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import deduplicate, passages_stating, titled_text
 from programs.parts.prediction import make_prediction, retrieve_passages
 from programs.parts.steps.decomposition import answer_by_sub_questions
-from programs.parts.steps.generated import read_or_recall, write_documents
+from programs.parts.steps.generated import read_all, write_documents
 from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.closed_book.genread import AskNext, WriteDocument
 from signatures.genground import ConcludeAnswer
@@ -136,7 +136,7 @@ class GRG(dspy.Module):
         kept = self._above_cutoff(question, found)
         # Departure: the paper states no order; here what was retrieved comes first. With nothing to read, the answer
         # comes from memory.
-        answer, verdict = read_or_recall(self.reading, question, [*kept, *documents])  # step 3
+        answer, verdict = read_all(self.reading, question, [*kept, *documents])  # step 3
         held = {passage.id for passage in kept}
         dropped = [passage.id for passage in found if passage.id not in held]
         return Answered(answer, verdict, kept, dropped, [document.text for document in documents])

@@ -10,7 +10,7 @@ import dspy
 
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.passages import passages_stating
-from programs.parts.predict import recall, try_predict
+from programs.parts.predict import read_or_recall
 from programs.parts.prediction import make_prediction, retrieve_passages
 from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.reading import ReadAnswer
@@ -40,7 +40,7 @@ class RAG(dspy.Module):
         """Return the answer read from the retrieved passages, or from fixed `passages`."""
         found = retrieve_passages(self, question, self.k, fixed=passages)
         # Departure: as in all later work, the LM reads all passages in one prompt instead of marginalising over them.
-        step = try_predict(self.reading, question=question, passages=found) if found else recall(question)
+        step = read_or_recall(self.reading, question, found)
         answer, stop_reason = (step.answer, DONE) if step else ("", UNPARSEABLE)
         cited = passages_stating(answer, found)
         return make_prediction(answer, stop_reason=stop_reason, passages=found, citations=cited)

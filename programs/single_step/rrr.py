@@ -18,7 +18,7 @@ import dspy
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer, short_answer
 from programs.parts.passages import deduplicate, passages_stating
-from programs.parts.predict import drop_from_trace, recall, try_predict
+from programs.parts.predict import drop_from_trace, read_or_recall, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, retrieve_rankings
 from programs.parts.ranking import new_items
 from programs.parts.stop_reasons import DONE, UNPARSEABLE
@@ -111,7 +111,7 @@ class RRR(dspy.Module):
     def _read(self, question: str, found: list[Passage]) -> tuple[str, str | None, str]:
         """Return the short answer, the long one if there is any, and why the strategy stopped."""
         if self.reader == "short" or not found:
-            step = try_predict(self.reading, question=question, passages=found) if found else recall(question)
+            step = read_or_recall(self.reading, question, found)
             return (step.answer, None, DONE) if step else ("", None, UNPARSEABLE)
         reply = try_predict(self.answering, question=question, passages=found)
         if reply is None:

@@ -16,6 +16,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import dspy
+
 from programs.parts.passages import titled_text
 from signatures.text import CJK
 from signatures.types import Passage
@@ -43,6 +45,11 @@ class Turn(NamedTuple):
         """Return the lines that the LM wrote."""
         lines = [f"Thought {number}: {self.thought.strip()}"] if self.thought.strip() else []
         return [*lines, f"Action {number}: {self.action}: {self.argument.strip()}"] if self.action else lines
+
+
+def turn_of(reply: dspy.Prediction | None) -> Turn:
+    """Return the turn of a reply with thought, action and argument, before its results; without them if unparseable."""
+    return Turn(reply.thought, reply.action, reply.argument) if reply is not None else Turn()
 
 
 def found_texts(passages: Iterable[Passage], *, most_words: int | None = None) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import dspy
 
 from programs.parts.fanout import fanout
 from programs.parts.longform import gives_answer
-from programs.parts.predict import drop_from_trace, recall, try_predict
+from programs.parts.predict import drop_from_trace, read_or_recall, try_predict
 from programs.parts.stop_reasons import UNPARSEABLE
 from signatures.types import Passage
 
@@ -52,9 +52,9 @@ def write_documents(
     return [Passage(id=f"document-{number}", text=text) for number, text in enumerate(texts, start=1)]
 
 
-def read_or_recall(reading: dspy.Module, question: str, passages: Sequence[Passage]) -> Reading:
+def read_all(reading: dspy.Module, question: str, passages: Sequence[Passage]) -> Reading:
     """Return the answer read from passages; with none to read, that from memory, in one call either way."""
-    step = try_predict(reading, question=question, passages=list(passages)) if passages else recall(question)
+    step = read_or_recall(reading, question, passages)
     if step is None:
         return Reading("", UNPARSEABLE)
     return Reading(step.answer.strip(), READ if passages else RECALLED)

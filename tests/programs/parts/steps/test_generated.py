@@ -1,7 +1,7 @@
 import dspy
 import pytest
 
-from programs.parts.steps.generated import read_or_recall, write_documents
+from programs.parts.steps.generated import read_all, write_documents
 from signatures.closed_book.genread import WriteDocument
 from signatures.reading import ReadAnswer
 from signatures.types import Passage
@@ -37,12 +37,12 @@ def test_with_nothing_to_read_the_answer_is_from_memory_and_no_demonstration(scr
     scripted(lambda system, user: {"answer": "recalled" if "from what you know" in system else "read"})
     reading = dspy.Predict(ReadAnswer)
     with dspy.context(trace=[]):
-        assert read_or_recall(reading, "Question?", []) == ("recalled", "recalled")
+        assert read_all(reading, "Question?", []) == ("recalled", "recalled")
         assert dspy.settings.trace == []
-        assert read_or_recall(reading, "Question?", [Passage(id="p", text="t")]) == ("read", "read")
+        assert read_all(reading, "Question?", [Passage(id="p", text="t")]) == ("read", "read")
         assert len(dspy.settings.trace) == 1
 
 
 def test_an_unparseable_answer_is_empty(scripted):
     scripted(lambda system, user: "?")
-    assert read_or_recall(dspy.Predict(ReadAnswer), "Question?", []) == ("", "unparseable")
+    assert read_all(dspy.Predict(ReadAnswer), "Question?", []) == ("", "unparseable")
