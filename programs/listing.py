@@ -9,7 +9,10 @@ import json
 import re
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import dspy
 
 TABLE = Path(__file__).with_name("catalog.json")
 
@@ -19,6 +22,7 @@ _STEP = re.compile(r"^(\d+\. .*?)(?=^\d+\. |^\S|\Z)", re.MULTILINE | re.DOTALL)
 _ARGUMENT = re.compile(r"^    (\w+): (.*?)(?=^    \w+: |^\S|\Z)", re.MULTILINE | re.DOTALL)
 _YEAR = re.compile(r"\b((?:19|20)\d\d)\b(?![.\d])")
 _PAPERS = "the four papers"  # family of the strategies in this folder itself
+_OWN = "own"  # family of those of the user
 
 
 def listed() -> Listed:
@@ -28,48 +32,54 @@ def listed() -> Listed:
 
 
 def described() -> Listed:
-    """Return for each program its summary, source, steps, prompts, presets, knobs and call bound.
+    """Return for each program of the catalog what `describe` says of it."""
+    from programs.catalog import PROGRAMS
+
+    return {name: describe(cls) for name, cls in PROGRAMS.items()}
+
+
+def describe(cls: "type[dspy.Module]") -> dict[str, Any]:
+    """Return a program's summary, source, steps, prompts, presets, knobs and call bound.
 
     `family` is the folder of the strategy, `year` that of its paper (None if it names none), `algorithm` its steps, or
     the description of its class if there are none, `prompts` instruction and fields of the predictors as they are
     before anything is compiled.
     """
-    from programs.catalog import PROGRAMS, build
+    from programs.catalog import build_class, presets_of
     from programs.parts.knobs import knobs_of
 
-    rows = {}
-    for name, cls in PROGRAMS.items():
-        about = inspect.cleandoc(sys.modules[cls.__module__].__doc__ or "")
-        purpose, _, arguments = inspect.cleandoc(cls.__doc__ or "").partition("\nArgs:\n")
-        meanings = {argument: _joined(text) for argument, text in _ARGUMENT.findall(arguments)}
-        presets: dict[str, dict[str, Any]] = vars(cls)["PRESETS"]
-        program = build(name)
-        rows[name] = {
-            "summary": about.splitlines()[0],
-            "family": _family(cls.__module__),
-            "year": _year(about),
-            "source": next((word.rstrip(".") for word in about.split() if word.startswith("https://")), ""),
-            "algorithm": [_joined(step) for step in _STEP.findall(about)] or [_joined(purpose.split("\n\n")[0])],
-            "prompts": {predictor: _prompt(of) for predictor, of in program.named_predictors()},
-            "presets": list(presets),
-            "preset_knobs": presets,
-            "knobs": {
-                knob.name: {
-                    "default": knob.default,
-                    "space": str(knob.space) if knob.space else None,
-                    "meaning": meanings.get(knob.name, ""),
-                }
-                for knob in knobs_of(cls).values()
-            },
-            "max_calls": program.max_calls(),
-        }
-    return rows
+    about = inspect.cleandoc(sys.modules[cls.__module__].__doc__ or "")
+    purpose, _, arguments = inspect.cleandoc(cls.__doc__ or "").partition("\nArgs:\n")
+    meanings = {argument: _joined(text) for argument, text in _ARGUMENT.findall(arguments)}
+    presets = presets_of(cls)
+    program: Any = build_class(cls)
+    return {
+        "summary": about.partition("\n")[0],
+        "family": _family(cls.__module__),
+        "year": _year(about),
+        "source": next((word.rstrip(".") for word in about.split() if word.startswith("https://")), ""),
+        "algorithm": [_joined(step) for step in _STEP.findall(about)] or [_joined(purpose.split("\n\n")[0])],
+        "prompts": {predictor: _prompt(of) for predictor, of in program.named_predictors()},
+        "presets": list(presets),
+        "preset_knobs": presets,
+        "knobs": {
+            knob.name: {
+                "default": knob.default,
+                "space": str(knob.space) if knob.space else None,
+                "meaning": meanings.get(knob.name, ""),
+            }
+            for knob in knobs_of(cls).values()
+        },
+        "max_calls": program.max_calls(),
+    }
 
 
 def _family(module: str) -> str:
     """Return the folder of a strategy as words, as in "multi step"."""
-    _, *folders, _ = module.split(".")
-    return " ".join(folders).replace("_", " ") or _PAPERS
+    package, *folders = module.split(".")
+    if package != "programs":
+        return _OWN
+    return " ".join(folders[:-1]).replace("_", " ") or _PAPERS
 
 
 def _year(about: str) -> int | None:

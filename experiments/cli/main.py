@@ -31,7 +31,8 @@ try:
     from experiments.cli.keyfacts import keyfacts
     from experiments.cli.merge import merge
     from experiments.cli.metrics import metrics
-    from experiments.cli.programs import optimizers, programs
+    from experiments.cli.optimizers import optimizers
+    from experiments.cli.programs.app import programs
     from experiments.cli.review import review
     from experiments.cli.score import score
     from experiments.cli.shared.app import App
@@ -73,7 +74,7 @@ app.add_typer(distill, name="distill")
 app.command("compare")(compare)
 app.command("judge")(judge)
 app.add_typer(keyfacts, name="keyfacts")
-app.command("programs")(programs)
+app.add_typer(programs, name="programs")
 app.command("optimizers")(optimizers)
 app.command("metrics")(metrics)
 app.add_typer(review, name="review")

@@ -112,8 +112,8 @@ def _one(name: str) -> dict[str, dict[str, dict[str, Any]]]:
     from experiments.analysis.run_scores import family_of
     from optimizers.metrics.catalog import find_metric
     from optimizers.metrics.names import current_name, note_renamed
-    from optimizers.metrics.typed.own import is_own
     from signatures.common.errors import unknown
+    from signatures.common.own_code import is_own
 
     groups = _all()
     note_renamed([name])

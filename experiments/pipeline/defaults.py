@@ -8,6 +8,7 @@ from typing import NamedTuple
 from experiments.pipeline.setup import PAPER, ProgramConfig
 from experiments.runs.config import LMConfig
 from signatures.common.errors import UserError
+from signatures.common.own_code import is_own
 
 SMALL = "small"  # preset of the programs that read passages
 SMALL_PROGRAM = "rag"  # the best of our programs with the embedded LM (`experiments/results/student_embedded.json`)
@@ -36,7 +37,7 @@ def with_defaults(program: ProgramConfig, lm: LMConfig) -> Chosen:
     well, gets the preset `small` where it has one and our own reranker; without a program, it is `rag`.
 
     Raises:
-        UserError: See `with_artifact_defaults`.
+        UserError: The program is unknown; see `with_artifact_defaults`, too.
     """
     if program.artifact is not None:
         return Chosen(*with_artifact_defaults(program, lm))
@@ -49,14 +50,14 @@ def _is_embedded(lm: LMConfig) -> bool:
 
 def _with_small_defaults(program: ProgramConfig, lm: LMConfig) -> Chosen:
     """Return the configurations for the embedded LM; named values stay."""
-    from programs.catalog import PROGRAMS
+    from programs.catalog import presets_of, typed_program
 
     named = program.program or SMALL_PROGRAM
-    presets = PROGRAMS[named].PRESETS if named in PROGRAMS else {}  # `build` refuses unknown ones
+    presets = presets_of(typed_program(named))
     chosen = replace(program, program=named)
     if program.preset is None and SMALL in presets:
         chosen = replace(chosen, preset=SMALL)
-        if program.rerank is None and program.index is not None:
+        if program.rerank is None and program.index is not None and not _own_search(program):
             chosen = replace(chosen, rerank=SMALL_RERANK)
     if chosen == program:
         return Chosen(program, lm)
@@ -64,6 +65,11 @@ def _with_small_defaults(program: ProgramConfig, lm: LMConfig) -> Chosen:
     shown = [f"{name}={value}" for name, value in knobs.items()]
     shown += [f"reranker {chosen.rerank}"] if chosen.rerank != program.rerank else []
     return Chosen(chosen, lm, f"{named} with preset {chosen.preset or PAPER}: {', '.join(shown) or 'no knobs'}")
+
+
+def _own_search(program: ProgramConfig) -> bool:
+    """Return whether a retriever of the user's own is named, which has no reranker of ours."""
+    return program.retriever is not None and is_own(program.retriever)
 
 
 def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[ProgramConfig, LMConfig]:
@@ -81,7 +87,11 @@ def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[Progra
     if program.index is None and (stored := artifact.data.get("index")):
         program = replace(program, index=_index_of(program.artifact, stored, artifact.corpus))
     # A stranger's artifact could name any model, so that only our own rerankers are opened unasked.
-    if program.rerank is None and (stored := artifact.data.get("rerank")) in ("own", "own-light"):
+    if (
+        program.rerank is None
+        and not _own_search(program)
+        and (stored := artifact.data.get("rerank")) in ("own", "own-light")
+    ):
         program = replace(program, rerank=stored)
     if lm.id is None and artifact.lm:
         if lm.api_base is None and (artifact.lm.model or "").startswith(_SERVER_PREFIX):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.runs.config import Connected, LMConfig
 from signatures.common.errors import UserError
+from signatures.common.own_code import is_own
 
 if TYPE_CHECKING:
     import dspy
@@ -27,12 +28,14 @@ class ProgramConfig:
     """Which program to open, and what it retrieves from.
 
     Args:
-        program: Name in the catalog; None for a compiled program.
+        program: Name in the catalog, or `module:Class` of an own program, which is imported, so that it must come from
+            the user. None for a compiled program, unless that is an own one.
         artifact: Folder of a compiled program; None for an uncompiled one.
         preset: Named knobs of an uncompiled program; None means "paper", unless `with_defaults` chose another.
         knobs: Override those of the preset or of the artifact.
         index: Index folder; None if the program retrieves nothing.
-        retriever: Another retriever of the index than it was built for.
+        retriever: Another retriever of the index than it was built for, or `module:name` of an own one, which is
+            imported, so that it must come from the user (`corpora.retrievers.own`).
         rerank: "own", "own-light", "none", or a cross-encoder by folder or name; None means the one of our own that the
             artifact was compiled with, or "none".
         precision: How the embedder of the index computes: "f32", "bf16" or "int8"; None means "f32".
@@ -128,11 +131,14 @@ def open_metrics(names: str, oracle_id: str | None = None, *, cache: bool = True
 
 
 def open_retriever(config: ProgramConfig) -> "Retriever | None":
-    """Return the retriever of the program's index folder; None if it has none.
+    """Return the retriever of the program's index folder, or the user's own; None if it has none.
 
     Raises:
-        UserError: A retriever or reranker is named, but no index; or the index or reranker cannot be opened.
+        UserError: A retriever or reranker is named, but no index; the index or reranker cannot be opened; or an own
+            retriever cannot be imported.
     """
+    if config.retriever is not None and is_own(config.retriever):
+        return _own_retriever(config, config.retriever)
     if config.index is None:
         if config.retriever is not None:
             raise UserError(f"The retriever {config.retriever} needs an index: name its folder (index), too.")
@@ -146,6 +152,15 @@ def open_retriever(config: ProgramConfig) -> "Retriever | None":
 
     retrieve = open_index(config.index, retriever=config.retriever, precision=config.precision or "f32")
     return open_reranker(retrieve, config.rerank or NONE)
+
+
+def _own_retriever(config: ProgramConfig, name: str) -> "Retriever":
+    from corpora.retrievers.own import own_retriever
+
+    for option, value in (("reranker", config.rerank), ("precision", config.precision)):
+        if value not in (None, "none"):
+            raise UserError(f"An own retriever has no {option} of ours: omit {value}.")
+    return own_retriever(name, config.index)
 
 
 def open_questions(path: Path, *, split: str | None = None, limit: int | None = None) -> "list[Question]":
@@ -186,37 +201,57 @@ def open_program(
         contexts: Its questions have fixed contexts, so that it needs no retriever.
 
     Raises:
-        UserError: Neither or both of program and artifact are named, a name or value is not allowed, a compiled program
-            is given a preset, its thresholds do not hold for the LM, or a program that retrieves has no index.
+        UserError: Neither or both of program and artifact are named (both may be if the artifact holds that own
+            program), a name or value is not allowed, a compiled program is given a preset, its thresholds do not hold
+            for the LM, or a program that retrieves has no index.
     """
-    from programs.artifact import load, needs_similarity
-    from programs.catalog import PROGRAMS, build
-    from programs.parts.knobs import takes_similarity, with_knobs
-
-    if (config.program is None) == (config.artifact is None):
-        raise UserError(f"Name either a program or an artifact, not both or neither. Programs: {', '.join(PROGRAMS)}.")
-    if config.program is not None:
-        compares = config.program in PROGRAMS and takes_similarity(PROGRAMS[config.program])
-        similarity = open_similarity() if compares else None
-        program = build(config.program, retrieve, preset=config.preset or PAPER, similarity=similarity, **config.knobs)
-    else:
-        if config.preset not in (None, PAPER):
-            raise UserError(
-                f"A compiled program has the knobs it was compiled with: omit the preset {config.preset!r}, or set "
-                "single knobs."
-            )
-        assert config.artifact is not None
-        program = load(
-            config.artifact,
-            retrieve,
-            connection=connection,
-            similarity=open_similarity() if needs_similarity(config.artifact) else None,
-            accept_probability_mode=config.accept_probability_mode,
-        )
-        program = with_knobs(program, **config.knobs) if config.knobs else program
+    _check_named(config)
+    opened = _built if config.artifact is None else _loaded
+    program = opened(config, retrieve, connection)
     if not contexts:
         require_retriever(program, retrieve)
     return program
+
+
+def _check_named(config: ProgramConfig) -> None:
+    from programs.catalog import PROGRAMS
+
+    both = config.program is not None and config.artifact is not None
+    if (config.program is None and config.artifact is None) or (both and not is_own(config.program or "")):
+        raise UserError(f"Name either a program or an artifact, not both or neither. Programs: {', '.join(PROGRAMS)}.")
+    if config.artifact is not None and config.preset not in (None, PAPER):
+        raise UserError(
+            f"A compiled program has the knobs it was compiled with: omit the preset {config.preset!r}, or set "
+            "single knobs."
+        )
+
+
+def _built(config: ProgramConfig, retrieve: "Retriever | None", connection: "Connection") -> "dspy.Module":
+    from programs.catalog import build, typed_program
+    from programs.parts.knobs import takes_similarity
+
+    assert config.program is not None
+    similarity = open_similarity() if takes_similarity(typed_program(config.program)) else None
+    return build(config.program, retrieve, preset=config.preset or PAPER, similarity=similarity, **config.knobs)
+
+
+def _loaded(config: ProgramConfig, retrieve: "Retriever | None", connection: "Connection") -> "dspy.Module":
+    from programs.artifact import load, needs_similarity, strategies_of
+    from programs.catalog import typed_program
+    from programs.parts.knobs import with_knobs
+
+    assert config.artifact is not None
+    own = None if config.program is None else typed_program(config.program)  # imported, so that `load` finds it
+    program = load(
+        config.artifact,
+        retrieve,
+        connection=connection,
+        similarity=open_similarity() if needs_similarity(config.artifact) else None,
+        accept_probability_mode=config.accept_probability_mode,
+    )
+    if own is not None and all(type(strategy) is not own for strategy in strategies_of(program).values()):
+        raise UserError(f"{config.artifact} holds no {config.program}: omit the program, or name another artifact.")
+    return with_knobs(program, **config.knobs) if config.knobs else program
 
 
 def open_similarity() -> "Similarity":

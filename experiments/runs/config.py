@@ -192,12 +192,16 @@ class RunConfig:
 def describe_program(program: "dspy.Module", artifact: Path | None = None) -> Json:
     """Return name, knobs, a hash of instructions and demonstrations, that of the artifact if any, and all parts."""
     from programs.artifact import children_of, program_name, shown_state
+    from programs.naming import own_code
     from programs.parts.knobs import knob_values
+    from signatures.common.own_code import is_own
 
     state = json.dumps(shown_state(program), sort_keys=True, ensure_ascii=False, default=str)
     children = {name: describe_program(child) for name, child in children_of(program).items()}
+    name = program_name(program)
     return {
-        "name": program_name(program),
+        "name": name,
+        **({"code": own_code(type(program))} if is_own(name) else {}),  # its author may change it between two sessions
         "knobs": knob_values(program),
         **({"children": children} if children else {}),
         "state_sha256": sha256_text(state),  # instructions and demonstrations

@@ -10,11 +10,12 @@ from optimizers.evaluating import Outcome
 from optimizers.replay.gold import gold_sha256
 from optimizers.replay.trees import Inconsistent, Leaf, Step, Tree, grown, leaves_of
 from programs.artifacts.kinds import KINDS, program_name
-from programs.catalog import PROGRAMS
+from programs.catalog import PROGRAMS, known_program
 from programs.parts.gates import gates_of, replayable_knobs
 from programs.parts.knobs import check_knobs
 from programs.parts.meter import Meter
 from signatures.common.errors import UserError, one_line
+from signatures.common.own_code import is_own
 
 _COMPARED = ("program.name", "program.state_sha256", "lm", "judge", "corpus", "given")
 _NONE = Meter().counts()
@@ -46,7 +47,7 @@ class Record:
         self.name: str = run["program"]["name"]
         self.knobs: dict[str, Any] = dict(run["program"]["knobs"])
         self.base: dict[str, Any] = {}
-        found = _known().get(self.name) if program is None else program
+        found = _known(self.name) if program is None else program
         if isinstance(program, dspy.Module) and (other := program_name(program)) != self.name:
             raise UserError(_differs("program.name", repr(self.name), repr(other)))
         check_gates(self.name, found)
@@ -190,7 +191,11 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     return {key: item for name, each in value.items() for key, item in _flat(each, f"{prefix}{name}.").items()}
 
 
-def _known() -> dict[str, type[dspy.Module]]:
+def _known(name: str) -> type[dspy.Module] | None:
+    return known_program(name) if is_own(name) else _listed().get(name)
+
+
+def _listed() -> dict[str, type[dspy.Module]]:
     return {**PROGRAMS, **{name: kind.cls for name, kind in KINDS.items()}}
 
 
@@ -208,5 +213,5 @@ def _shown(values: Mapping[str, Any], name: str) -> str:
 def check_gates(name: str, program: dspy.Module | type[dspy.Module] | None) -> None:
     """Raise UserError if a program has no gates."""
     if program is None or not gates_of(program):
-        gated = ", ".join(sorted(each for each, cls in _known().items() if gates_of(cls)))
+        gated = ", ".join(sorted(each for each, cls in _listed().items() if gates_of(cls)))
         raise UserError(f"Program {name!r} has no gates, so nothing can be replayed. Programs with gates: {gated}.")

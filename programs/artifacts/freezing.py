@@ -12,7 +12,8 @@ from programs.artifacts.kinds import KINDS, SINGLE, Parts, kind_of, program_name
 from programs.artifacts.pool import dump_pool
 from programs.artifacts.record import Artifact, digest_of
 from programs.artifacts.state import apply_state, check_signatures, check_visible, dump_state, signature_fields
-from programs.catalog import build
+from programs.catalog import PROGRAMS, build_class
+from programs.naming import check_importable, why_no_program
 from programs.parts.knobs import knob_values
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import atomic_write, sha256_text
@@ -24,14 +25,19 @@ DEEPEST = 4  # artifacts within artifacts
 
 
 def check_freezable(program: dspy.Module) -> None:
-    """Raise UserError unless `load` can rebuild the program: it is of the catalog, or combines such programs."""
+    """Raise UserError unless `load` can rebuild the program: `catalog.name_of` knows it, or it combines such."""
     _check_freezable(program, depth=1)
 
 
 def _check_freezable(program: dspy.Module, depth: int) -> None:
     kind = kind_of(program)
     if kind is None:
-        raise UserError(f"{type(program).__name__} is not in the catalog of programs; only those can be frozen.")
+        reason = why_no_program(type(program))
+        raise UserError(
+            f"{type(program).__name__} is not in the catalog of programs and {reason}: it cannot be frozen."
+        )
+    if kind == SINGLE and type(program) not in PROGRAMS.values():
+        check_importable(type(program))
     if depth > DEEPEST:
         raise UserError(f"Programs are combined {depth} levels deep; an artifact has at most {DEEPEST}.")
     if own := [name for name, predictor in program.named_predictors() if predictor.lm is not None]:
@@ -49,16 +55,16 @@ def freeze(program: dspy.Module, folder: Path | str, *, overwrite: bool = False,
     Temporary folders of a killed call are removed, and an artifact that it had moved away is restored.
 
     Args:
-        program: A program of the catalog, compiled or not, or a combination of such programs (`Ensemble`,
-            `NearestDemos` and the other classes of `programs.artifacts.kinds.KINDS`).
+        program: A program of the catalog or of the user, compiled or not, or a combination of such programs
+            (`Ensemble`, `NearestDemos` and the other classes of `programs.artifacts.kinds.KINDS`).
         folder: The folder of the artifact.
         overwrite: Replace an existing artifact.
         provenance: Values for the fields `lm`, `corpus`, `data`, `optimizer`, `metric`, `revision` of `Artifact`.
 
     Raises:
-        UserError: The folder exists, the program is not in the catalog or has an LM of its own, a demonstration is not
-            one of its signature, the program would not be the same when it is loaded, or another process is writing to
-            the folder.
+        UserError: The folder exists, the program cannot be loaded by its name or has an LM of its own, a demonstration
+            is not one of its signature, the program would not be the same when it is loaded, or another process is
+            writing to the folder.
     """
     folder = Path(folder)
     check_freezable(program)
@@ -110,7 +116,7 @@ def _state_text(program: dspy.Module) -> str:
     except UserError as error:
         raise UserError(f"The program cannot be frozen: {error}. Remove or correct that demonstration.") from None
     name = program_name(program)
-    loaded = build(name, **knob_values(program))
+    loaded = build_class(type(program), **knob_values(program))
     check_signatures(name, signature_fields(program), loaded)
     apply_state(loaded, state)
     ours, theirs = dict(program.named_predictors()), dict(loaded.named_predictors())

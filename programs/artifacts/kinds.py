@@ -7,13 +7,13 @@ from typing import Any
 import dspy
 
 from programs.cascade import Cascade
-from programs.catalog import PROGRAMS
+from programs.catalog import name_of
 from programs.ensemble import Ensemble
 from programs.nearest_demos import NearestDemos, PoolQuestion
 from signatures.common.errors import UserError
 from signatures.types import Similarity
 
-SINGLE = "program"  # the kind of a program of the catalog
+SINGLE = "program"  # the kind of a program that is not made of others
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,13 @@ KINDS: dict[str, Kind] = {
 
 
 def kind_of(program: dspy.Module) -> str | None:
-    """Return the kind of a program; None if it cannot be frozen, because it is neither of the catalog nor of a kind."""
-    if type(program) in PROGRAMS.values():
-        return SINGLE
-    return next((name for name, kind in KINDS.items() if kind.cls is type(program)), None)
+    """Return the kind of a program; None if it cannot be frozen, because it is neither a program nor of a kind."""
+    combined = next((name for name, kind in KINDS.items() if kind.cls is type(program)), None)
+    return combined or (SINGLE if name_of(type(program)) else None)
 
 
 def children_of(program: dspy.Module) -> dict[str, dspy.Module]:
-    """Return the programs that a program consists of, by name; none for a program of the catalog."""
+    """Return the programs that a program consists of, by name; none for a single program."""
     kind = KINDS.get(kind_of(program) or SINGLE)
     return dict(kind.take_apart(program).children) if kind is not None else {}
 
@@ -101,11 +100,11 @@ def shown_state(program: dspy.Module) -> dict[str, Any]:
 
 
 def strategies_of(program: dspy.Module) -> dict[str, dspy.Module]:
-    """Return the programs of the catalog within a program, by their path; a program of the catalog is its own, at "".
+    """Return the single programs within a program, by their path; a single program is its own, at "".
 
     The path of the second member of an ensemble is "2/", that of a program within it "2/program/".
     """
-    if type(program) in PROGRAMS.values():
+    if kind_of(program) == SINGLE:
         return {"": program}
     return {
         f"{name}/{path}": strategy
@@ -115,10 +114,9 @@ def strategies_of(program: dspy.Module) -> dict[str, dspy.Module]:
 
 
 def program_name(program: dspy.Module) -> str:
-    """Return the program's name in the catalog, its kind if it consists of others, or the name of its class."""
-    if type(program) in PROGRAMS.values():
-        return next(name for name, cls in PROGRAMS.items() if cls is type(program))
-    return kind_of(program) or type(program).__name__
+    """Return the program's name (`catalog.name_of`), its kind if it consists of others, or the name of its class."""
+    kind = kind_of(program)
+    return (name_of(type(program)) if kind == SINGLE else kind) or type(program).__name__
 
 
 def child_names(kind: str, count: int) -> tuple[str, ...]:

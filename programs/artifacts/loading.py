@@ -12,10 +12,10 @@ from programs.artifacts.kinds import KINDS, SINGLE, Parts, child_names
 from programs.artifacts.pool import check_pool
 from programs.artifacts.record import Artifact, damaged, read_artifact, read_with_digest
 from programs.artifacts.state import apply_state, check_signatures
-from programs.catalog import PROGRAMS, build
+from programs.catalog import build_class, known_program
 from programs.nearest_demos import PoolQuestion
 from programs.parts.knobs import check_knobs
-from signatures.common.errors import UserError, unknown
+from signatures.common.errors import UserError
 from signatures.common.files import sha256_bytes
 from signatures.common.strict_json import parse_strict_json, read_limited
 from signatures.types import Retriever, Similarity
@@ -110,14 +110,13 @@ def _load(folder: Path, given: Bindings, notices: list[str], depth: int = 1) -> 
 def _load_single(folder: Path, artifact: Artifact, given: Bindings) -> dspy.Module:
     if artifact.children or artifact.pool_sha256 is not None:
         raise damaged(folder / "artifact.json", "a single program has neither children nor a pool")
-    if artifact.program not in PROGRAMS:
-        raise unknown("program", artifact.program, PROGRAMS)
+    cls = known_program(artifact.program)
     knobs: dict[str, Any] = dict(artifact.knobs)
-    check_knobs(PROGRAMS[artifact.program], knobs)  # before `build`, which has arguments that are no knobs
+    check_knobs(cls, knobs)  # before `build_class`, which has arguments that are no knobs
     path = folder / "program.json"
     state = _read_hashed(path, artifact.state_sha256)
     similarity = given.similarity if artifact.compares else None
-    program = build(artifact.program, given.retrieve, similarity=similarity, **knobs)
+    program = build_class(cls, given.retrieve, similarity=similarity, **knobs)
     check_signatures(artifact.program, artifact.signatures, program)
     try:
         apply_state(program, state)

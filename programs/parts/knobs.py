@@ -73,7 +73,7 @@ class Knob:
             self.space.check(self.name, value)
 
 
-_COLLABORATORS = {"similarity"}  # keyword-only arguments that are not knobs
+COLLABORATORS = {"similarity"}  # keyword-only arguments that are not knobs
 
 
 def knobs_of(program: type[dspy.Module] | dspy.Module) -> dict[str, Knob]:
@@ -82,7 +82,7 @@ def knobs_of(program: type[dspy.Module] | dspy.Module) -> dict[str, Knob]:
     hints = get_type_hints(cls.__init__, include_extras=True)
     knobs = {}
     for parameter in inspect.signature(cls.__init__).parameters.values():
-        if parameter.kind is not parameter.KEYWORD_ONLY or parameter.name in _COLLABORATORS:
+        if parameter.kind is not parameter.KEYWORD_ONLY or parameter.name in COLLABORATORS:
             continue
         hint, space = hints[parameter.name], None
         if get_origin(hint) is Annotated:

@@ -49,6 +49,16 @@ class Group(TyperGroup):
         _write(formatter, {"Commands": listed})
 
 
+class ByName(Group):
+    """Commands, and a list of things: any other word is the name of one, which the command `show` takes."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words; those that name no command are words of `show`."""
+        if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
+            args = ["show", *args]
+        return super().parse_args(ctx, args)
+
+
 def _write(formatter: Any, sections: dict[str, list[tuple[str, str]]]) -> None:
     for title, records in sections.items():
         with formatter.section(title):
@@ -59,12 +69,13 @@ class App(typer.Typer):
     """A group of commands, each a `Command`, named without arguments to get its help.
 
     Args:
+        cls: The kind of group.
         options: Of `typer.Typer`.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, cls: type[Group] = Group, **options: Any) -> None:
         super().__init__(
-            cls=Group,
+            cls=cls,
             no_args_is_help=True,
             add_completion=False,
             pretty_exceptions_enable=False,

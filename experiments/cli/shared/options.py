@@ -207,7 +207,10 @@ class _Program:
     )
     retriever: Annotated[
         str | None,
-        typer.Option(help="A retriever of the index other than the one it was built for.", show_default=False),
+        typer.Option(
+            help="A retriever of the index other than the one it was built for, or your own: module:name.",
+            show_default=False,
+        ),
     ] = None
     rerank: Annotated[
         str | None,
@@ -233,7 +236,9 @@ class _Program:
 class UncompiledProgram(_Program):
     """A program of the catalog."""
 
-    program: Annotated[str, typer.Option(help="Program by name; `verihop programs` lists them.")]
+    program: Annotated[
+        str, typer.Option(help="Program by name, or your own: module:Class; `verihop programs` lists them.")
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -243,7 +248,8 @@ class AnyProgram(_Program):
     program: Annotated[
         str | None,
         typer.Option(
-            help="Program by name; `verihop programs` lists them. By default rag with the embedded LM.",
+            help="Program by name, or your own: module:Class; `verihop programs` lists them. By default rag with the "
+            "embedded LM. Beside --artifact: the own program that it holds.",
             show_default=False,
         ),
     ] = None

@@ -12,17 +12,17 @@ if TYPE_CHECKING:
 
 
 def check_evidence(program: "dspy.Module", metrics: Sequence[Metric]) -> None:
-    """Check that a program of the catalog quotes evidence if metrics of supporting facts are asked for.
+    """Check that a single program quotes evidence if metrics of supporting facts are asked for.
 
     Raises:
         UserError: None of its predictors has the output `evidence`.
     """
     from programs.artifact import program_name
-    from programs.catalog import PROGRAMS
+    from programs.catalog import name_of
 
     of_facts = [metric.name for metric in metrics if Need.FACTS in metric.needs]
     name = program_name(program)
-    if not of_facts or name not in PROGRAMS:
+    if not of_facts or name != name_of(type(program)):
         return
     if not any("evidence" in predictor.signature.output_fields for predictor in program.predictors()):
         raise UserError(

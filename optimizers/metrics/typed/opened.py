@@ -8,8 +8,9 @@ from optimizers.metrics.entailment.oracle import EntailmentOracle
 from optimizers.metrics.groundedness import with_oracle
 from optimizers.metrics.metric import Metric
 from optimizers.metrics.names import current_name, note_renamed
-from optimizers.metrics.typed.own import is_own, own_metric
+from optimizers.metrics.typed.own import own_metric
 from signatures.common.errors import unknown
+from signatures.common.own_code import is_own
 
 
 def typed_metric(name: str) -> Metric:

@@ -1,31 +1,17 @@
 """Own metrics: a function or a `Metric` in a module of the user, named `module:name`.
 
-Importing a module runs its code. A name is therefore imported only where the user typed it, on the command line or in
-Python (`own_metric`, `RunConfig`); names in runs, artifacts and other files are never imported.
+A name is imported only where the user typed it, on the command line or in Python (`own_metric`, `RunConfig`).
 """
 
 import copy
-import hashlib
-import importlib
-import importlib.util
 import inspect
 import math
-import re
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from optimizers.metrics.metric import Metric
 from signatures.common.errors import UserError, one_line
-
-_NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
-_CURE = "Write module:name, the module in the current directory or installed."
-
-
-def is_own(name: str) -> bool:
-    """Return whether a name has the form of an own metric, `module:name`."""
-    return ":" in name
+from signatures.common.own_code import code_digest, import_own
 
 
 def own_metric(name: str) -> Metric:
@@ -44,17 +30,9 @@ def own_metric(name: str) -> Metric:
         UserError: The module or the name does not exist, the module raises, or the value is neither function nor
             `Metric`, or takes other arguments. Scoring raises it if the function does, or returns anything else.
     """
-    if not _NAME.fullmatch(name):
-        raise UserError(f"{name!r} names no own metric. {_CURE}")
-    module_name, _, attribute = name.partition(":")
-    module = _import(module_name, name)
-    try:
-        value = getattr(module, attribute)
-    except AttributeError:
-        where = getattr(module, "__file__", None) or module_name
-        raise UserError(f"Own metric {name!r}: {where} has no {attribute!r}. {_CURE}") from None
+    module, value = import_own(name, "metric")
     _check_call(value.function if isinstance(value, Metric) else value, name)
-    code = f"Own metric {name}, code {_digest(module)}."
+    code = f"Own metric {name}, code {code_digest(module)}."
     if isinstance(value, Metric):
         definition = f"{value.definition.rstrip()} {code}"
         return replace(value, name=name, definition=definition, function=_checked(value.function, name))
@@ -62,26 +40,7 @@ def own_metric(name: str) -> Metric:
         raise UserError(f"Own metric {name!r} is of type {type(value).__name__}: it must be a function or a Metric.")
     text = one_line((inspect.getdoc(value) or "").partition("\n\n")[0])
     definition = f"{text if not text or text[-1] in '.!?' else text + '.'} {code}".strip()
-    return Metric(name, definition, _checked(value, name), f"{module_name} (your code)")
-
-
-def _import(module_name: str, name: str) -> Any:
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # last, so that no file there takes the place of an installed module
-    importlib.invalidate_caches()
-    try:
-        return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise UserError(f"Own metric {name!r}: there is no module {error.name!r} in {here}. {_CURE}") from None
-        raise UserError(
-            f"Own metric {name!r} cannot be imported: {one_line(error)}. Install what it imports."
-        ) from error
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
-        raise UserError(
-            f"Own metric {name!r} cannot be imported: {type(error).__name__}: {one_line(error)}. Correct the module."
-        ) from error
+    return Metric(name, definition, _checked(value, name), f"{module.__name__} (your code)")
 
 
 def _check_call(function: Any, name: str) -> None:
@@ -101,14 +60,6 @@ def _check_call(function: Any, name: str) -> None:
             f"Own metric {name!r} takes {one_line(str(signature), 80)}: it must take two arguments, (example, "
             "prediction)."
         ) from None
-
-
-def _digest(module: Any) -> str:
-    path = getattr(module, "__file__", None)
-    try:
-        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12] if path else "unknown"
-    except OSError:
-        return "unknown"
 
 
 def _number(value: Any) -> float:

@@ -1,0 +1,47 @@
+"""`verihop optimizers`: list what optimizes programs."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from experiments.cli.shared import options
+from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.rows import show_rows
+
+
+def optimizers(
+    program: Annotated[
+        str | None,
+        typer.Option(help="Only say which of them fit this program, and why others do not.", show_default=False),
+    ] = None,
+    preset: Annotated[str, typer.Option(help="Preset of --program.")] = "paper",
+    as_json: options.Json = False,
+) -> None:
+    """List the optimizers with their options, what they need, and the programs they do not fit."""
+    from optimizers.teleprompters.listing import listed
+
+    def details(row: dict[str, Any]) -> Iterator[str]:
+        for option, about in row["options"].items():
+            yield f"--option {option}={about['default']}: {about['help']}{_allowed(about)}"
+        if row["needs"]:
+            yield f"needs: {', '.join(row['needs'])}"
+        for other, reason in row["misfits"].items():
+            yield f"does not fit {other}: {reason}"
+        if not row["misfits"]:
+            yield f"fits {program or 'every program'}"
+
+    chosen = program or "genground"
+    words = ("questions.jsonl", "--program", chosen, "--optimizer", "random_search", "--out", f"artifacts/{chosen}")
+    then = command("verihop", "compile", *words, "--estimate")
+    show_rows(listed(program, preset=preset), details, then=then, as_json=as_json)
+
+
+def _allowed(about: dict[str, Any]) -> str:
+    """Return the values that an option may have, in brackets; nothing if any of its type may be."""
+    if about["choices"]:
+        return f" ({', '.join(map(str, about['choices']))})"
+    low, high = about["low"], about["high"]
+    if low is None and high is None:
+        return ""
+    return f" ({'' if low is None else f'{low:g}'}..{'' if high is None else f'{high:g}'})"

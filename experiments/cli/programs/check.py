@@ -1,0 +1,32 @@
+"""`verihop programs check NAME`: whether a program keeps the contract of all programs."""
+
+from typing import Annotated
+
+import typer
+
+from experiments.cli.shared import options
+from experiments.cli.shared.console import emit, next_step, note, say
+from experiments.cli.shared.next_commands import QUESTION, command
+
+
+def check(
+    name: Annotated[str, typer.Argument(help="A program of your own as module:Class, or one of the list.")],
+    as_json: options.Json = False,
+) -> None:
+    """Check what a program owes to work in every command, without LM and index; exit 1 if it does not keep it."""
+    from programs.catalog import typed_program
+    from programs.own.contract import check_program
+
+    results = check_program(typed_program(name))
+    broken = sum(result.broken is not None for result in results)
+    if as_json:
+        emit({"program": name, "kept": not broken, "points": [vars(result) for result in results]})
+    else:
+        for result in results:
+            say(f"{'ok    ' if result.broken is None else 'BROKEN'} {result.point}")
+            if result.broken is not None:
+                say(f"       {result.broken}")
+        note(f"{name} keeps {len(results) - broken} of {len(results)} points.")
+    if broken:
+        raise typer.Exit(1)
+    next_step(command("verihop", "ask", "--program", name, "--index", "runs/index", QUESTION))

@@ -1,0 +1,69 @@
+"""`verihop programs [NAME]`: the programs, or one of them."""
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from experiments.cli.shared import options
+from experiments.cli.shared.next_commands import QUESTION, command
+from experiments.cli.shared.rows import show_rows
+
+
+def show(
+    name: Annotated[
+        str | None,
+        typer.Argument(help="Show this program, of the list or module:Class: algorithm, prompts, presets and knobs."),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """List the programs with their papers, knobs and call bounds, or show one of them."""
+    from programs.listing import listed
+    from signatures.common.errors import unknown
+    from signatures.common.own_code import is_own
+
+    rows = listed()
+    if name is None:
+        return show_rows(rows, _brief, then=command("verihop", "programs", "genground"), as_json=as_json)
+    if is_own(name):
+        rows = {name: _own(name)}
+    if name not in rows:
+        raise unknown("program", name, rows)
+    if is_own(name):
+        then = command("verihop", "programs", "check", name)
+    else:
+        index = () if rows[name]["family"] == "closed book" else ("--index", "runs/index")
+        then = command("verihop", "ask", "--program", name, *index, QUESTION)
+    return show_rows({name: rows[name]}, _in_full, then=then, as_json=as_json)
+
+
+def _own(name: str) -> dict[str, Any]:
+    from programs.catalog import typed_program
+    from programs.listing import describe
+
+    return describe(typed_program(name))
+
+
+def _brief(row: dict[str, Any]) -> Iterator[str]:
+    knobs = ", ".join(f"{knob}={value['default']}{_space(value)}" for knob, value in row["knobs"].items())
+    year = f", {row['year']}" if row["year"] else ""
+    yield f"family: {row['family']}{year}"
+    yield f"knobs: {knobs or 'none'}"
+    yield f"presets: {', '.join(row['presets'])}; at most {row['max_calls']} LM calls a question"
+
+
+def _in_full(row: dict[str, Any]) -> Iterator[str]:
+    yield from ("", *row["algorithm"], "", f"At most {row['max_calls']} LM calls a question.")
+    for predictor, prompt in row["prompts"].items():
+        yield from ("", f"Prompt of {predictor}: {', '.join(prompt['inputs'])} -> {', '.join(prompt['outputs'])}")
+        yield from (f"  {line}" for line in prompt["instructions"].splitlines())
+    yield ""
+    for preset, knobs in row["preset_knobs"].items():
+        said = " ".join(f"{knob}={value}" for knob, value in knobs.items())
+        yield f"--preset {preset}: {said or 'the defaults'}"
+    for knob, value in row["knobs"].items():
+        yield f"--set {knob}={value['default']}{_space(value)}: {value['meaning']}"
+
+
+def _space(knob: dict[str, Any]) -> str:
+    return f" ({knob['space']})" if knob["space"] else ""

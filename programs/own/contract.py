@@ -1,0 +1,269 @@
+"""What every program owes: checks of a class, without LM or index. `verihop programs check` and the tests run them.
+
+A program that keeps them works in every command: it can be evaluated in parallel and resumed, compiled, tuned, frozen,
+and loaded by others.
+"""
+
+import inspect
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import dspy
+
+from programs.artifact import freeze, load
+from programs.catalog import build_class, presets_of
+from programs.own.stand_ins import Manner, StandInLM, StandInRetriever, StandInSimilarity, TooManyCalls
+from programs.parts.knobs import knobs_of, takes_similarity
+from programs.parts.prediction import hops_heard_by
+from programs.parts.stop_reasons import STOP_REASONS
+from signatures.common.errors import one_line
+from signatures.types import Hop, Passage
+
+QUESTION = "Which river flows past the town where Ilse Varrow was born?"
+_CHINESE = "伊尔泽·瓦罗出生的城镇旁边是哪条河？"
+_PASSAGES = [
+    Passage(id="varrow", title="Ilse Varrow", text="Ilse Varrow, a glass maker, was born in Tolmen in 1871."),
+    Passage(id="tolmen", title="Tolmen", text="Tolmen is a town on the river Asper, known for its glass."),
+    Passage(id="asper", title="Asper", text="The Asper rises in the Harrow Hills and flows past Tolmen to the sea."),
+    Passage(id="hills", title="Harrow Hills", text="The Harrow Hills are made of chalk. Few people live there."),
+    Passage(id="glass", title="Glass", text="Glass is made of sand, soda and lime."),
+]
+_FIELDS = {"answer", "response", "hops", "passages", "citations", "abstained", "details", "stop_reason"}
+_MANNERS: tuple[Manner, ...] = ("willing", "reluctant", "restless", "unreadable", "half readable")
+_LONG_WAYS: tuple[tuple[Manner, list[Passage] | None], ...] = (
+    ("willing", _PASSAGES),
+    ("reluctant", _PASSAGES),
+    ("restless", None),
+    ("half readable", None),
+    ("unreadable", _PASSAGES),
+)
+_THREADS = 8
+
+
+class Broken(Exception):
+    """A program does not keep a point of the contract; says what was seen."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How one point of the contract was kept.
+
+    Args:
+        point: What a program owes, as a sentence.
+        broken: What was seen instead; None if it was kept.
+    """
+
+    point: str
+    broken: str | None
+
+
+class _Subject:
+    """The class under check, and how it is built."""
+
+    def __init__(self, cls: type[dspy.Module]):
+        self.cls = cls
+
+    def program(self, retrieve: Any = None, **knobs: Any) -> dspy.Module:
+        similarity = StandInSimilarity() if takes_similarity(self.cls) else None
+        return build_class(self.cls, retrieve, similarity=similarity, **knobs)
+
+    def over_passages(self) -> dspy.Module:
+        return self.program(StandInRetriever(_PASSAGES))
+
+
+def _ask(program: dspy.Module, manner: Manner = "willing", **inputs: Any) -> Any:
+    """Return what a program answers; more calls than it may make end it, so that no loop goes on for ever."""
+    with StandInLM(manner, most=program.max_calls()).use():
+        return program(**{"question": QUESTION, **inputs})
+
+
+def _demand(kept: bool, broken: str) -> None:
+    if not kept:
+        raise Broken(broken)
+
+
+def _described(subject: _Subject) -> None:
+    about = inspect.cleandoc(sys.modules[subject.cls.__module__].__doc__ or "")
+    _demand(bool(about), "its module has no docstring")
+    stated = inspect.cleandoc(subject.cls.__doc__ or "")
+    missing = [name for name in knobs_of(subject.cls) if f"{name}: " not in stated]
+    _demand(not missing, f"the docstring of the class does not say under Args what {', '.join(missing)} means")
+
+
+def _presets(subject: _Subject) -> None:
+    for name, knobs in presets_of(subject.cls).items():
+        program = subject.program(**knobs)
+        kept = {knob: getattr(program, knob, None) for knob in knobs_of(program)}
+        expected = {knob: about.default for knob, about in knobs_of(program).items()} | knobs
+        _demand(
+            kept == expected, f"preset {name}: its knobs are {kept}, not {expected}: call set_knobs(self, locals())"
+        )
+        _demand(
+            isinstance(program.max_calls(), int) and program.max_calls() >= 0,
+            f"preset {name}: max_calls() is no number",
+        )
+
+
+def _in_and_out(subject: _Subject) -> None:
+    for question in (QUESTION, _CHINESE):
+        _check_prediction(_ask(subject.over_passages(), question=question))
+
+
+def _check_prediction(result: Any) -> None:
+    _demand(isinstance(result, dspy.Prediction), f"it returned {type(result).__name__}: return make_prediction(...)")
+    differs = _FIELDS ^ set(result.keys())
+    _demand(
+        not differs, f"its prediction lacks or has besides: {', '.join(sorted(differs))}: return make_prediction(...)"
+    )
+    _demand(isinstance(result.answer, str) and isinstance(result.response, str), "answer or response is no text")
+    _demand(all(isinstance(hop, Hop) for hop in result.hops), "hops holds something other than signatures.types.Hop")
+    _demand(all(isinstance(each, Passage) for each in result.passages), "passages holds something other than Passage")
+    read = [passage.id for passage in result.passages]
+    _demand(len(read) == len(set(read)), "passages holds a passage twice")
+    _demand(set(result.citations) <= set(read), "citations names passages that are not among passages")
+    _demand(
+        result.stop_reason in STOP_REASONS, f"stop_reason {result.stop_reason!r} is none of {', '.join(STOP_REASONS)}"
+    )
+    try:
+        json.dumps(result.details)
+    except (TypeError, ValueError) as error:
+        raise Broken(f"details cannot be written as JSON ({one_line(error)})") from None
+
+
+def _given_passages(subject: _Subject) -> None:
+    result = _ask(subject.program(), passages=_PASSAGES[1:3])
+    read = {passage.id for passage in result.passages}
+    _demand(read <= {"tolmen", "asper"}, f"with passages=[...] and no retriever it read {', '.join(sorted(read))}")
+
+
+def _nothing_found(subject: _Subject) -> None:
+    for manner in _MANNERS:
+        _check_prediction(_ask(subject.program(StandInRetriever(())), manner))
+        _check_prediction(_ask(subject.program(), manner, passages=[]))
+
+
+def _unreadable(subject: _Subject) -> None:
+    result = _ask(subject.over_passages(), "unreadable")
+    _check_prediction(result)
+    seen = f"answer {result.answer!r}, abstained {result.abstained}"
+    _demand(result.answer == "" and result.abstained is True, f"no reply could be read, and it returned {seen}")
+
+
+def _bound(subject: _Subject) -> None:
+    for name, knobs in presets_of(subject.cls).items():
+        for manner, corpus in _LONG_WAYS:
+            program = subject.program(StandInRetriever(corpus), **knobs)
+            try:
+                _ask(program, manner)
+            except TooManyCalls as error:
+                raise Broken(f"preset {name}, replies {manner}: {error} by max_calls()") from None
+
+
+def _threads(subject: _Subject) -> None:
+    program = subject.over_passages()
+    questions = [f"{QUESTION[:-1]}, number {number}?" for number in range(_THREADS)]
+    with StandInLM(most=2 * len(questions) * program.max_calls()).use():
+        alone = [program(question=question).toDict() for question in questions]
+        with ThreadPoolExecutor(_THREADS) as pool:
+            futures = [pool.submit(copy_context().run, program, question=question) for question in questions]
+        together = [future.result().toDict() for future in futures]
+    differ = sum(one != other for one, other in zip(alone, together, strict=True))
+    _demand(not differ, f"{differ} of {len(questions)} questions had another result in {_THREADS} threads")
+
+
+def _no_state(subject: _Subject) -> None:
+    program = subject.over_passages()
+    before, state = dict(vars(program)), program.dump_state()
+    _ask(program)
+    changed = [
+        name for name in {*before, *vars(program)} - {"history"} if before.get(name) is not vars(program).get(name)
+    ]
+    _demand(not changed, f"a question changed its {', '.join(sorted(changed))}")
+    _demand(program.dump_state() == state, "a question changed its instructions or demonstrations")
+
+
+def _copies(subject: _Subject) -> None:
+    program = subject.over_passages()
+    copy = program.deepcopy()
+    _demand(copy.retrieve is program.retrieve, "a deep copy has another retriever: store it as self.retrieve")
+    with StandInLM().use():
+        _demand(
+            copy(question=QUESTION).toDict() == program(question=QUESTION).toDict(), "a deep copy answers otherwise"
+        )
+
+
+def _hops_settle(subject: _Subject) -> None:
+    for manner in _MANNERS:
+        heard: list[Hop] = []
+        with hops_heard_by(heard.append):
+            result = _ask(subject.over_passages(), manner)
+        _demand(
+            heard == list(result.hops),
+            f"{len(result.hops)} hops were returned and {len(heard)} settled: hops.append(settled(hop))",
+        )
+
+
+def _frozen(subject: _Subject) -> None:
+    program = subject.over_passages()
+    for _, predictor in program.named_predictors():
+        predictor.demos = [dspy.Example(question="Who?", answer="Nobody", augmented=True)]
+        predictor.signature = predictor.signature.with_instructions("Do as tuned.")
+    with tempfile.TemporaryDirectory() as folder:
+        freeze(program, Path(folder) / "artifact")
+        loaded = load(Path(folder) / "artifact", program.retrieve, similarity=getattr(program, "similarity", None))
+    asked = []
+    for each in (program, loaded):
+        lm = StandInLM(most=program.max_calls())
+        with lm.use():
+            result = each(question=QUESTION).toDict()
+        asked.append((sorted(lm.prompts), result))
+    _demand(asked[0] == asked[1], "frozen and loaded, it sends other prompts or answers otherwise")
+
+
+_POINTS: tuple[tuple[str, Callable[[_Subject], None]], ...] = (
+    ("Module and knobs are described", _described),
+    ("Every preset builds, and keeps its knobs under their names", _presets),
+    ("It takes a question and returns a prediction with all fields", _in_and_out),
+    ("Given passages need no retriever", _given_passages),
+    ("It does without passages where nothing is found", _nothing_found),
+    ("Replies that cannot be read end in an empty answer, not in an exception", _unreadable),
+    ("It never asks more than max_calls()", _bound),
+    ("Eight threads get the results of one", _threads),
+    ("It keeps no state between questions", _no_state),
+    ("A deep copy shares the retriever and answers alike", _copies),
+    ("Each hop is settled once, in order", _hops_settle),
+    ("Frozen and loaded, it asks and answers the same", _frozen),
+)
+
+
+def points() -> list[str]:
+    """Return what is checked, in order."""
+    return [point for point, _ in _POINTS]
+
+
+def check_program(cls: type[dspy.Module], only: Sequence[str] | None = None) -> list[Result]:
+    """Run the checks of the contract on a program's class.
+
+    Args:
+        cls: As `programs.catalog.typed_program` returns it.
+        only: The points to check; None means all (`points`).
+    """
+    subject = _Subject(cls)
+    return [Result(point, _broken(check, subject)) for point, check in _POINTS if only is None or point in only]
+
+
+def _broken(check: Callable[[_Subject], None], subject: _Subject) -> str | None:
+    try:
+        check(subject)
+    except Broken as error:
+        return str(error)
+    except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+        return f"it raised {type(error).__name__}: {one_line(error)}"
+    return None

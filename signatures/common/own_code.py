@@ -1,0 +1,79 @@
+"""Code of the user's own, named `module:name`: metrics, programs, retrievers.
+
+Importing a module runs its code. A name is therefore imported only where the user typed it, on the command line or in
+Python; names in runs, artifacts and other files are never imported.
+"""
+
+import hashlib
+import importlib
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from signatures.common.errors import UserError, one_line
+
+_NAME = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
+CURE = "Write module:name, the module in the current directory or installed."
+
+
+def is_own(name: str) -> bool:
+    """Return whether a name has the form of own code, `module:name`."""
+    return ":" in name
+
+
+def import_own(name: str, what: str) -> tuple[ModuleType, Any]:
+    """Import a module and return it with the value of a name in it.
+
+    Args:
+        name: As the user typed it, `module:name`. The module is looked for among the installed ones, then in the
+            current directory.
+        what: What it should be, for messages, e.g. "metric".
+
+    Raises:
+        UserError: The name has another form, the module or the name in it does not exist, or the module raises.
+    """
+    if not _NAME.fullmatch(name):
+        raise UserError(f"{name!r} names no own {what}. {CURE}")
+    module_name, _, attribute = name.partition(":")
+    module = _import(module_name, f"Own {what} {name!r}")
+    try:
+        return module, getattr(module, attribute)
+    except AttributeError:
+        where = getattr(module, "__file__", None) or module_name
+        raise UserError(f"Own {what} {name!r}: {where} has no {attribute!r}. {CURE}") from None
+
+
+def imported_value(name: str) -> Any:
+    """Return the value of `module:name` if its module is imported already, else None; nothing is imported."""
+    if not _NAME.fullmatch(name):
+        return None
+    module_name, _, attribute = name.partition(":")
+    return vars(sys.modules.get(module_name, object)).get(attribute)
+
+
+def code_digest(module: ModuleType) -> str:
+    """Return the first 12 hexadecimal digits of the SHA-256 of a module's file, "unknown" if it has none."""
+    path = getattr(module, "__file__", None)
+    try:
+        return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:12] if path else "unknown"
+    except OSError:
+        return "unknown"
+
+
+def _import(module_name: str, named: str) -> ModuleType:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.append(here)  # last, so that no file there takes the place of an installed module
+    importlib.invalidate_caches()
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
+            raise UserError(f"{named}: there is no module {error.name!r} in {here}. {CURE}") from None
+        raise UserError(f"{named} cannot be imported: {one_line(error)}. Install what it imports.") from error
+    except (Exception, SystemExit) as error:  # the user's code may raise anything
+        raise UserError(
+            f"{named} cannot be imported: {type(error).__name__}: {one_line(error)}. Correct the module."
+        ) from error
