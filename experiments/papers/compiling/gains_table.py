@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.statistics import means_and_differences
-from experiments.papers.compiling.records import FAULTS, METRIC, Record, rounded
+from experiments.papers.compiling.records import FAULTS, METRIC, Record
 from experiments.papers.compiling.rows import DEFAULT, ROWS
+from experiments.papers.record_file import rounded
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
