@@ -1,0 +1,143 @@
+"""The leaderboard: rows are measured once, tables follow from the records, and those committed are of the records."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from experiments.papers.leaderboard.boards import SIZES, WORLD, open_board
+from experiments.papers.leaderboard.leaderboard import FILE, ROWS_FILE, app, write_tables
+from experiments.papers.leaderboard.measure import F1, Key, Record, Records, measure
+from experiments.papers.leaderboard.tables import as_markdown, table
+from signatures.common.errors import UserError
+
+RESULTS = Path(__file__).parents[3] / "experiments" / "results"
+QUESTIONS = 8
+
+
+@pytest.fixture(scope="module")
+def board(tmp_path_factory):
+    return open_board(WORLD, data=Path("none"), work=tmp_path_factory.mktemp("boards"), questions=QUESTIONS)
+
+
+@pytest.fixture
+def records(tmp_path):
+    return Records(tmp_path / "results" / ROWS_FILE)
+
+
+def mean(value, low=None, high=None):
+    return {"mean": value, "low": low, "high": high, "n": 2}
+
+
+def recorded(program="rag", board=WORLD, scores=(0.0, 1.0), **changed):
+    value = sum(scores) / len(scores)
+    means = {name: mean(value, 0.0, 1.0) for name in ("em", F1, "acc[substring]", "passage_recall[all]")}
+    costs = {"lm_calls": mean(3.0), "tokens": mean(1234.5), "rounds": mean(2.0), "seconds": mean(0.25)}
+    fields = {
+        "made_with": {"lm": {"id": "simulated:0"}, "questions": {"n": 2, "sha256": "a"}},
+        "preset": "paper",
+        "knobs": {},
+        "max_calls": 3,
+        "session": {},
+        "means": {**means, **costs},
+        "answers": {"em": list(scores), F1: list(scores)},
+        "faults": {"errors": 0, "abstentions": 1, "parse_failures": 2, "truncated": 0},
+        "stop_reasons": {"finished": 1, "cap": 1},
+    }
+    return Record(board=board, program=program, **{**fields, **changed})
+
+
+def test_a_row_is_measured_once_and_outlives_the_process(board, records, tmp_path):
+    first = measure("multihop", board, records, tmp_path / "run", threads=2)
+    assert len(first.answers[F1]) == QUESTIONS
+    assert (first.means["lm_calls"]["mean"], first.max_calls, first.preset) == (3.0, 3, "paper")
+    assert sum(first.stop_reasons.values()) == QUESTIONS
+    again = Records(records.path)
+    assert measure("multihop", board, again, tmp_path / "never", threads=2) == first
+    assert not (tmp_path / "never").exists()
+
+
+def test_a_stopped_run_goes_on(board, records, tmp_path):
+    run = tmp_path / "run"
+    first = measure("rag", board, records, run, threads=2)
+    rows = (run / "rows.jsonl").read_text().splitlines(keepends=True)
+    (run / "rows.jsonl").write_text("".join(rows[:3]))
+    records.path.unlink()
+    assert measure("rag", board, Records(records.path), run, threads=2).answers == first.answers
+
+
+def test_other_questions_are_another_board(board, records, tmp_path):
+    records.add(recorded())
+    with pytest.raises(UserError, match="other settings"):
+        measure("cot", board, records, tmp_path / "run", threads=1)
+    assert records.find(Key(WORLD, "cot")) is None
+
+
+def test_the_best_is_first_and_each_is_paired_with_rag(records):
+    for record in (recorded(), recorded("cot", scores=(1.0, 1.0)), recorded("standard", scores=(0.0, 0.0))):
+        records.add(record)
+    found = table(records.boards())[WORLD]["programs"]
+    assert list(found) == ["cot", "rag", "standard"]
+    assert found["rag"]["against rag"] is None
+    assert found["cot"]["against rag"]["difference"] == 0.5
+    text = as_markdown(table(records.boards()))
+    (row,) = (line for line in text.splitlines() if line.startswith("| `rag` |") and "cap" in line)
+    scores, costs = "50.0 [0.0, 100.0] | 50.0 [0.0, 100.0] |  | 50.0 | 50.0", "3.0 | 1,234 | 2.0 | 0.25"
+    assert row == f"| `rag` | {scores} | {costs} | 0 | 2 | finished 1, cap 1 |"
+
+
+def test_programs_are_ranked_by_real_questions_and_may_lack_a_board(records):
+    made = {"made_with": {"lm": {"id": "embedded"}, "questions": {"n": 2, "sha256": "b"}}}
+    records.add(recorded("cot", scores=(1.0, 1.0)))
+    records.add(recorded("rag"))
+    records.add(recorded("rag", board="hotpotqa", **made))
+    first = as_markdown(table(records.boards())).split("##")[0]
+    assert "| `rag` | 50.0 | 3.0 | 50.0 | 3.0 |\n| `cot` | 100.0 | 3.0 |  |  |" in first
+
+
+def test_a_damaged_record_is_named(records):
+    records.add(recorded())
+    with records.path.open("a") as file:
+        file.write('{"board": "world"}\n')
+    with pytest.raises(UserError, match="line 2, is no record of a row"):
+        Records(records.path)
+
+
+def test_the_command_writes_tables_and_plot_from_the_records(tmp_path):
+    words = ["--boards", WORLD, "--questions", "4", "--programs", "rag,standard", "--threads", "2"]
+    places = ["--work", str(tmp_path / "work"), "--results", str(tmp_path / "results")]
+    ended = CliRunner().invoke(app, [*words, *places])
+    assert ended.exit_code == 0, ended.output
+    made = {path.name: path.read_bytes() for path in (tmp_path / "results").glob("leaderboard.*")}
+    assert set(made) == {"leaderboard.json", "leaderboard.md", "leaderboard.png"}
+    assert made["leaderboard.png"].startswith(b"\x89PNG")
+    assert CliRunner().invoke(app, ["--only-table", *places]).exit_code == 0
+    again = {name: (tmp_path / "results" / name).read_bytes() for name in ("leaderboard.json", "leaderboard.md")}
+    assert again == {name: made[name] for name in again}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--boards", "nowhere"], "Unknown board"),
+        (["--programs", "gengruond", "--boards", WORLD, "--questions", "2"], "genground"),
+        (["--only-table"], "has no records"),
+        (["--boards", "hotpotqa"], "hotpot_dev_500"),
+    ],
+)
+def test_what_the_user_can_cure_is_a_user_error(tmp_path, words, says):
+    places = ["--work", str(tmp_path / "work"), "--results", str(tmp_path / "r"), "--data", str(tmp_path / "none")]
+    ended = CliRunner().invoke(app, [*words, *places])
+    assert isinstance(ended.exception, UserError)
+    assert says in str(ended.exception)
+
+
+@pytest.mark.skipif(not (RESULTS / ROWS_FILE).exists(), reason="no leaderboard was measured yet")
+def test_the_committed_tables_are_those_of_the_records(tmp_path):
+    records = Records(RESULTS / ROWS_FILE)
+    write_tables(records, tmp_path)
+    for name in (FILE, "leaderboard.md"):
+        assert json.dumps((tmp_path / name).read_text()) == json.dumps((RESULTS / name).read_text())
+    for board, rows in records.boards().items():
+        assert next(iter(rows.values())).made_with["questions"]["n"] == SIZES[board]
