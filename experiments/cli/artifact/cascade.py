@@ -69,6 +69,7 @@ def cascade(
         list[str] | None,
         typer.Option("--set", help="A knob as name=value, repeatable, e.g. --set threshold=0.4.", show_default=False),
     ] = None,
+    holding: options.Holding = None,
 ) -> None:
     """Combine a cheap artifact with a dear one, which is asked only where features of the cheap answer say so.
 

@@ -23,6 +23,7 @@ def ensemble(
     out: Out,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
+    holding: options.Holding = None,
 ) -> None:
     """Combine artifacts that answer every question; the majority of the short answers decides.
 

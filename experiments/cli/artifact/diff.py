@@ -22,6 +22,7 @@ def diff(
     first: Annotated[Path, typer.Argument(help="Folder of an artifact.")],
     second: Annotated[Path, typer.Argument(help="Folder of another one.")],
     as_json: options.Json = False,
+    holding: options.Holding = None,
 ) -> None:
     """Show which instructions, demonstrations, knobs and settings differ, and which artifact scored better.
 

@@ -42,6 +42,7 @@ def export(
         typer.Option(help="chat or json; by default the adapter that the artifact names.", show_default=False),
     ] = None,
     as_json: options.Json = False,
+    holding: options.Holding = None,
 ) -> None:
     """Write the prompts as the plain chat messages that an LM receives, to use them without verihop.
 

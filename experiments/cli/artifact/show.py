@@ -27,6 +27,7 @@ def show(
         bool, typer.Option("--instructions/--no-instructions", help="Print the instructions of each predictor.")
     ] = True,
     as_json: options.Json = False,
+    holding: options.Holding = None,
 ) -> None:
     """Print program, knobs, LM, corpus, optimizer, scores, and the instructions and demonstrations of each predictor.
 

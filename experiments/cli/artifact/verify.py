@@ -15,6 +15,7 @@ FAULTY = 2  # exit code
 def verify(
     folders: Annotated[list[Path], typer.Argument(metavar="ARTIFACT", help="Folders of artifacts.")],
     as_json: options.Json = False,
+    holding: options.Holding = None,
 ) -> None:
     """Check that artifacts can be loaded: schema, hashes, signatures, demonstrations, knobs and parts.
 

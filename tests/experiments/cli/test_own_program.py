@@ -97,6 +97,26 @@ def test_compiled_tuned_frozen_and_asked(verihop, guide, world):
     assert tuned[0] == 0, tuned[2]
 
 
+def test_every_command_on_artifacts_takes_the_programs_they_hold(verihop, guide, world):
+    made, other = guide / "one", guide / "two"
+    questions = (world / "questions.jsonl", "--limit", 2, "--program", NAME, *SIMULATED, "--index", world / "index")
+    for out in (made, other):
+        assert verihop("compile", *questions, "--optimizer", "bootstrap", "--out", out)[0] == 0
+    for words in (
+        ("show", made),
+        ("verify", made, other),
+        ("diff", made, other),
+        ("export", made, "--out", guide / "prompts"),
+        ("ensemble", made, other, "--out", guide / "both"),
+        ("cascade", made, other, "--out", guide / "cascade"),
+    ):
+        sys.modules.pop("my_strategy", None)
+        code, _, err = verihop("artifact", *words)
+        assert (code, "is not imported" in err) == (2, True), err
+        code, _, err = verihop("artifact", *words, "--program", NAME)
+        assert code == 0, err
+
+
 def test_an_artifact_of_another_program_is_not_taken_for_it(verihop, guide, world):
     made = guide / "artifact"
     questions = (world / "questions.jsonl", "--limit", 2)
