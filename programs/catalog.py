@@ -20,6 +20,7 @@ from programs.multi_step.ircot import IRCoT
 from programs.multi_step.iter_retgen import IterRetGen
 from programs.multi_step.meta_rag import MetaRAG
 from programs.multi_step.multihop import MultiHop
+from programs.multi_step.searchain import SearChain
 from programs.multi_step.self_ask import SelfAsk
 from programs.parts.knobs import check_knobs, takes_similarity
 from programs.retro_rag import RetroRAG
@@ -50,6 +51,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "iter_retgen": IterRetGen,
     "self_ask": SelfAsk,
     "flare": FLARE,
+    "searchain": SearChain,
     "genground": GenGround,
     "cov_rag": CoVRAG,
     "self_completion": SelfCompletion,

@@ -18,6 +18,7 @@ def obliging(system, user):
         "missing": "",
         "sufficient": True,
         "response": f"Ansa Merrow of {question} [1].",
+        "chain": [f"Who of {question} -> unknown"],
         "evidence": "The harbour master of Quillon is Ansa Merrow.",
         "document": "The harbour master of Quillon is Ansa Merrow.",
         "answer": f"Ansa Merrow of {question}",

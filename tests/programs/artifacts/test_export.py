@@ -50,6 +50,7 @@ def hesitant(system, user):
         "sub_question": f"Who is number {len(user)}",
         "sentence": f"She is number {len(user)}.",
         "query": f"harbour {len(user)}",
+        "chain": [f"Who is number {len(user)}? -> Tren"],
         "queries": [f"harbour {len(user)}"],
         "missing": "much",
         "sufficient": False,
