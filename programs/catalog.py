@@ -15,6 +15,7 @@ from programs.closed_book.genread import GenRead
 from programs.closed_book.standard import Standard
 from programs.cov_rag import CoVRAG
 from programs.genground import GenGround
+from programs.multi_step.adaptive_rag import AdaptiveRAG
 from programs.multi_step.flare import FLARE
 from programs.multi_step.ircot import IRCoT
 from programs.multi_step.iter_retgen import IterRetGen
@@ -52,6 +53,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "self_ask": SelfAsk,
     "flare": FLARE,
     "searchain": SearChain,
+    "adaptive_rag": AdaptiveRAG,
     "genground": GenGround,
     "cov_rag": CoVRAG,
     "self_completion": SelfCompletion,

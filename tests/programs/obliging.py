@@ -13,6 +13,7 @@ def obliging(system, user):
         "finished": "1. " in user,
         "sub_question": f"Who of {question}",
         "sentence": f"Ansa Merrow lives where {question}",
+        "complexity": "complex",
         "query": f"harbour {question}",
         "queries": [f"harbour {question}"],
         "missing": "",
