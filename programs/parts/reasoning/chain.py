@@ -14,7 +14,7 @@ from signatures.citation_marks import strip_citations
 _ARROW = re.compile(r"\s*(?:[-–—=]+>|[→⇒➔])\s*")
 _QUESTION = re.compile(r"(?P<query>.*?[?？])\s*(?P<answer>.*)", re.DOTALL)
 _LABEL = re.compile(
-    r"\A[\s\[(*_]*(?:(?:unsolved\s+)?(?:query|step|question|q|查询|步骤|问题)\s*\d*[\])*_]*\s*[:：]|\d+\s*[.)、．）])[\s*_]*",
+    r"\A[\s\[(*_]*(?:(?:unsolved\s+)?(?:query|step|question|q|查询|步骤|问题)\s*\d*[\])*_]*\s*[:：]|\d+\s*[.)、．）](?!\d))[\s*_]*",
     re.IGNORECASE,
 )
 _ANSWER_LABEL = re.compile(r"\A[\s\[(*_]*(?:answer|a|答案|回答)\s*\d*[\])*_]*\s*[:：][\s*_]*", re.IGNORECASE)
@@ -68,7 +68,7 @@ def branch_of(question: str, reply: dspy.Prediction) -> Branch:
     """
     plain = strip_citations(reply.response)
     content = "" if declines(plain) else reply.response.strip()
-    steps = parse_chain(reply.chain) or [Step(question, stated_answer(plain) or "" if content else "")]
+    steps = parse_chain(reply.chain) or [Step(question, (content and stated_answer(plain)) or "")]
     return Branch(steps, content, reply)
 
 

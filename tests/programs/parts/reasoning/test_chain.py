@@ -22,6 +22,7 @@ from programs.parts.reasoning.chain import Step, parse_chain
         ("harbour master of Quillon", "harbour master of Quillon", ""),
         ("步骤1：谁是港务长？ -> 安莎", "谁是港务长？", "安莎"),
         ("谁是港务长？ → 未知", "谁是港务长？", ""),
+        ("2.5 percent of what? -> salt", "2.5 percent of what?", "salt"),
         ("3 Idiots: who directed it? -> Hirani", "3 Idiots: who directed it?", "Hirani"),
         ("A question of honour: who wrote it? -> Oyle", "A question of honour: who wrote it?", "Oyle"),
     ],
