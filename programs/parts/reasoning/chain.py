@@ -58,7 +58,8 @@ class Branch(NamedTuple):
     def stated(self) -> str:
         """Return the answer that the final content states, or else all of it; without one, that of the last step."""
         text = strip_citations(self.content)
-        return stated_answer(text) or text or self.steps[-1].answer
+        stated = stated_answer(text)
+        return (text if stated is None else stated) or self.steps[-1].answer
 
 
 def branch_of(question: str, reply: dspy.Prediction) -> Branch:

@@ -109,6 +109,7 @@ def test_where_the_reader_gives_no_answer_it_is_what_the_content_states(tell, re
     [
         ("It lies in the Amber Sea [1].", "It lies in the Amber Sea."),
         ("", "Ansa Merrow"),
+        ("So the answer is:", "Ansa Merrow"),
         ("So the answer is: unknown.", "Ansa Merrow"),
         ("The passages do not say.", "Ansa Merrow"),
     ],
