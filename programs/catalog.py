@@ -15,11 +15,13 @@ from programs.closed_book.genread import GenRead
 from programs.closed_book.standard import Standard
 from programs.cov_rag import CoVRAG
 from programs.genground import GenGround
+from programs.multi_step.adaptive_rag import AdaptiveRAG
 from programs.multi_step.flare import FLARE
 from programs.multi_step.ircot import IRCoT
 from programs.multi_step.iter_retgen import IterRetGen
 from programs.multi_step.meta_rag import MetaRAG
 from programs.multi_step.multihop import MultiHop
+from programs.multi_step.searchain import SearChain
 from programs.multi_step.self_ask import SelfAsk
 from programs.naming import imported_program, own_name, own_program, why_no_program
 from programs.parts.knobs import check_knobs, takes_similarity
@@ -52,6 +54,8 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "iter_retgen": IterRetGen,
     "self_ask": SelfAsk,
     "flare": FLARE,
+    "searchain": SearChain,
+    "adaptive_rag": AdaptiveRAG,
     "genground": GenGround,
     "cov_rag": CoVRAG,
     "self_completion": SelfCompletion,

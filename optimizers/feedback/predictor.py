@@ -165,14 +165,20 @@ def _on_revision(call: Call) -> list[str]:
 
 
 def _on_response(call: Call) -> list[str]:
-    """Judge a long response: its answer, and its marks as positions in the passages."""
+    """Judge a long response: its answer, and its marks as positions in the passages.
+
+    Those of a chain's final content are numbers of its steps, and it is empty while one of them is unknown.
+    """
     response = str(call.outputs["response"] or "")
+    of_a_chain = "chain" in call.outputs
+    if of_a_chain and not response.strip():
+        return []
     if refuses(response):
         return _on_refusal(call)
     said = []
     if call.golds and not matches(strip_citations(response), call.golds):
         said.append(f"The response does not contain the expected answer {quoted(call.golds[0])}.")
-    marks = citation_numbers(response)
+    marks = [] if of_a_chain else citation_numbers(response)
     beyond = [number for number in marks if not 1 <= number <= len(call.passages)]
     cited = [call.passages[number - 1] for number in marks if number not in beyond]
     if call.passages and not marks:

@@ -2,7 +2,8 @@
 
 A benchmark's example contains a question, its sub-questions with answers, and the final answer. An inner predictor is
 called in a state: some hops answered, the next one open. Each state of the gold decomposition that contains all outputs
-of a predictor becomes a demonstration for it.
+of a predictor becomes a demonstration for it. So does the complexity of a question, where it is labelled
+(`optimizers/routes.py`).
 """
 
 import random
@@ -15,7 +16,8 @@ from optimizers.teleprompters.task import Optimizer, Runs, Task
 from signatures.types import Hop
 from signatures.yes_no import parse_yes_no
 
-_LABELS = {"answer", "finished", "sub_question"}  # outputs that a gold decomposition has
+_LABELS = {"answer", "complexity", "finished", "sub_question"}  # outputs that gold may have
+_OF_THE_QUESTION = ("question", "answer", "complexity")
 
 
 def gold_states(example: dspy.Example) -> Iterator[dict[str, Any]]:
@@ -37,6 +39,8 @@ def gold_states(example: dspy.Example) -> Iterator[dict[str, Any]]:
             }
             hops.append(Hop(question=step["question"], answer=step["answer"]))
     end = {"question": example.question, "answer": example.get("answer")}
+    if example.get("complexity"):
+        end["complexity"] = example.complexity
     if end["answer"]:
         yield {**end, "hops": hops, "finished": True, "sub_question": example.question} if hops else end
 
@@ -74,7 +78,7 @@ def _states(signature: type[dspy.Signature], example: dspy.Example) -> list[dict
     """Return the states in which a predictor can be called; a predictor without hops only sees the final one."""
     states = list(gold_states(example))
     if "hops" not in signature.input_fields:
-        return [{name: value for name, value in states[-1].items() if name in ("question", "answer")}] if states else []
+        return [{name: value for name, value in states[-1].items() if name in _OF_THE_QUESTION}] if states else []
     if "finished" not in signature.output_fields:
         states = states[-1:]
     return [state for state in states if "hops" in state]

@@ -20,6 +20,7 @@ PROBABILITY_KNOBS: dict[str, tuple[str, ...]] = {
     "retro_rag": ("threshold", "relevance_gate", "attribution_gate"),
     "self_rag": ("threshold",),
     "flare": ("confidence", "mask_below"),
+    "searchain": ("threshold",),
     "meta_rag": (),
     "corag": (),
 }

@@ -13,24 +13,19 @@ Where the paper's text is silent, its public code decides: https://github.com/St
 Departure: an instruction takes the place of the paper's demonstrations, which compiling adds; and paragraphs are not
 cut at 350 words. The public code also deletes interrogatives from queries and searches for no sentence that begins with
 "So" or "Thus"; the paper's text does neither.
+
+The loop is in `programs/parts/steps/interleaving.py`, since Adaptive-RAG takes these steps, too.
 """
 
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.longform import answer_in
-from programs.parts.passages import deduplicate, passages_stating
-from programs.parts.predict import drop_from_trace, try_predict
-from programs.parts.prediction import make_prediction, retrieve_passages, settled
-from programs.parts.reasoning.thought import join_sentences, next_sentence, stated_answer
-from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
+from programs.parts.steps.interleaving import conclude_thought, interleave
 from signatures.multi_step.ircot import ContinueThought
 from signatures.reading import ReadAnswer
-from signatures.text_words import same_words
-from signatures.types import Hop, Passage, Retriever
+from signatures.types import Passage, Retriever
 
 DIRECT, COT, THOUGHT = "direct", "cot", "thought"
 
@@ -81,66 +76,11 @@ class IRCoT(dspy.Module):
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` replace the first retrieval (all without a retriever)."""
-        fresh = deduplicate(retrieve_passages(self, question, min(self.k, self.cap), fixed=passages))  # step 1
-        found = list(fresh)
-        hops: list[Hop] = []
-        thought: list[str] = []
-        stop_reason = CAP
-        while len(thought) < self.max_sentences:
-            query = thought[-1] if thought else question
-            if thought:
-                fresh = self._search(query, found)  # step 3
-                found = [*found, *fresh]
-            written = join_sentences(thought)
-            reply = try_predict(self.thinking, passages=found, question=question, reasoning=written)  # step 2
-            sentence = next_sentence(reply.sentence, thought) if reply else ""
-            ids = [passage.id for passage in fresh]
-            hops.append(settled(Hop(question=query, answer=sentence, passage_ids=ids)))
-            # An empty generation ends the thought, as in the public code; here an unparseable one does, too.
-            # Departure: so does one that only repeats the thought, since it would find nothing new.
-            if not sentence:
-                drop_from_trace(reply)
-                stop_reason = REPEATED if reply else UNPARSEABLE
-                break
-            thought.append(sentence)
-            if stated_answer(sentence) is not None:
-                stop_reason = FINISHED
-                break
-        said = stated_answer(thought[-1]) if thought else None
-        answer = self._read(question, found, said or "", thought)  # step 4
-        if said and same_words(said) != same_words(answer):
-            drop_from_trace(reply)  # a sentence that states another answer must not become a demo
-        return make_prediction(
-            answer,
-            stop_reason=stop_reason,
-            hops=hops,
-            passages=found,
-            citations=passages_stating(answer, found),
-            details={"thought": join_sentences(thought), "said": said or ""},
-        )
+        knobs = {"k": self.k, "cap": self.cap, "most": self.max_sentences}
+        done = interleave(self, question, **knobs, fixed=passages)  # steps 1 to 3
+        # Departure: if the reader's reply is unparseable, or no answer, what the thought says is the answer.
+        return conclude_thought(None if self.reader == THOUGHT else self.reading, question, done)  # step 4
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: one for each sentence, and the reader's."""
         return self.max_sentences + (self.reader != THOUGHT)
-
-    def _search(self, sentence: str, found: Sequence[Passage]) -> list[Passage]:
-        """Return the passages for a sentence that are new, as many as the cap leaves room for."""
-        room = self.cap - len(found)
-        if self.retrieve is None or room <= 0:
-            return []
-        known = {passage.id for passage in found}
-        ranked = deduplicate(retrieve_passages(self, sentence, self.k))
-        return [passage for passage in ranked if passage.id not in known][:room]
-
-    def _read(self, question: str, found: list[Passage], said: str, thought: Sequence[str]) -> str:
-        """Return the reader's answer; without a reader or passages, what the thought says, or else all of it.
-
-        Departure: if the reader's reply is unparseable, or no answer, what the thought says is the answer.
-        """
-        if self.reader == THOUGHT or not found:
-            return said or join_sentences(thought)
-        reply = try_predict(self.reading, passages=found, question=question)
-        answer = answer_in(reply)
-        if not answer:
-            drop_from_trace(reply)
-        return answer or said

@@ -22,6 +22,14 @@ def try_predict(predictor: dspy.Module, **inputs: Any) -> dspy.Prediction | None
         return None
 
 
+def try_predict_text(predictor: dspy.Module, **inputs: Any) -> tuple[dspy.Prediction | None, str]:
+    """Return the prediction and ""; or None and the text of the reply that is unparseable, for those who can use it."""
+    try:
+        return predictor(**inputs), ""
+    except AdapterParseError as error:
+        return None, str(error.lm_response)
+
+
 def in_order(signature: type[dspy.Signature], names: Sequence[str]) -> type[dspy.Signature]:
     """Return a signature with its input fields, all of which `names` lists, in another order."""
     fields = {name: signature.fields[name] for name in (*names, *signature.output_fields)}

@@ -28,7 +28,9 @@ def replies(kind):
             "finished": gives and "1. " in user,
             "sub_question": f"Who of them is number {turn}",
             "sentence": f"{'So the answer is' if gives and turn > 2 else 'She is'} number {turn}.",
+            "complexity": "complex",
             "query": f"harbour {turn}",
+            "chain": [f"Who is number {turn}? -> Ansa", f"Where is number {turn}? -> {'Tren' if gives else 'unknown'}"],
             "queries": [f"harbour {turn}"],
             "missing": "",
             "sufficient": gives,
@@ -73,7 +75,7 @@ def test_settled_hops_are_those_of_the_prediction(name, preset, kind, scripted):
     assert heard == prediction.hops
 
 
-STEPS = ["multihop", "ircot", "iter_retgen", "self_ask", "flare"]
+STEPS = ["multihop", "ircot", "iter_retgen", "self_ask", "flare", "searchain", "adaptive_rag"]
 AGENTS = ["react", "search_r1", "search_o1", "corag", "a_rag"]
 
 
@@ -90,7 +92,8 @@ def test_given_passages_are_a_hop_like_any_other(name, scripted, passages):
     ("name", "kind"),
     [("genground", "reluctant"), ("multihop", "obliging"), ("cov_rag", "obliging"), ("self_completion", "reluctant"),
      ("retro_rag", "reluctant"), ("ircot", "obliging"), ("iter_retgen", "obliging"), ("self_ask", "reluctant"),
-     ("flare", "obliging"), *((name, "reluctant") for name in AGENTS)],
+     ("flare", "obliging"), ("searchain", "reluctant"), ("adaptive_rag", "obliging"),
+     *((name, "reluctant") for name in AGENTS)],
 )  # fmt: skip
 def test_a_hop_is_settled_before_the_next_one_is_asked_for(name, kind, scripted):
     engine = scripted(replies(kind))

@@ -14,7 +14,7 @@ knows the size of its context cuts fields of passages, not these lines.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import dspy
 
@@ -24,6 +24,19 @@ from signatures.types import Passage
 
 LEFT_OUT, CUT = "(left out)", "..."
 _WORD = re.compile(rf"[{CJK}]|[^\s{CJK}]+")
+
+
+class Entry(Protocol):
+    """What a transcript shows of one turn, whatever the turn is."""
+
+    @property
+    def results(self) -> tuple[str, ...]:
+        """Return what the LM was shown after the turn: one text per passage, or a notice."""
+        ...
+
+    def said(self, number: int) -> list[str]:
+        """Return the lines that the LM wrote in the turn of this number."""
+        ...
 
 
 class Turn(NamedTuple):
@@ -58,7 +71,7 @@ def found_texts(passages: Iterable[Passage], *, most_words: int | None = None) -
     return tuple(texts if most_words is None else first_words(texts, most_words))
 
 
-def transcript_lines(turns: Sequence[Turn], most_words: int) -> list[str]:
+def transcript_lines(turns: Sequence[Entry], most_words: int) -> list[str]:
     """Return the turns as lines of at most `most_words` words together.
 
     What does not fit is left out: first the results of the oldest turns, which a line says; then the oldest turns as a

@@ -37,13 +37,14 @@ def next_sentence(reply: str, thought: Sequence[str]) -> str:
     while new:
         size = 2 if new[0].rstrip(_EDGES).endswith(_COLONS) else 1
         sentence = " ".join(new[:size])
-        if not _declines(sentence):
+        if not declines(sentence):
             return "" if is_no_item(sentence) else sentence
         new = new[size:]
     return ""
 
 
-def _declines(sentence: str) -> bool:
+def declines(sentence: str) -> bool:
+    """Return whether a sentence only declines to answer, or the answer that it states does."""
     stated = stated_answer(sentence)
     return not gives_answer(sentence) or bool(stated and not gives_answer(stated))
 

@@ -1,4 +1,4 @@
-"""The effects that IRCoT, ITER-RETGEN, Self-Ask and FLARE claim, on bridge questions of the simulated world."""
+"""The effects that IRCoT, ITER-RETGEN, Self-Ask, FLARE and SearChain claim, on bridge questions of the world."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def run(running, benchmark):
     return answered
 
 
-@pytest.mark.parametrize("name", ["ircot", "iter_retgen", "self_ask", "flare"])
+@pytest.mark.parametrize("name", ["ircot", "iter_retgen", "self_ask", "flare", "searchain"])
 def test_more_gold_passages_are_found_than_by_one_retrieval(run, name):
     assert paired(run("rag")[1], run(name)[1]).low > 0
 
@@ -61,3 +61,9 @@ def test_follow_up_questions_are_answered_better_with_a_search_than_from_memory(
 
 def test_flare_answers_better_than_memory(run):
     assert paired(run("standard")[0], run("flare")[0]).low > 0
+
+
+def test_verification_corrects_a_chain_from_memory(run):
+    whole = run("searchain", reader="extract")[0]
+    assert paired(run("searchain", reader="extract", verification=False)[0], whole).low > 0
+    assert paired(run("searchain", reader="extract", verification=False, completion=False)[0], whole).low > 0

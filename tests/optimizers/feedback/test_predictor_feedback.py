@@ -100,6 +100,15 @@ def test_a_long_response_is_judged_by_its_marks():
     assert "The response contains the expected answer." in said(inputs, response="In Quillon [2].")
 
 
+def test_the_final_content_of_a_chain_cites_steps_and_may_be_empty():
+    inputs = {"question": QUESTION, "transcript": []}
+    assert said(inputs, chain=["Who? -> Ansa Merrow"], response="She was born in Quillon [1].") == (
+        "The response contains the expected answer."
+    )
+    assert "does not contain" in said(inputs, chain=[], response="So the answer is: Marle.")
+    assert said(inputs, chain=["Who? -> unknown"], response="") == ""
+
+
 def test_a_refusal_is_right_only_if_something_was_missing():
     refusal = "I'm sorry, I cannot answer the question based on the provided references."
     assert "It was right to decline." in said({"question": QUESTION, "passages": [ANSA]}, response=refusal)

@@ -36,6 +36,8 @@ SHORT = {  # knobs with which a question takes few calls
     "iter_retgen": {"k": 2},
     "self_ask": {"max_hops": 2, "k": 2},
     "flare": {"max_sentences": 2},
+    "adaptive_rag": {"max_sentences": 2, "k": 2, "k_several": 2},
+    "searchain": {"max_rounds": 2, "max_hops": 2},
     "cov_rag": {"k": 2},
     "self_completion": {"k": 2},
     "retro_rag": {"k": 2},

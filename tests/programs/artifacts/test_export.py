@@ -31,6 +31,7 @@ SWITCHES = {  # to have every predictor of a program asked at least once
     "search_r1": [{"reader": "extract"}, {"reader": "passages"}],
     "search_o1": [{"reader": "extract"}, {"reader": "passages"}],
     "a_rag": [{"reader": "passages"}],
+    "adaptive_rag": [{"route": "none"}, {"route": "one"}, {"route": "several"}],
     "corag": [{"chains": 2}, {"reader": "passages"}],
     "retro_rag": [{"ellery": False}, {"batch_weighing": 2}],
 }
@@ -49,7 +50,9 @@ def hesitant(system, user):
         "finished": False,
         "sub_question": f"Who is number {len(user)}",
         "sentence": f"She is number {len(user)}.",
+        "complexity": "complex",
         "query": f"harbour {len(user)}",
+        "chain": [f"Who is number {len(user)}? -> Tren"],
         "queries": [f"harbour {len(user)}"],
         "missing": "much",
         "sufficient": False,

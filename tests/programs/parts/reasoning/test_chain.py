@@ -1,0 +1,39 @@
+"""Reading a chain of queries with answers as LMs write it."""
+
+import pytest
+
+from programs.parts.reasoning.chain import Step, parse_chain
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "answer"),
+    [
+        ("Who is it? -> Ansa Merrow", "Who is it?", "Ansa Merrow"),
+        ("Who is it? → Ansa -> Merrow", "Who is it?", "Ansa -> Merrow"),
+        ("Query 1: Who is it? => Ansa", "Who is it?", "Ansa"),
+        ("[Query 2]: Who is it? --> [Answer 2]: Ansa", "Who is it?", "Ansa"),
+        ("[Unsolved Query]: Who is it?", "Who is it?", ""),
+        ("2. Who is it? -> unknown", "Who is it?", ""),
+        ("Who is it? -> **Unknown.**", "Who is it?", ""),
+        ("Who is it? -> Cannot be determined.", "Who is it?", ""),
+        ("Who is it?", "Who is it?", ""),
+        ("Who is it? Answer: Ansa.", "Who is it?", "Ansa."),
+        ("harbour master of Quillon -> Ansa", "harbour master of Quillon", "Ansa"),
+        ("harbour master of Quillon", "harbour master of Quillon", ""),
+        ("步骤1：谁是港务长？ -> 安莎", "谁是港务长？", "安莎"),
+        ("谁是港务长？ → 未知", "谁是港务长？", ""),
+        ("2.5 percent of what? -> salt", "2.5 percent of what?", "salt"),
+        ("3 Idiots: who directed it? -> Hirani", "3 Idiots: who directed it?", "Hirani"),
+        ("A question of honour: who wrote it? -> Oyle", "A question of honour: who wrote it?", "Oyle"),
+    ],
+)
+def test_a_step_is_read_without_labels(text, query, answer):
+    assert parse_chain([text]) == [Step(query, answer)]
+
+
+def test_what_is_no_step_is_left_out_and_order_is_kept():
+    assert parse_chain(["The chain:", "", "None", "Who? -> b", "-> c", "Where?"]) == [Step("Who?", "b"), Step("Where?")]
+
+
+def test_a_step_is_shown_as_it_is_written():
+    assert [str(Step("Who?", "b")), str(Step("Where?"))] == ["Who? -> b", "Where? -> unknown"]
