@@ -27,6 +27,7 @@ from typing import Annotated, Any
 
 import dspy
 
+from programs.parts.fanout import sequential_calls
 from programs.parts.gates import Gate, decide
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.prediction import make_prediction
@@ -112,6 +113,11 @@ class Cascade(dspy.Module):
         """Return the maximum number of LM calls for one question: those of both programs, or of the dearer one."""
         both = [self.cheap.max_calls(), self.dear.max_calls()]
         return int(max(both) if self.before else sum(both))
+
+    def max_sequential_calls(self) -> int:
+        """Return the most LM calls in sequence for one question, of both programs or of the one with more."""
+        both = [sequential_calls(self.cheap), sequential_calls(self.dear)]
+        return max(both) if self.before else sum(both)
 
 
 def combined(

@@ -9,7 +9,7 @@ from functools import partial
 
 import dspy
 
-from programs.parts.fanout import fanout
+from programs.parts.fanout import fanout, sequential_calls
 from programs.parts.prediction import hops_heard_by, is_answer, make_prediction, settled
 from programs.parts.steps.voting import majority
 from signatures.common.errors import UserError
@@ -75,6 +75,10 @@ class Ensemble(dspy.Module):
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: those of all programs."""
         return sum(program.max_calls() for program in self.programs)
+
+    def max_sequential_calls(self) -> int:
+        """Return the most LM calls in sequence for one question: the programs are asked in parallel."""
+        return max(map(sequential_calls, self.programs))
 
 
 def _vote(prediction: dspy.Prediction) -> str:

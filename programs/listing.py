@@ -39,13 +39,14 @@ def described() -> Listed:
 
 
 def describe(cls: "type[dspy.Module]") -> dict[str, Any]:
-    """Return a program's summary, source, steps, prompts, presets, knobs and call bound.
+    """Return a program's summary, source, steps, prompts, presets, knobs and call bounds.
 
     `family` is the folder of the strategy, `year` that of its paper (None if it names none), `algorithm` its steps, or
     the description of its class if there are none, `prompts` instruction and fields of the predictors as they are
     before anything is compiled.
     """
     from programs.catalog import build_class, presets_of
+    from programs.parts.fanout import sequential_calls
     from programs.parts.knobs import knobs_of
 
     about = inspect.cleandoc(sys.modules[cls.__module__].__doc__ or "")
@@ -71,6 +72,7 @@ def describe(cls: "type[dspy.Module]") -> dict[str, Any]:
             for knob in knobs_of(cls).values()
         },
         "max_calls": program.max_calls(),
+        "max_sequential_calls": sequential_calls(program),
     }
 
 

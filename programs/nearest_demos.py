@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import dspy
 
+from programs.parts.fanout import sequential_calls
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.predict import restore_originals, stand_in
 from signatures.common.errors import UserError, unknown
@@ -110,6 +111,10 @@ class NearestDemos(dspy.Module):
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: those of the program."""
         return self.program.max_calls()
+
+    def max_sequential_calls(self) -> int:
+        """Return the most LM calls in sequence for one question: those of the program."""
+        return sequential_calls(self.program)
 
 
 def _showing(program: dspy.Module, demos: Mapping[str, list[Any]]) -> dspy.Module:

@@ -20,12 +20,13 @@ The paper leaves open if an answer precedes the first retrieval (here: no), and 
 
 from functools import partial
 from itertools import count
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import dspy
 
 from programs.parts.evidence import candidate_records as records_of
 from programs.parts.evidence.judged_answers import ACCEPTANCE, Answer, answer_hop, drop_unused, final_answer, refusal
+from programs.parts.evidence.state import State
 from programs.parts.evidence.weighing import Weighing, check_size
 from programs.parts.fanout import fanout, in_parallel
 from programs.parts.gates import Gate, decide, within
@@ -42,19 +43,6 @@ from signatures.text_words import same_words
 from signatures.types import Candidate, Hop, Passage, Retriever
 
 TESTED = 2  # times K: the new inferences tested in a round at most, however many the reply has
-
-
-class State(NamedTuple):
-    """What a round starts from. Steps return a new state; only `scores`, a cache, is shared by all rounds."""
-
-    question: str  # q
-    scores: YesNoScores  # of all yes/no questions asked so far
-    query: str = ""  # q_s; empty while it is q itself
-    entities: list[str] | None = None  # k; None until named
-    source: list[Passage] = []  # E_s, best first
-    inferences: list[str] = []  # E_i, best first
-    read: list[Passage] = []  # E_s of all rounds
-    last: bool = False  # this is the last round
 
 
 class RetroRAG(dspy.Module):
@@ -166,6 +154,11 @@ class RetroRAG(dspy.Module):
             gates = 2 * self.evaluate_evidence * tested * score
             calls += 1 + (rounds - 1) * (1 + gates + self.update * weigh(tested, score))
         return calls
+
+    def max_sequential_calls(self) -> int:
+        """Return the most LM calls in sequence for one question: six a round, three in the last, vain lists."""
+        further = self.max_rounds - 1 if self.ellery else 0
+        return 6 * further + 3 + (2 * further + 1) * (self.batch_weighing > 1)
 
     # The evaluators S of equations 1 to 4: yes/no questions whose P(yes) is the score.
     # Departure: none is asked twice; without log-probabilities, P(yes) is estimated (parts/probability.py).

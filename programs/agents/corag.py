@@ -150,6 +150,10 @@ class CoRAG(dspy.Module):
             return chains + self.chains
         return chains + self.chains * calls_per_probability() + 1
 
+    def max_sequential_calls(self) -> int:
+        """Return the most LM calls in sequence for one question: the chains go on side by side."""
+        return self.max_hops * (_TRIES + 1) + 1 + (self.chains > 1 and self.choose != "agreement")
+
     def _chain(self, question: str, fixed: list[Passage] | None, number: int) -> Chain:
         """Return a chain (steps 1 and 2); that of number 0 is greedy, the others are samples."""
         hops: list[Hop] = []

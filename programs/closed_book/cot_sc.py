@@ -75,6 +75,10 @@ class CoTSC(dspy.Module):
         """Return the number of LM calls for one question, which is fixed."""
         return self.samples
 
+    def max_sequential_calls(self) -> int:
+        """Return the most LM calls in sequence for one question: the samples are asked in parallel."""
+        return 1
+
     def _sample(self, question: str, number: int) -> dspy.Prediction | None:
         """Return one chain of thought; None if the reply is unparseable.
 

@@ -98,6 +98,10 @@ class GenRead(dspy.Module):
         once = (self.size if self.documents == SAMPLED else 1) + 1
         return self.max_hops * (1 + once) + 1 if self.decompose else once
 
+    def max_sequential_calls(self) -> int:
+        """Return the most LM calls in sequence for one question: the documents of a hop are written in parallel."""
+        return 3 * self.max_hops + 1 if self.decompose else 2
+
     def _answer(self, question: str, written: list[list[str]]) -> Reading:
         """Return the answer to one question, and add its documents to `written`."""
         # Departure: the paper cuts documents at 300 tokens; the prompt asks for at most 200 words instead.

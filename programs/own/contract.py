@@ -20,7 +20,9 @@ import dspy
 from programs.artifact import freeze, load
 from programs.catalog import build_class, presets_of
 from programs.own.stand_ins import Manner, StandInLM, StandInRetriever, StandInSimilarity, TooManyCalls
+from programs.parts.fanout import sequential_calls
 from programs.parts.knobs import knobs_of, takes_similarity
+from programs.parts.meter import metered
 from programs.parts.prediction import hops_heard_by
 from programs.parts.stop_reasons import STOP_REASONS
 from signatures.common.errors import one_line
@@ -161,9 +163,14 @@ def _bound(subject: _Subject) -> None:
         for manner, corpus in _LONG_WAYS:
             program = subject.program(StandInRetriever(corpus), **knobs)
             try:
-                _ask(program, manner)
+                with metered() as meter:
+                    _ask(program, manner)
             except TooManyCalls as error:
                 raise Broken(f"preset {name}, replies {manner}: {error} by max_calls()") from None
+            most = sequential_calls(program)
+            _demand(
+                meter.rounds <= most, f"preset {name}, replies {manner}: {meter.rounds} calls in sequence, not {most}"
+            )
 
 
 def _threads(subject: _Subject) -> None:
@@ -234,7 +241,7 @@ _POINTS: tuple[tuple[str, Callable[[_Subject], None]], ...] = (
     ("Given passages need no retriever", _given_passages),
     ("It does without passages where nothing is found", _nothing_found),
     ("Replies that cannot be read end in an empty answer, not in an exception", _unreadable),
-    ("It never asks more than max_calls()", _bound),
+    ("It never asks more than max_calls(), or more in sequence than max_sequential_calls()", _bound),
     ("Eight threads get the results of one", _threads),
     ("It keeps no state between questions", _no_state),
     ("A deep copy shares the retriever and answers alike", _copies),

@@ -47,3 +47,9 @@ def in_parallel(first: Callable[[], First], second: Callable[[], Second]) -> tup
     tasks: list[Callable[[], Any]] = [first, second]
     one, other = fanout(tasks)
     return one, other
+
+
+def sequential_calls(program: dspy.Module) -> int:
+    """Return the most LM calls in sequence that a program makes for one question; all its calls if it names none."""
+    most: int = getattr(program, "max_sequential_calls", program.max_calls)()
+    return most

@@ -128,6 +128,10 @@ class GRG(dspy.Module):
         once = self.size + 1
         return self.max_hops * (1 + once) + 1 if self.decompose else once
 
+    def max_sequential_calls(self) -> int:
+        """Return the most LM calls in sequence for one question: the documents of a hop are written in parallel."""
+        return 3 * self.max_hops + 1 if self.decompose else 2
+
     def _answer(self, question: str, fixed: list[Passage] | None) -> Answered:
         """Return the answer to one question."""
         temperature = self.temperature if self.size > 1 else None

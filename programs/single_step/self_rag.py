@@ -139,6 +139,10 @@ class SelfRAG(dspy.Module):
         each = 1 + score * ((self.relevance_weight > 0) + (self.support_weight > 0)) + useful
         return score * self.adaptive + self.k * each + self.closed_book * (1 + useful)
 
+    def max_sequential_calls(self) -> int:
+        """Return the most LM calls in sequence for one question: the decision, all candidates, all their scores."""
+        return self.adaptive + 2
+
     def _recall(self, question: str, need: float | None, scores: YesNoScores, stop_reason: str) -> dspy.Prediction:
         """Answer from memory."""
         reply = try_predict(self.memory, question=question)

@@ -133,6 +133,10 @@ class VerifyAndEdit(dspy.Module):
         """Return the maximum number of LM calls for one question: samples, two for each sentence, the conclusion."""
         return self.samples + 2 * self.max_edits + 1
 
+    def max_sequential_calls(self) -> int:
+        """Return the most LM calls in sequence for one question: samples, queries, edits, and the conclusion."""
+        return 4
+
     def _sample(self, question: str) -> tuple[list[str], Sampled]:
         """Return the answers of all samples, and the first sample with the answer that most of them give."""
         calls = [

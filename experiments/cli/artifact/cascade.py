@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from experiments.cli.artifact.combine import Out, combined, show_next
+from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
 from experiments.cli.shared.console import counter, emit, note, say
 from experiments.cli.shared.next_commands import used
@@ -69,7 +70,7 @@ def cascade(
         list[str] | None,
         typer.Option("--set", help="A knob as name=value, repeatable, e.g. --set threshold=0.4.", show_default=False),
     ] = None,
-    holding: options.Holding = None,
+    holding: Holding = None,
 ) -> None:
     """Combine a cheap artifact with a dear one, which is asked only where features of the cheap answer say so.
 

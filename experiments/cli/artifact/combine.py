@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
 from experiments.cli.shared.next_commands import QUESTION, command
@@ -23,7 +24,7 @@ def ensemble(
     out: Out,
     overwrite: options.Overwrite = False,
     as_json: options.Json = False,
-    holding: options.Holding = None,
+    holding: Holding = None,
 ) -> None:
     """Combine artifacts that answer every question; the majority of the short answers decides.
 

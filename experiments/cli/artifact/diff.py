@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, say
 
@@ -22,7 +23,7 @@ def diff(
     first: Annotated[Path, typer.Argument(help="Folder of an artifact.")],
     second: Annotated[Path, typer.Argument(help="Folder of another one.")],
     as_json: options.Json = False,
-    holding: options.Holding = None,
+    holding: Holding = None,
 ) -> None:
     """Show which instructions, demonstrations, knobs and settings differ, and which artifact scored better.
 

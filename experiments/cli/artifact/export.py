@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
 from experiments.cli.shared.next_commands import command
@@ -42,7 +43,7 @@ def export(
         typer.Option(help="chat or json; by default the adapter that the artifact names.", show_default=False),
     ] = None,
     as_json: options.Json = False,
-    holding: options.Holding = None,
+    holding: Holding = None,
 ) -> None:
     """Write the prompts as the plain chat messages that an LM receives, to use them without verihop.
 

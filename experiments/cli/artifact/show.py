@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
 from experiments.cli.shared.next_commands import command
@@ -27,7 +28,7 @@ def show(
         bool, typer.Option("--instructions/--no-instructions", help="Print the instructions of each predictor.")
     ] = True,
     as_json: options.Json = False,
-    holding: options.Holding = None,
+    holding: Holding = None,
 ) -> None:
     """Print program, knobs, LM, corpus, optimizer, scores, and the instructions and demonstrations of each predictor.
 

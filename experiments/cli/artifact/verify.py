@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, note, say
 from signatures.common.errors import UserError
@@ -15,7 +16,7 @@ FAULTY = 2  # exit code
 def verify(
     folders: Annotated[list[Path], typer.Argument(metavar="ARTIFACT", help="Folders of artifacts.")],
     as_json: options.Json = False,
-    holding: options.Holding = None,
+    holding: Holding = None,
 ) -> None:
     """Check that artifacts can be loaded: schema, hashes, signatures, demonstrations, knobs and parts.
 

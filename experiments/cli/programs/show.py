@@ -49,11 +49,11 @@ def _brief(row: dict[str, Any]) -> Iterator[str]:
     year = f", {row['year']}" if row["year"] else ""
     yield f"family: {row['family']}{year}"
     yield f"knobs: {knobs or 'none'}"
-    yield f"presets: {', '.join(row['presets'])}; at most {row['max_calls']} LM calls a question"
+    yield f"presets: {', '.join(row['presets'])}; {_bounds(row)}"
 
 
 def _in_full(row: dict[str, Any]) -> Iterator[str]:
-    yield from ("", *row["algorithm"], "", f"At most {row['max_calls']} LM calls a question.")
+    yield from ("", *row["algorithm"], "", f"{_bounds(row)[0].upper()}{_bounds(row)[1:]}.")
     for predictor, prompt in row["prompts"].items():
         yield from ("", f"Prompt of {predictor}: {', '.join(prompt['inputs'])} -> {', '.join(prompt['outputs'])}")
         yield from (f"  {line}" for line in prompt["instructions"].splitlines())
@@ -63,6 +63,11 @@ def _in_full(row: dict[str, Any]) -> Iterator[str]:
         yield f"--preset {preset}: {said or 'the defaults'}"
     for knob, value in row["knobs"].items():
         yield f"--set {knob}={value['default']}{_space(value)}: {value['meaning']}"
+
+
+def _bounds(row: dict[str, Any]) -> str:
+    sequence = "" if row["max_sequential_calls"] == row["max_calls"] else f", {row['max_sequential_calls']} in sequence"
+    return f"a question takes at most {row['max_calls']} LM calls{sequence}"
 
 
 def _space(knob: dict[str, Any]) -> str:

@@ -27,27 +27,6 @@ Split = Annotated[str | None, typer.Option(help="Use only questions of this spli
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Questions processed in parallel.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
-
-
-def _imported(names: list[str] | None) -> list[str] | None:
-    """Import the programs that the user names, so that an artifact that holds them can be loaded."""
-    if names:
-        from programs.catalog import typed_program
-
-        for name in names:
-            typed_program(name)
-    return names
-
-
-Holding = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--program",
-        callback=_imported,
-        help="An own program (module:Class) that an artifact holds, which is imported; repeatable.",
-        show_default=False,
-    ),
-]
 MetricNames = Annotated[
     str, typer.Option(help="Names, separated by commas; `verihop metrics` lists them. Own ones: module:name.")
 ]
