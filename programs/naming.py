@@ -10,8 +10,8 @@ from typing import Any
 
 import dspy
 
-from programs.parts.knobs import COLLABORATORS
-from signatures.common.errors import UserError
+from programs.parts.knobs import COLLABORATORS, knobs_of
+from signatures.common.errors import UserError, one_line
 from signatures.common.own_code import code_digest, import_own, imported_value
 
 _GUIDE = "programs/own/README.md says what a program is"
@@ -52,6 +52,10 @@ def why_no_program(value: Any) -> str | None:
             return f"has a constructor whose argument {parameter.name} is not keyword-only with a default"
         if parameter.annotation is parameter.empty and parameter.name not in COLLABORATORS:
             return f"has a constructor whose argument {parameter.name} has no type"
+    try:
+        knobs_of(value)
+    except Exception as error:  # noqa: BLE001 - a type that cannot be resolved may raise anything
+        return f"has a constructor whose types cannot be read ({one_line(error)})"
     if not callable(getattr(value, "max_calls", None)):
         return "has no method max_calls"
     if not isinstance(presets := getattr(value, "PRESETS", {}), dict) or not all(

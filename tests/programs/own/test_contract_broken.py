@@ -205,15 +205,19 @@ def test_arguments_that_are_no_knobs():
     class Required(Reads):
         def __init__(self, retrieve=None, *, k: int): ...
 
+    class Unknown(Reads):
+        def __init__(self, retrieve=None, *, k: "Nowhere" = 3): ...  # noqa: F821
+
     class Presets(Reads):
         PRESETS = {"paper": 3}
 
     class Unbounded(Reads):
         max_calls = None
 
-    reasons = [why_no_program(cls) for cls in (Positional, Untyped, Required, Presets, Unbounded)]
+    reasons = [why_no_program(cls) for cls in (Positional, Untyped, Required, Presets, Unbounded, Unknown)]
     assert ["k is not keyword-only" in reasons[0], "k has no type" in reasons[1], "with a default" in reasons[2]] == [
         True
     ] * 3
     assert "PRESETS" in reasons[3]
     assert "max_calls" in reasons[4]
+    assert "Nowhere" in reasons[5]
