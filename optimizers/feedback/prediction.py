@@ -7,6 +7,7 @@ from typing import Any
 from optimizers.feedback.gold import Gold, matches, quoted, settles
 from optimizers.metrics import answer
 from optimizers.metrics.citations import cited_ids
+from optimizers.metrics.evidence.search_queries import faults
 from optimizers.metrics.fields import answer_of, question_of, read_ids_of, response_of
 from signatures.citation_marks import citation_numbers, find_marks, unread_marks
 from signatures.text_words import same_words, text_words
@@ -28,6 +29,7 @@ def describe(example: Any, prediction: Any, gold: Gold) -> list[str]:
         *_on_passages(prediction, gold),
         *_on_citations(prediction, gold),
         *_on_hops(question_of(example), prediction, gold),
+        *_on_searches(question_of(example), hops_of(prediction)),
         *_on_replies(prediction),
     ]
 
@@ -197,6 +199,12 @@ def _spoiled(hops: Sequence[Hop], gold: Gold) -> list[str]:
         if matches(hop.draft, step.golds) and not matches(hop.answer, step.golds):
             said.append(f"In hop {number} the draft {quoted(hop.draft)} was right; the check made it wrong.")
     return said
+
+
+def _on_searches(question: str, hops: Sequence[Hop]) -> list[str]:
+    """Say which queries are long or repeat another, of hops that only searched."""
+    searched = not any(hop.answer or hop.verdict for hop in hops)
+    return faults(question, [hop.question for hop in hops]) if searched else []
 
 
 def _on_replies(prediction: Any) -> list[str]:

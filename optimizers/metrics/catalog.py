@@ -12,6 +12,7 @@ from optimizers.metrics.families.evidence import EVIDENCE_METRICS, EVIDENCE_ORAC
 from optimizers.metrics.families.judges import JUDGED_METRICS
 from optimizers.metrics.families.key_facts import KEY_FACT_METRICS
 from optimizers.metrics.families.retrieval import AT_K, RETRIEVAL_METRICS, at_k
+from optimizers.metrics.families.trajectories import TRAJECTORY_METRICS
 from optimizers.metrics.families.verification import VERIFICATION_METRICS
 from optimizers.metrics.metric import Metric, OracleMetric
 from optimizers.metrics.names import current_name, note_renamed
@@ -26,6 +27,7 @@ METRICS: dict[str, Metric] = {
         *VERIFICATION_METRICS,
         *CITATION_METRICS,
         *EVIDENCE_METRICS,
+        *TRAJECTORY_METRICS,
     )
 }
 

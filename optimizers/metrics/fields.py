@@ -83,3 +83,8 @@ def read_ids_of(prediction: Any) -> list[str]:
 def hop_ids_of(prediction: Any) -> list[list[str]]:
     """Return the ids that each hop read, in reading order."""
     return [list(hop.passage_ids) for hop in getattr(prediction, "hops", None) or []]
+
+
+def hop_questions_of(prediction: Any) -> list[str]:
+    """Return what each hop asked: a search query, or a sub-question."""
+    return [str(hop.question) for hop in getattr(prediction, "hops", None) or []]

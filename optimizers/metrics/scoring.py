@@ -105,8 +105,8 @@ def hop_hit(k: int) -> Score:
     return lambda example, prediction: retrieval.hop_hits(hop_ids_of(prediction), gold_ids_of(example), k)
 
 
-def answer_in_context(k: int) -> Score:
-    """Score whether one of the first `k` passages read contains an accepted answer."""
+def answer_in_context(k: int | None) -> Score:
+    """Score whether one of the first `k` passages read (None: of all) contains an accepted answer."""
 
     def score(example: Any, prediction: Any) -> float | None:
         read = list({passage.id: passage for passage in passages_of(prediction)}.values())[:k]

@@ -3,6 +3,9 @@
 Khattab et al., "Baleen: Robust Multi-Hop Reasoning at Scale via Condensed Retrieval", NeurIPS 2021, and its simplified
 form in Khattab et al., "DSPy: Compiling Declarative Language Model Calls into Self-Improving Pipelines", ICLR 2024,
 section 7 (HotPotQA). https://arxiv.org/abs/2310.03714
+
+DSPy compiles it by bootstrapping with a metric of the whole trajectory, here `multihop_trace[em]`
+(`optimizers.metrics.families.trajectories`).
 """
 
 from typing import Annotated, Any
