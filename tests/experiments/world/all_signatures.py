@@ -1,6 +1,7 @@
 """Every signature of the programs with inputs for it, under any names of its fields."""
 
 import inspect
+from collections.abc import Iterable
 from types import ModuleType
 
 import dspy
@@ -8,24 +9,33 @@ from dspy.utils.exceptions import AdapterParseError
 
 from experiments.world.generate import records
 from signatures import cov_rag, genground, reading, retro_rag, self_completion
-from signatures.multi_step import multihop
+from signatures.agents import a_rag, corag, react, search_o1, search_r1, transcript
+from signatures.closed_book import genread
+from signatures.multi_step import flare, ircot, iter_retgen, meta_rag, multihop, self_ask
+from signatures.single_step import rrr, self_rag, verify_and_edit
 from signatures.types import Hop, Passage
 
 UNSPOKEN = {retro_rag.WeighPieces}  # a list of scores: the world has no skill for it, and it is frozen
 MODULES: tuple[ModuleType, ...] = (reading, genground, multihop, cov_rag, self_completion, retro_rag)
+# Of strategies that were added when the world was frozen: it has never seen their prompts.
+LATER_MODULES: tuple[ModuleType, ...] = (
+    *(a_rag, corag, react, search_o1, search_r1, transcript),
+    *(genread, flare, ircot, iter_retgen, meta_rag, self_ask, rrr, self_rag, verify_and_edit),
+)
 
 
-def _signatures() -> list[type[dspy.Signature]]:
+def _signatures(modules: Iterable[ModuleType]) -> list[type[dspy.Signature]]:
     found = [
         item
-        for module in MODULES
+        for module in modules
         for item in vars(module).values()
         if inspect.isclass(item) and issubclass(item, dspy.Signature) and item.__module__ == module.__name__
     ]
     return sorted(set(found) - UNSPOKEN, key=lambda item: item.__name__)
 
 
-SIGNATURES = _signatures()
+EARLIER = _signatures(MODULES)
+SIGNATURES = [*EARLIER, *_signatures(LATER_MODULES)]
 
 
 def renamed(signature: type[dspy.Signature], names: dict[str, str]) -> type[dspy.Signature]:
@@ -66,6 +76,12 @@ def cases() -> list[dict]:
                 "reasoning": f"{fact} So the answer is {item['answers'][0]}.",
                 "response": f"{fact.removesuffix('.')} [1]. {item['key_facts'][-1].removesuffix('.')} [2].",
                 "limit": 5,
+                "transcript": [
+                    "Thought 1: It is not known yet.",
+                    f"Action 1: search: {first['question']}",
+                    f"Result 1: {gold[0].title}: {gold[0].text}",
+                ],
+                "advice": "Rely on the passages alone.",
             }
         )
     return made
