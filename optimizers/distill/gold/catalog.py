@@ -8,7 +8,16 @@ from typing import Any
 from corpora.passages import PassageRecord
 from corpora.questions import Question
 from optimizers.distill.examples import Example, make_example
-from optimizers.distill.gold import cov_rag, genground, multihop, reading, retro_rag, self_completion
+from optimizers.distill.gold import (
+    cov_rag,
+    genground,
+    multihop,
+    reading,
+    retro_rag,
+    searching,
+    self_completion,
+    sub_questions,
+)
 from optimizers.distill.gold.calls import Maker, Material
 from optimizers.distill.gold.contexts import Contexts
 from optimizers.distill.gold.wrong_answers import WrongAnswers
@@ -17,9 +26,41 @@ from signatures.common.errors import UserError, unknown
 
 _READING: tuple[Maker, ...] = (reading.read, reading.read_hops)
 
-# Predictors that answer from memory have no makers: what a student cannot know, it cannot learn from gold.
+_DECOMPOSED: dict[str, tuple[Maker, ...]] = {
+    "reading": _READING,
+    "asking": (sub_questions.ask_or_finish,),
+    "conclusion": (sub_questions.conclude,),
+}
+
+# README.md lists the predictors that have no makers, and why.
 GOLD: dict[str, dict[str, tuple[Maker, ...]]] = {
     "rag": {"reading": _READING},
+    "genread": _DECOMPOSED,
+    "grg": _DECOMPOSED,
+    "rrr": {
+        "rewriting.predict": (searching.write_queries,),
+        "querying": (searching.write_query,),
+        "answering": (searching.answer_at_length,),
+        "reading": _READING,
+    },
+    "webglm": {"answering": (reading.cite,), "reading": (reading.read_response,)},
+    "self_rag": {"reading": _READING, "relevance": (searching.judge_passage,)},
+    "meta_rag": {
+        "answering.predict": (reading.read_with_reasons,),
+        "monitoring": (reading.read,),
+        "sufficing": (searching.judge_sufficient,),
+        "searching": (searching.search_missing,),
+    },
+    "ircot": {"reading": (reading.read,)},
+    "iter_retgen": {"reading": (reading.read,)},
+    "flare": {"reading": (reading.read,)},
+    "self_ask": _DECOMPOSED,
+    "corag": {
+        "asking": (sub_questions.ask_further,),
+        "answering": (sub_questions.answer_or_unknown,),
+        "judging": (sub_questions.judge_chain,),
+        "concluding": (sub_questions.conclude_with_passages,),
+    },
     "multihop": {"querying.predict": (multihop.query,), "reading.predict": (reading.read_with_reasons,)},
     "genground": {
         "deduction": (genground.deduce,),
@@ -60,6 +101,10 @@ GOLD: dict[str, dict[str, tuple[Maker, ...]]] = {
 _VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "genground": ({"true_false": True}, {"ground": False}, {"early_stop": False}),
     "cov_rag": ({"chain": False},),
+    "genread": ({"decompose": True},),
+    "grg": ({"decompose": True},),
+    "rrr": ({"rewrite": "one", "reader": "long"},),
+    "corag": ({"chains": 2},),
 }
 
 

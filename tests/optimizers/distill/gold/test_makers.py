@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from optimizers.distill.gold import cov_rag, genground, multihop, reading, retro_rag, self_completion
+from optimizers.distill.gold import cov_rag, genground, multihop, reading, retro_rag, searching, self_completion
 from optimizers.distill.gold.catalog import GOLD, gold_examples, signature_of
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.parts.longform import cited_passages, gives_answer
@@ -157,7 +157,7 @@ def test_a_right_response_needs_no_revision():
         assert contains_words(call.inputs["response"], "Veld") != bool(call.outputs["revised_question"])
 
 
-@pytest.mark.parametrize("maker", [multihop.query, retro_rag.search])
+@pytest.mark.parametrize("maker", [multihop.query, retro_rag.search, searching.search_missing])
 @pytest.mark.parametrize("question", [toy.TWO_HOPS, toy.NO_STEPS], ids=lambda question: question.id)
 def test_what_is_searched_for_is_not_shown(maker, question):
     for call in calls(maker, question):
@@ -198,7 +198,8 @@ def test_unknown_is_the_answer_without_gold():
 
 @pytest.mark.parametrize(
     "maker",
-    [retro_rag.weigh, retro_rag.judge_relevance, retro_rag.judge_attribution, retro_rag.judge_agreement,
+    [searching.judge_sufficient, searching.judge_passage,
+     retro_rag.weigh, retro_rag.judge_relevance, retro_rag.judge_attribution, retro_rag.judge_agreement,
      retro_rag.judge_answer],
 )  # fmt: skip
 def test_judgements_are_half_yes(maker):

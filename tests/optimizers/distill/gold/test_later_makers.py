@@ -1,0 +1,82 @@
+"""Gold replies of the strategies that the four papers are compared with: sub-questions and queries."""
+
+from pathlib import Path
+
+from optimizers.distill.gold import searching, sub_questions
+from optimizers.distill.gold.catalog import GOLD
+from programs.catalog import PROGRAMS, build
+from tests.conftest import load_module
+
+toy = load_module(Path(__file__).parent / "conftest.py")
+LAKE, COUNTRY = (step.question for step in toy.TWO_HOPS.sub_questions)
+
+
+def calls(maker, question=toy.TWO_HOPS, seeds=(0,)):
+    return [call for seed in seeds for call in maker(toy.annotated(question), toy.material(seed))]
+
+
+def test_a_sub_question_is_asked_after_those_before_it_and_not_answered():
+    made = calls(sub_questions.ask_or_finish)
+    assert [[hop.answer for hop in call.inputs["hops"]] for call in made] == [[], ["Lake Marn"], ["Lake Marn", "Veld"]]
+    assert [tuple(call.outputs.values()) for call in made] == [
+        (False, LAKE, ""),
+        (False, COUNTRY, ""),
+        (True, "", "Veld"),
+    ]
+    assert [call.outputs["sub_question"] for call in calls(sub_questions.ask_further)] == [LAKE, COUNTRY]
+
+
+def test_questions_of_one_passage_or_without_steps_teach_no_decomposition():
+    makers = (sub_questions.ask_or_finish, sub_questions.ask_further, sub_questions.conclude, sub_questions.judge_chain)
+    for maker in makers:
+        assert calls(maker, toy.ONE_HOP) == calls(maker, toy.NO_STEPS) == []
+
+
+def test_a_follow_up_is_answered_from_its_passage_and_else_unknown():
+    made = calls(sub_questions.answer_or_unknown, seeds=range(10))
+    assert {call.outputs["answer"] for call in made} == {"Lake Marn", "Veld", "unknown"}
+    for call in made:
+        shown = {passage.id for passage in call.inputs["passages"]}
+        asked = {LAKE: "ossa", COUNTRY: "marn"}[call.inputs["question"]]
+        assert (asked in shown) == (call.outputs["answer"] != "unknown")
+
+
+def test_the_chain_is_concluded_beside_what_the_question_finds():
+    (call,) = calls(sub_questions.conclude_with_passages)
+    assert call.outputs == {"answer": "Veld"}
+    assert list(call.inputs) == ["passages", "hops", "question"]
+    assert [call.outputs["sufficient"] for call in calls(sub_questions.judge_chain)] == [True, False]
+
+
+def test_queries_ask_what_can_be_asked_before_reading():
+    (bridge,) = calls(searching.write_queries)
+    assert bridge.outputs == {"reasoning": f"It depends on this: {LAKE} {COUNTRY}", "queries": [LAKE]}
+    (comparison,) = calls(searching.write_queries, toy.YES_NO)
+    assert comparison.outputs["queries"] == [step.question for step in toy.YES_NO.sub_questions]
+    (unknown_steps,) = calls(searching.write_queries, toy.NO_STEPS)
+    assert unknown_steps.outputs["queries"] == [calls(searching.write_query, toy.NO_STEPS)[0].outputs["query"]]
+
+
+def test_a_long_answer_without_marks_states_the_answer():
+    (call,) = calls(searching.answer_at_length)
+    assert call.outputs["response"].endswith("The answer is Veld.")
+    assert "[" not in call.outputs["response"]
+
+
+def test_passages_suffice_if_none_of_the_gold_is_lacking():
+    for call in calls(searching.judge_sufficient, seeds=range(10)):
+        assert ({"ossa", "marn"} <= {passage.id for passage in call.inputs["passages"]}) == call.outputs["sufficient"]
+
+
+README = Path(__file__).parents[4] / "optimizers" / "distill" / "README.md"
+
+
+def test_the_readme_names_every_program_and_predictor_without_gold_replies():
+    listed = README.read_text().partition("These have no replies from gold")[2].partition("## Recipes")[0]
+    for program in PROGRAMS:
+        names = {name.removesuffix(".predict") for name, _ in build(program, None).named_predictors()}
+        made = {name.removesuffix(".predict") for name in GOLD.get(program, {})}
+        if not made:
+            assert f"`{program}`" in listed
+        for name in names - made if made else ():
+            assert f"`{name}`" in listed, (program, name)
