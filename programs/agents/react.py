@@ -119,8 +119,11 @@ class ReAct(dspy.Module):
                 drop_from_trace(reply)
                 turns.append(turn._replace(results=(_INVALID,)))
             elif turn.action == "finish":  # step 3
-                # Departure: the paper takes any text; "unknown" and refusals are no answer.
-                answer, stop_reason = turn.argument if gives_answer(turn.argument) else "", FINISHED
+                answer, stop_reason = turn.argument, FINISHED
+                # Departure: the paper takes any text; "unknown" and refusals are no answer, and no demonstration.
+                if not gives_answer(answer):
+                    drop_from_trace(reply)
+                    answer = ""
                 turns.append(turn)
             elif turn.action == "search":  # step 2
                 first = all(hop.verdict != SEARCHED for hop in hops)

@@ -19,8 +19,8 @@ from programs.parts.fanout import fanout
 from programs.parts.knobs import Range, set_knobs
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction
-from programs.parts.steps.voting import Majority, answer_key, majority
-from programs.parts.stop_reasons import UNPARSEABLE
+from programs.parts.steps.voting import answer_key, majority
+from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.reading import AnswerFromMemory
 from signatures.types import Passage, Retriever
 
@@ -30,7 +30,7 @@ class CoTSC(dspy.Module):
 
     There are no hops. `response` is the reasoning of the earliest chain with that answer, and the answer. `details`:
     `answers` (of each sample, in order; empty if its reply was unparseable) and `agreement` (share of all samples that
-    gave the answer returned; 0 if none had a vote).
+    gave the answer returned; 0 if none had a vote: then the program abstains).
 
     Args:
         retrieve: Never called; accepted because all programs have the same constructor.
@@ -58,18 +58,21 @@ class CoTSC(dspy.Module):
         replies = fanout([partial(self._sample, question, number + 1) for number in range(self.samples)])  # step 1
         answers = [reply.answer.strip() if reply else "" for reply in replies]
         keys = list(map(answer_key, answers))  # step 2
-        if any(keys):
-            # Departure: the paper has no rule for ties; of equally frequent answers the earliest sample's is returned.
-            chosen = majority(keys)  # step 3
-        else:  # Departure: where none votes ("unknown"), what the first parsed reply says is returned.
-            chosen = Majority(next((place for place, reply in enumerate(replies) if reply), 0), 0.0)
-        # Departure: chains that were outvoted leave the trace, so as not to become demonstrations.
-        drop_from_trace(*(reply for reply, key in zip(replies, keys, strict=True) if key != keys[chosen.place]))
-        details = {"answers": answers, "agreement": chosen.agreement}
-        best = replies[chosen.place]
-        if best is None:
-            return make_prediction("", stop_reason=UNPARSEABLE, details=details)
-        return make_prediction(best.answer, response=f"{best.reasoning}\n{best.answer}".strip(), details=details)
+        # Departure: the paper has no rule for ties; of equally frequent answers the earliest sample's is returned.
+        chosen = majority(keys)  # step 3
+        best = replies[chosen.place] if any(keys) else None
+        # Departure: chains that were outvoted, or have no vote, leave the trace, so as not to become demonstrations.
+        drop_from_trace(
+            *(reply for reply, key in zip(replies, keys, strict=True) if not key or key != keys[chosen.place])
+        )
+        if best is None:  # Departure: the paper does not say what becomes of a question for which no chain votes.
+            stop_reason = DONE if any(replies) else UNPARSEABLE
+            return make_prediction("", stop_reason=stop_reason, details={"answers": answers, "agreement": 0.0})
+        return make_prediction(
+            best.answer,
+            response=f"{best.reasoning}\n{best.answer}".strip(),
+            details={"answers": answers, "agreement": chosen.agreement},
+        )
 
     def max_calls(self) -> int:
         """Return the number of LM calls for one question, which is fixed."""

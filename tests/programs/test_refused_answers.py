@@ -94,6 +94,16 @@ def test_agents_do_not_finish_with_a_refusal(refusal, scripted, retriever):
     assert (result.answer, result.abstained, result.stop_reason) == ("", True, "finished")
 
 
+@pytest.mark.parametrize("refusal", REFUSALS)
+@pytest.mark.parametrize("reader", ["own", "extract"])
+def test_a_step_that_finishes_with_a_refusal_is_no_demonstration(refusal, reader, scripted, retriever):
+    scripted(lambda system, user: {"thought": "", "action": "finish", "argument": refusal, "answer": ""})
+    with dspy.context(trace=[]):
+        program = ReAct(retriever, reader=reader)
+        assert program("Where?").answer == ""
+        assert program.stepping not in [predictor for predictor, *_ in dspy.settings.trace]
+
+
 def test_an_answer_that_the_reader_overrules_is_no_demonstration(scripted, retriever):
     def reply(system, user):
         return {"thought": "so", "action": "finish", "argument": "Tarn", "reasoning": "so", "answer": "Quillon"}

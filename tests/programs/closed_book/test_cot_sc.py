@@ -79,9 +79,12 @@ def test_empty_unparseable_and_unknown_replies_do_not_vote(vote):
     assert result.details["answers"] == ["", "", "unknown", "unknown", "", "Oslo"]
 
 
-def test_without_a_vote_the_first_parsed_reply_is_returned(vote):
-    result, _ = vote(None, "unknown", "")
-    assert (result.answer, result.stop_reason, result.details["agreement"]) == ("unknown", "done", 0.0)
+def test_without_a_vote_it_abstains_and_nothing_becomes_a_demonstration(vote):
+    result, kept = vote(None, "unknown", "", "It cannot be determined.")
+    assert (result.answer, result.response, result.abstained) == ("", "", True)
+    assert (result.stop_reason, result.details["agreement"]) == ("done", 0.0)
+    assert result.details["answers"] == ["", "unknown", "", "It cannot be determined."]
+    assert kept == []
 
 
 def test_no_parseable_reply_is_an_abstention(vote):
