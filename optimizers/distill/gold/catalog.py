@@ -44,7 +44,17 @@ GOLD: dict[str, dict[str, tuple[Maker, ...]]] = {
         "reading": _READING,
     },
     "webglm": {"answering": (reading.cite,), "reading": (reading.read_response,)},
-    "self_rag": {"reading": _READING, "relevance": (searching.judge_passage,)},
+    "self_rag": {
+        "reading": _READING,
+        "relevance": (searching.judge_passage,),
+        "support": (searching.judge_support,),
+    },
+    "adaptive_rag": {"reading": (reading.read,)},
+    "searchain": {
+        "checking": _READING,
+        "trusting": (searching.judge_support,),
+        "reading": (reading.read,),
+    },
     "meta_rag": {
         "answering.predict": (reading.read_with_reasons,),
         "monitoring": (reading.read,),

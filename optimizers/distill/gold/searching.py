@@ -1,4 +1,4 @@
-"""Rewrite-retrieve-read, MetaRAG and Self-RAG: search queries, whether passages suffice, whether one is relevant."""
+"""Search queries, and judgements of passages: for RRR, MetaRAG, Self-RAG and SearChain."""
 
 from collections.abc import Iterator
 
@@ -63,3 +63,13 @@ def judge_passage(gold: Annotation, material: Material) -> Iterator[Call]:
         if passages:
             chosen = material.rng.choice(list(passages))
             yield Call("judgement", {"question": question, "passages": [chosen]}, {"relevant": verdict})
+
+
+def judge_support(gold: Annotation, material: Material) -> Iterator[Call]:
+    """Judge the answer of each sub-question, and a wrong one, by the passage that states the answer."""
+    for hop in gold.hops:
+        if contains_words(hop.passage.text, hop.answer):  # a yes or no is not stated in so many words
+            wrong = material.wrong_answer(hop.question, hop.answer)
+            for answer, verdict in ((hop.answer, True), (wrong, False)):
+                inputs = {"question": hop.question, "passages": [hop.passage], "answer": answer}
+                yield Call("judgement", inputs, {"supported": verdict})

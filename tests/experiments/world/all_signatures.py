@@ -11,7 +11,7 @@ from experiments.world.generate import records
 from signatures import cov_rag, genground, reading, retro_rag, self_completion
 from signatures.agents import a_rag, corag, react, search_o1, search_r1, transcript
 from signatures.closed_book import genread
-from signatures.multi_step import flare, ircot, iter_retgen, meta_rag, multihop, self_ask
+from signatures.multi_step import adaptive_rag, flare, ircot, iter_retgen, meta_rag, multihop, searchain, self_ask
 from signatures.single_step import rrr, self_rag, verify_and_edit
 from signatures.types import Hop, Passage
 
@@ -20,7 +20,8 @@ MODULES: tuple[ModuleType, ...] = (reading, genground, multihop, cov_rag, self_c
 # Of strategies that were added when the world was frozen: it has never seen their prompts.
 LATER_MODULES: tuple[ModuleType, ...] = (
     *(a_rag, corag, react, search_o1, search_r1, transcript),
-    *(genread, flare, ircot, iter_retgen, meta_rag, self_ask, rrr, self_rag, verify_and_edit),
+    *(adaptive_rag, flare, ircot, iter_retgen, meta_rag, searchain, self_ask),
+    *(genread, rrr, self_rag, verify_and_edit),
 )
 
 

@@ -61,6 +61,8 @@ SYNONYMS: dict[str, tuple[str, str, str]] = {
     "thought": ("reflection", "reasoning_step", "rationale"),
     "action": ("move", "tool", "next_action"),
     "argument": ("operand", "action_input", "parameter"),
+    "complexity": ("difficulty", "level", "route"),
+    "chain": ("plan", "steps", "chain_of_queries"),
     "information": ("extract", "findings", "notes"),
 }
 
@@ -68,7 +70,7 @@ SYNONYMS: dict[str, tuple[str, str, str]] = {
 # names it takes them for something else. Their programs use the names that it knows.
 TOLD_BY_NAME = {
     "synonyms": {("FindFault", 1), ("TakeStep", 0)},
-    "layout": {("JudgeSupport", 0), ("ReasoningSupports", 0), ("TakeStep", 0)},
+    "layout": {("JudgeSupport", 0), ("ReasoningSupports", 0), ("TakeStep", 0), ("TrustAnswer", 0)},
     "nameless": {
         *(("AnswerVerifyingQuestion", 0), ("FindFault", 0), ("JudgeUsefulness", 0), ("ReasonOn", 0)),
         *(("ReasoningSupports", 0), ("TakeStep", 0)),

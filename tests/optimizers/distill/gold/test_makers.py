@@ -198,7 +198,7 @@ def test_unknown_is_the_answer_without_gold():
 
 @pytest.mark.parametrize(
     "maker",
-    [searching.judge_sufficient, searching.judge_passage,
+    [searching.judge_sufficient, searching.judge_passage, searching.judge_support,
      retro_rag.weigh, retro_rag.judge_relevance, retro_rag.judge_attribution, retro_rag.judge_agreement,
      retro_rag.judge_answer],
 )  # fmt: skip
