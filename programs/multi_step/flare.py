@@ -23,7 +23,7 @@ from programs.parts.longform import answer_in
 from programs.parts.passages import passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
-from programs.parts.reasoning.thought import join_sentences, next_sentence, stated_answer
+from programs.parts.reasoning.thought import drop_overruled, join_sentences, next_sentence, stated_answer
 from programs.parts.reasoning.token_probabilities import character_probabilities, masked, try_predict_scored
 from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
 from signatures.multi_step.flare import DraftSentence, WriteSentence
@@ -109,8 +109,7 @@ class FLARE(dspy.Module):
                 break
         said = (stated_answer(thought[-1]) if thought else None) or ""
         answer = self._answer(question, read, said, thought)
-        if said and same_words(said) != same_words(answer):
-            drop_from_trace(reply)  # a sentence that states another answer must not become a demo
+        drop_overruled(reply, thought, answer)
         return make_prediction(
             answer,
             stop_reason=stop_reason,

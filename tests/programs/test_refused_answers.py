@@ -6,6 +6,7 @@ import pytest
 from programs.agents.corag import CoRAG
 from programs.agents.react import ReAct
 from programs.agents.search_r1 import SearchR1
+from programs.multi_step.flare import FLARE
 from programs.multi_step.ircot import IRCoT
 from programs.multi_step.iter_retgen import IterRetGen
 from programs.multi_step.self_ask import SelfAsk
@@ -62,12 +63,25 @@ def test_a_thought_that_states_another_answer_than_the_reader_is_no_demonstratio
     with dspy.context(trace=[]):
         program("Where?")
         assert [predictor for predictor, *_ in dspy.settings.trace] == [program.reading]
+    program = FLARE(retriever)
+    with dspy.context(trace=[]):
+        program("Where?")
+        assert [predictor for predictor, *_ in dspy.settings.trace] == [program.reading]
     answers = iter(["Tarn", "Quillon"])
     scripted(lambda system, user: {"reasoning": "so", "answer": next(answers)})
     program = IterRetGen(retriever)
     with dspy.context(trace=[]):
         program("Where?")
         assert [predictor for predictor, *_ in dspy.settings.trace] == [program.reading]
+
+
+@pytest.mark.parametrize("program", [IRCoT, FLARE])
+def test_a_cue_with_no_answer_behind_it_is_no_demonstration(program, scripted, retriever):
+    scripted(lambda system, user: {"sentence": 'So the answer is: "".', "answer": "Quillon"})
+    asked = program(retriever)
+    with dspy.context(trace=[]):
+        assert asked("Where?").answer == "Quillon"
+        assert [predictor for predictor, *_ in dspy.settings.trace] == [asked.reading]
 
 
 @pytest.mark.parametrize("refusal", REFUSALS)

@@ -3,7 +3,10 @@
 import re
 from collections.abc import Sequence
 
+import dspy
+
 from programs.parts.longform import gives_answer
+from programs.parts.predict import drop_from_trace
 from programs.parts.ranking import is_no_item
 from signatures.text import split_sentences
 from signatures.text_words import same_words
@@ -68,3 +71,13 @@ def stated_answer(text: str) -> str | None:
         return None
     answer = found["answer"].strip(_EDGES)
     return (answer[:-1] if answer.endswith(tuple(_FULL_STOPS)) else answer).strip(_EDGES)
+
+
+def drop_overruled(reply: dspy.Prediction | None, thought: Sequence[str], answer: str) -> None:
+    """Remove the reply with the last sentence from the running trace if it states another answer than the one returned.
+
+    It must not become a demonstration; nor must a cue with nothing behind it.
+    """
+    said = stated_answer(thought[-1]) if thought else None
+    if said is not None and same_words(said) != same_words(answer):
+        drop_from_trace(reply)

@@ -19,9 +19,8 @@ from programs.parts.longform import answer_in
 from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
-from programs.parts.reasoning.thought import join_sentences, next_sentence, stated_answer
+from programs.parts.reasoning.thought import drop_overruled, join_sentences, next_sentence, stated_answer
 from programs.parts.stop_reasons import CAP, FINISHED, REPEATED, UNPARSEABLE
-from signatures.text_words import same_words
 from signatures.types import Hop, Passage
 
 
@@ -113,8 +112,7 @@ def conclude_thought(reading: dspy.Module | None, question: str, done: Interleav
         if not read:
             drop_from_trace(reply)
         answer = read or answer
-    if done.said and same_words(done.said) != same_words(answer):
-        drop_from_trace(done.reply)  # a sentence that states another answer must not become a demo
+    drop_overruled(done.reply, done.thought, answer)
     return make_prediction(
         answer,
         stop_reason=done.stop_reason,
