@@ -3,16 +3,16 @@
 Yu et al., "Generate rather than Retrieve: Large Language Models are Strong Context Generators", ICLR 2023, sections 3.1
 (one document, zero-shot) and 3.2 (several documents). https://arxiv.org/abs/2209.10063
 
-1. Write a document for the question; with `documents="sampled"`, several at once.
+1. Write a document for the question. With `documents="sampled"`, several at once; with "clustered", one for each
+   cluster of the demonstrations, from the demonstrations of that cluster alone.
 2. Read the answer from all of them.
 
 With `decompose` (the baseline "GenRead w/ decomposition" of Shi et al., ACL 2024, section 5.2), sub-questions are asked
 one at a time, steps 1 and 2 answer each, and the LM finishes or concludes from the hops
 (`programs/parts/steps/decomposition.py`).
 
-Departure: the clustered prompts of section 3.2 are left out. They need question-document pairs of a training set,
-their embeddings and K-means over them: neither instructions nor demonstrations of one predictor can hold that, and
-without it nothing would be clustered. Sampling is the paper's other way to several documents.
+The question-document pairs of section 3.2 are the demonstrations of `writing`: compile the program (`labeled`, or
+`bootstrap` with many demonstrations) to have some. They are clustered when a question is asked, which costs no LM call.
 """
 
 from typing import Annotated, Any
@@ -21,15 +21,16 @@ import dspy
 
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.prediction import make_prediction
+from programs.parts.steps.clusters import clusters
 from programs.parts.steps.decomposition import answer_by_sub_questions
 from programs.parts.steps.generated import Reading, read_all, write_documents
 from programs.parts.stop_reasons import DONE, UNPARSEABLE
 from signatures.closed_book.genread import AskNext, WriteDocument
 from signatures.genground import ConcludeAnswer
 from signatures.reading import ReadAnswer
-from signatures.types import Hop, Passage, Retriever
+from signatures.types import Hop, Passage, Retriever, Similarity
 
-GREEDY, SAMPLED = "greedy", "sampled"
+GREEDY, SAMPLED, CLUSTERED = "greedy", "sampled", "clustered"
 
 
 class GenRead(dspy.Module):
@@ -42,8 +43,11 @@ class GenRead(dspy.Module):
 
     Args:
         retrieve: Never called; accepted because all programs have the same constructor.
-        documents: "greedy" writes one document at the LM's temperature (paper, zero-shot), "sampled" writes `size`.
-        size: Documents, if they are sampled (paper: 10, read by a trained reader).
+        similarity: Compares demonstrations to cluster them; without one, their words are compared.
+        documents: "greedy" writes one document at the LM's temperature (paper, zero-shot), "sampled" writes `size`,
+            "clustered" one for each of at most `size` clusters of demonstrations (sampled, while there are none).
+        size: Documents, if they are sampled or clustered (paper: 10, read by a trained reader).
+        cluster_demos: Demonstrations of a cluster that are shown, the most central ones (paper: 5, drawn at random).
         temperature: Of the samples (the public code: 0.95).
         max_hops: Sub-questions at most, with `decompose` (Shi et al. do not say; GenGround's public code: 7).
         decompose: True answers sub-questions instead of the whole question (Shi et al.).
@@ -52,6 +56,7 @@ class GenRead(dspy.Module):
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
         "sampled": {"documents": SAMPLED},
+        "clustered": {"documents": CLUSTERED},
         "decomposed": {"decompose": True},
     }
 
@@ -59,15 +64,17 @@ class GenRead(dspy.Module):
         self,
         retrieve: Retriever | None = None,
         *,
-        documents: Annotated[str, Choice(GREEDY, SAMPLED)] = GREEDY,
+        similarity: Similarity | None = None,
+        documents: Annotated[str, Choice(GREEDY, SAMPLED, CLUSTERED)] = GREEDY,
         size: Annotated[int, Range(1, 20)] = 10,
+        cluster_demos: Annotated[int, Range(1, 10)] = 5,
         temperature: Annotated[float, Range(0.1, 1.5)] = 0.95,
         max_hops: Annotated[int, Range(1, 8)] = 7,
         decompose: bool = False,
     ):
         super().__init__()
         set_knobs(self, locals())
-        self.retrieve = retrieve
+        self.retrieve, self.similarity = retrieve, similarity
         self.writing = dspy.Predict(WriteDocument)
         # The paper's zero-shot reader is an LM that answers from the document, as the reader that all programs share.
         # Departure: several documents are read in one prompt; the paper trains a fusion-in-decoder reader for them.
@@ -95,7 +102,7 @@ class GenRead(dspy.Module):
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: the documents and their reading, for each hop."""
-        once = (self.size if self.documents == SAMPLED else 1) + 1
+        once = (1 if self.documents == GREEDY else self.size) + 1
         return self.max_hops * (1 + once) + 1 if self.decompose else once
 
     def max_sequential_calls(self) -> int:
@@ -105,8 +112,19 @@ class GenRead(dspy.Module):
     def _answer(self, question: str, written: list[list[str]]) -> Reading:
         """Return the answer to one question, and add its documents to `written`."""
         # Departure: the paper cuts documents at 300 tokens; the prompt asks for at most 200 words instead.
-        temperature = self.temperature if self.documents == SAMPLED else None
-        documents = write_documents(self.writing, question, size=self.size, temperature=temperature)  # step 1
+        temperature = None if self.documents == GREEDY else self.temperature
+        shown = self._clustered() if self.documents == CLUSTERED else []
+        documents = write_documents(
+            self.writing, question, size=self.size, temperature=temperature, shown=shown
+        )  # step 1
         written.append([document.text for document in documents])
         # Departure: where no document can be used, the answer comes from memory; the paper's code repeats the call.
         return read_all(self.reading, question, documents)  # step 2
+
+    def _clustered(self) -> list[list[Any]]:
+        """Return the demonstrations of each cluster."""
+        demos = list(self.writing.demos)
+        texts = [f"{demo.get('question', '')} {demo.get('document', '')}" for demo in demos]
+        # Departure: k-medoids by similarity, since that is what a program has of texts; the paper has K-means.
+        groups = clusters(texts, self.similarity, self.size)
+        return [[demos[place] for place in group[: self.cluster_demos]] for group in groups]

@@ -28,7 +28,12 @@ class Reading(NamedTuple):
 
 
 def write_documents(
-    writing: dspy.Predict, question: str, *, size: int = 1, temperature: float | None = None
+    writing: dspy.Predict,
+    question: str,
+    *,
+    size: int = 1,
+    temperature: float | None = None,
+    shown: Sequence[list[Any]] = (),
 ) -> list[Passage]:
     """Return the documents that an LM writes for a question, in order, with line ends as spaces.
 
@@ -40,11 +45,13 @@ def write_documents(
         question: The question.
         size: Documents to write.
         temperature: Of the samples; None writes one document at the LM's temperature.
+        shown: Demonstrations for each document, one list a document, instead of the predictor's own; then nothing is
+            sampled.
     """
-    samples: list[dict[str, Any]] = [{}]
-    if temperature is not None:
-        samples = [{"temperature": temperature, "rollout_id": number + 1} for number in range(size)]
-    replies = fanout([partial(try_predict, writing, config=sample, question=question) for sample in samples])
+    calls: list[dict[str, Any]] = [{"demos": demos} for demos in shown] or [{}]
+    if temperature is not None and not shown:
+        calls = [{"config": {"temperature": temperature, "rollout_id": number + 1}} for number in range(size)]
+    replies = fanout([partial(try_predict, writing, **call, question=question) for call in calls])
     usable = [reply for reply in replies if reply and gives_answer(reply.document)]
     kept = set(map(id, usable))
     drop_from_trace(*(reply for reply in replies if id(reply) not in kept))

@@ -136,3 +136,44 @@ def test_documents_and_readings_can_become_demonstrations(scripted):
     with dspy.context(trace=[]):
         program("Question?")
         assert [predictor for predictor, _, _ in dspy.settings.trace] == [program.writing, program.reading]
+
+
+def pairs(*numbers):
+    towns = {0: "Quillon harbour ships quay", 1: "chalk hills sheep wool"}
+    return [
+        dspy.Example(
+            question=f"{towns[number % 2]} {number}?", document=f"{towns[number % 2]} are here.", augmented=True
+        )
+        for number in numbers
+    ]
+
+
+def test_each_cluster_of_demonstrations_writes_a_document_of_its_own(scripted):
+    engine = scripted(story())
+    program = GenRead(documents="clustered", size=2, cluster_demos=2)
+    program.writing.demos = pairs(0, 1, 2, 3, 4, 5)
+    result = program("Who is the harbour master?")
+    *written, read = engine.requests
+    shown = [" ".join(message.text for message in request.messages[:-1]) for request in written]
+    assert len(written) == 2
+    assert sorted(("harbour" in text, "chalk" in text) for text in shown) == [(False, True), (True, False)]
+    assert [len(request.messages) for request in written] == [5, 5]  # two demonstrations of two messages each
+    assert all(request.config.temperature == 0.0 or request.config.temperature is None for request in written)
+    assert len(result.details["documents"][0]) == 2
+    assert "[2]" in read.messages[-1].text
+
+
+def test_clusters_without_demonstrations_are_samples(scripted):
+    engine = scripted(story())
+    program = GenRead(documents="clustered", size=3)
+    assert program("Question?").answer == "Ansa Merrow"
+    assert len(engine.requests) == program.max_calls() == 4
+    assert [request.config.temperature for request in engine.requests[:3]] == [0.95] * 3
+
+
+def test_there_are_no_more_documents_than_clusters(scripted):
+    engine = scripted(story())
+    program = GenRead(documents="clustered", size=10)
+    program.writing.demos = pairs(0, 2)
+    program("Question?")
+    assert len(engine.requests) <= 3
