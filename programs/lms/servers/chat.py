@@ -20,6 +20,7 @@ from programs.lms.servers.post import TIMEOUT, ServerClient, call_seconds
 from programs.lms.servers.streaming import FINISHED, Event, ReplyStream
 from programs.lms.servers.thinking import NOT_SHOWN, answer_tokens, split_message
 from programs.lms.servers.usage import stated_usage
+from programs.lms.sources import SOURCES, stated_sources
 from signatures.common.errors import UserNotice
 from signatures.yes_no import parse_yes_no
 
@@ -224,6 +225,7 @@ class ChatEngine:
             finish_reason=finish,
             usage=usage,
             logprobs=_logprobs(choice, answer, thinking) if request.config.logprobs is not None else None,
+            provider_data={SOURCES: sources} if (sources := stated_sources(reply)) else None,
         )
 
     def _notice(self, text: str) -> None:
