@@ -14,7 +14,7 @@ from dspy import lm15
 from dspy.lm15 import Message, Request, Response, TextPart, ThinkingPart, TokenLogprob, TopLogprob
 
 from programs.lms.calls.transport import Transport
-from programs.lms.requests import turns
+from programs.lms.requests import is_begun, turns
 from programs.lms.servers.dialects import DIALECTS, FEW_LOGPROBS
 from programs.lms.servers.post import TIMEOUT, ServerClient, call_seconds
 from programs.lms.servers.streaming import FINISHED, Event, ReplyStream
@@ -161,6 +161,7 @@ class ChatEngine:
             body.update(
                 self.dialect.reasoning.get(config.reasoning.effort, {"reasoning_effort": config.reasoning.effort})
             )
+        body.update(self.dialect.continues if is_begun(request) else {})
         body.update({name: value for name, value in (config.extensions or {}).items() if name != TIMEOUT})
         return body
 
