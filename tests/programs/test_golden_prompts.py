@@ -56,7 +56,7 @@ SWITCHES = {  # to have every predictor of a program at least once
     "react": [{"reader": "extract"}, {"reader": "passages"}],
     "search_r1": [{"reader": "extract"}, {"reader": "passages"}, {"form": "tags"}],
     "search_o1": [{"reader": "extract"}, {"reader": "passages"}],
-    "a_rag": [{"reader": "passages"}],
+    "a_rag": [{"reader": "passages"}, {"tools": "native"}],
     "corag": [{"chains": 2, "reader": "passages"}],
     "retro_rag": [{"ellery": False, "batch_weighing": 2}],
 }

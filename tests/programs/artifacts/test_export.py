@@ -31,7 +31,7 @@ SWITCHES = {  # to have every predictor of a program asked at least once
     "react": [{"reader": "extract"}, {"reader": "passages"}],
     "search_r1": [{"reader": "extract"}, {"reader": "passages"}, {"form": "tags"}],
     "search_o1": [{"reader": "extract"}, {"reader": "passages"}],
-    "a_rag": [{"reader": "passages"}],
+    "a_rag": [{"reader": "passages"}, {"tools": "native"}],
     "corag": [{"chains": 2}, {"reader": "passages"}],
     "retro_rag": [{"ellery": False}, {"batch_weighing": 2}],
 }
@@ -119,6 +119,7 @@ def test_a_template_with_its_inputs_written_in_is_what_the_lm_receives(name, for
         names = {id(predictor): key for key, predictor in program.named_predictors()}
         assert list(exported) == list(names.values())
         engine = scripted(hesitant if form is JsonForm else chatting(hesitant), form(probability_mode=mode))
+        engine.supports_function_calling = knobs.get("tools") == "native"
         calls = Formatted()
         with dspy.context(callbacks=[calls]):
             program("Who is the harbour master?")
