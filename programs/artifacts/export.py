@@ -14,7 +14,7 @@ from programs.artifacts.bindings import PROBABILITY_KNOBS
 from programs.artifacts.kinds import program_name, strategies_of
 from programs.parts.predict import original_of
 from programs.parts.probability import ProbabilityMode, asks_yes_no, verbalised_form
-from signatures.continuation import TEXT, continues_text
+from signatures.plain_text import TEXT, continues_text
 from signatures.types import Hop, Passage
 
 Messages = list[dict[str, str]]

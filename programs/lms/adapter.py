@@ -27,8 +27,7 @@ from programs.lms.servers.thinking_budget import ThinkingBudget, is_thinking_onl
 from programs.lms.tolerant import LONGEST_REPLY, check_length, coerce, read_json
 from programs.parts.meter import record
 from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs
-from signatures.continuation import continues_text
-from signatures.plain_text import replies_in_text
+from signatures.plain_text import continues_text, replies_in_text
 
 Messages = list[dict[str, Any]]
 Inputs = dict[str, Any]

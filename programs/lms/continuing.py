@@ -1,4 +1,4 @@
-"""Prompts of signatures that continue a text (`signatures.continuation`): what a model's own template looks like.
+"""Prompts of signatures that continue a text (`signatures.plain_text`): what a model's own template looks like.
 
 The user's message is the instruction, followed by the other inputs, each behind its name: `Question: ...`. The text so
 far is a last message of the LM itself, which its server or runtime continues; one that cannot do that answers it anew.
@@ -11,7 +11,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from programs.lms.rendering import escape
 from programs.lms.tolerant import check_length
-from signatures.continuation import TEXT, continues_text
+from signatures.plain_text import TEXT, continues_text
 
 Messages = list[dict[str, Any]]
 Inputs = dict[str, Any]
@@ -22,7 +22,7 @@ class Continuing:
 
     def _messages(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
         if not continues_text(signature):
-            return super()._messages(signature, demos, inputs)  # type: ignore[misc, no-any-return]
+            return super()._messages(signature, demos, inputs)  # type: ignore[misc]
         (output,) = signature.output_fields
         shown = [
             message
@@ -37,7 +37,7 @@ class Continuing:
     ) -> dict[str, Messages]:
         """Return a prompt and its reply as messages; a continuation is one message with what it continues."""
         if not continues_text(signature):
-            return super().format_finetune_data(signature, demos, inputs, outputs)  # type: ignore[misc, no-any-return]
+            return super().format_finetune_data(signature, demos, inputs, outputs)  # type: ignore[misc]
         (output,) = signature.output_fields
         whole = f"{inputs.get(TEXT) or ''}{outputs.get(output) or ''}"
         return {"messages": self._messages(signature, demos, {**inputs, TEXT: whole})}
@@ -49,7 +49,7 @@ class Continuing:
             AdapterParseError: It is empty or too long.
         """
         if not continues_text(signature):
-            return super().parse(signature, completion)  # type: ignore[misc, no-any-return]
+            return super().parse(signature, completion)  # type: ignore[misc]
         (output,) = signature.output_fields
         try:
             check_length(completion)
@@ -67,7 +67,7 @@ class Continuing:
     def _call_postprocess(self, processed: Any, original: Any, outputs: list[Any], *rest: Any) -> list[Inputs]:
         if continues_text(original):
             outputs = [_with_thoughts(output) for output in outputs]
-        return super()._call_postprocess(processed, original, outputs, *rest)  # type: ignore[misc, no-any-return]
+        return super()._call_postprocess(processed, original, outputs, *rest)  # type: ignore[misc]
 
 
 def _turns(signature: Any, inputs: Inputs, text: str) -> Messages:

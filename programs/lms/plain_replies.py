@@ -21,7 +21,7 @@ class PlainReplies:
     def format_system_message(self, signature: Any) -> str:
         """Return the instruction, the input fields, and what the text is to say."""
         if not replies_in_text(signature):
-            return super().format_system_message(signature)  # type: ignore[misc, no-any-return]
+            return super().format_system_message(signature)  # type: ignore[misc]
         name = _text_field(signature)
         given = "\n".join(describe_field(name, field) for name, field in signature.input_fields.items())
         said = describe_field(name, signature.output_fields[name])
@@ -30,7 +30,7 @@ class PlainReplies:
     def user_message_output_requirements(self, signature: Any) -> str:
         """Return the last line of a prompt."""
         if not replies_in_text(signature):
-            return super().user_message_output_requirements(signature)  # type: ignore[misc, no-any-return]
+            return super().user_message_output_requirements(signature)  # type: ignore[misc]
         return f"Call a tool, or reply with the {_text_field(signature)} alone."
 
     def format_assistant_message_content(
@@ -38,7 +38,7 @@ class PlainReplies:
     ) -> str:
         """Return the text of a demo."""
         if not replies_in_text(signature):
-            return super().format_assistant_message_content(signature, outputs, missing_field_message)  # type: ignore[misc, no-any-return]
+            return super().format_assistant_message_content(signature, outputs, missing_field_message)  # type: ignore[misc]
         return escape(str(outputs.get(_text_field(signature)) or missing_field_message or ""))
 
     def parse(self, signature: Any, completion: str) -> Inputs:
@@ -48,7 +48,7 @@ class PlainReplies:
             AdapterParseError: It is empty or too long.
         """
         if not replies_in_text(signature):
-            return super().parse(signature, completion)  # type: ignore[misc, no-any-return]
+            return super().parse(signature, completion)  # type: ignore[misc]
         try:
             check_length(completion)
             if not completion.strip():

@@ -9,7 +9,7 @@ from typing import Literal
 import dspy
 
 from signatures.agents.transcript import TRANSCRIPT
-from signatures.continuation import Continuation
+from signatures.plain_text import Continuation
 
 
 class SearchOrAnswer(dspy.Signature):

@@ -16,7 +16,7 @@ from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.rendering import render
 from programs.nearest_demos import NearestDemos, PoolQuestion
 from programs.parts.verification import SCORES
-from signatures.continuation import continues_text
+from signatures.plain_text import continues_text
 
 SWITCHES = {  # to have every predictor of a program asked at least once
     "meta_rag": [{"threshold": 1.0}],

@@ -190,3 +190,9 @@ def test_no_program_but_this_listens(start):
     lm = metered_lm("scripted/x", engine=dspy.settings.lm.engine, cache=False)
     (output,) = lm("?")
     assert output == json_of(TEXT)
+
+
+def test_an_empty_reply_with_sources_is_a_reply_and_not_asked_again(start):
+    engine = start(text="")
+    result = AnswerEngine()(QUESTION)
+    assert (result.answer, result.stop_reason, len(engine.seen)) == ("", "unparseable", 1)

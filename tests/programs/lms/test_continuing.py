@@ -11,7 +11,7 @@ from programs.lms.calls.metered import metered_lm
 from programs.lms.servers.chat import ChatEngine
 from programs.lms.servers.completions import CompletionsEngine
 from programs.parts.predict import try_predict
-from signatures.continuation import Continuation, continues_text
+from signatures.plain_text import Continuation, continues_text
 
 
 class GoOn(dspy.Signature):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.rendering import escape
-from signatures.continuation import continues_text
+from signatures.plain_text import continues_text, replies_in_text
 from signatures.reading import ReadAnswer
 from signatures.types import Hop, Passage
 from tests.conftest import load_module
@@ -88,7 +88,7 @@ def headers(signature, form, demos):
         return 0
     count = (1 + demos) * len(signature.input_fields)
     yes_no = [field.annotation for field in signature.output_fields.values()] == [bool]
-    if form is ChatForm and not yes_no:
+    if form is ChatForm and not (yes_no or replies_in_text(signature)):
         count += (1 + demos) * (len(signature.output_fields) + 1)  # the last line of the prompt, and each demo's reply
     return count
 
