@@ -2,7 +2,8 @@
 
 The user's message is the instruction, followed by the other inputs, each behind its name: `Question: ...`. The text so
 far is a last message of the LM itself, which its server or runtime continues; one that cannot do that answers it anew.
-Thinking that a server takes out of the reply (`<think>`) is put back, since it is part of the text.
+Thinking that a server takes out of the reply (`<think>`) is put back, since it is part of the text; the text so far is
+taken out, which llama.cpp repeats in front of the reply.
 """
 
 from typing import Any
@@ -19,6 +20,18 @@ Inputs = dict[str, Any]
 
 class Continuing:
     """Mixed in before an adapter, which it leaves as it is for all other signatures."""
+
+    def __call__(self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs) -> list[Inputs]:
+        """Call the LM once, as the adapter does."""
+        values = super().__call__(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+        return _without_echo(signature, values, inputs)
+
+    async def acall(
+        self, lm: Any, lm_kwargs: Inputs, signature: Any, demos: list[Inputs], inputs: Inputs
+    ) -> list[Inputs]:
+        """Do the same asynchronously."""
+        values = await super().acall(lm, lm_kwargs, signature, demos, inputs)  # type: ignore[misc]
+        return _without_echo(signature, values, inputs)
 
     def _messages(self, signature: Any, demos: list[Inputs], inputs: Inputs) -> Messages:
         if not continues_text(signature):
@@ -79,6 +92,27 @@ def _turns(signature: Any, inputs: Inputs, text: str) -> Messages:
     ]
     asked = {"role": "user", "content": f"{' '.join([signature.instructions.strip(), *named])}\n"}
     return [asked, {"role": "assistant", "content": escape(text, thoughts=True)}] if text else [asked]
+
+
+def _without_echo(signature: Any, values: list[Inputs], inputs: Inputs) -> list[Inputs]:
+    """Return the output fields without the text that the reply was to continue, where it begins with that."""
+    begun = escape(inputs.get(TEXT) or "", thoughts=True)
+    if not (begun.strip() and continues_text(signature)):
+        return values
+    (output,) = signature.output_fields
+    return [{**value, output: _behind(value[output], begun)} for value in values]
+
+
+def _behind(reply: str, begun: str) -> str:
+    """Return what comes behind `begun` in a reply that begins with it, whatever the white space; else the reply."""
+    place = 0
+    for character in "".join(begun.split()):
+        while place < len(reply) and reply[place].isspace():
+            place += 1
+        if not reply.startswith(character, place):
+            return reply
+        place += 1
+    return reply[place:]
 
 
 def _with_thoughts(output: Any) -> Any:

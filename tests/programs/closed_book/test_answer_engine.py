@@ -42,7 +42,8 @@ class Engine(loopback.Loopback):
                 said = "Ansa Merrow" if "what the passages say" in str(body["messages"]) else text
                 message = {"role": "assistant", "content": said, **(in_message or {})}
                 choice = {"index": 0, "finish_reason": "stop", "message": message}
-                usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
+                usage = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10, "num_search_queries": 1}
+                usage |= {"search_context_size": "low", "cost": {"total_cost": 0.005}}  # as Perplexity adds them
                 reply = {"id": "x", "object": "chat.completion", "created": 1, "model": "sonar", "usage": usage}
                 self.reply(200, {**reply, "choices": [choice], **named})
 

@@ -68,6 +68,13 @@ def test_an_empty_reply_is_unparseable(form, scripted):
     assert try_predict(dspy.Predict(GoOn), question="q", text="") is None
 
 
+@pytest.mark.parametrize("echo", ["<think>a</think>\n<answer>", "<think>\na\n</think><answer>", ""])
+def test_a_text_that_is_repeated_in_front_of_the_reply_is_taken_out(scripted, echo):
+    scripted(lambda system, user: f"{echo} Tren </answer>")
+    reply = dspy.Predict(GoOn)(question="q", text="<think>a</think>\n<answer>")
+    assert reply.continuation == " Tren </answer>"
+
+
 @FORMS
 def test_training_data_ends_with_the_whole_text(form):
     made = form().format_finetune_data(GoOn, [], {"question": "q", "text": "a"}, {"continuation": "b"})
