@@ -9,6 +9,7 @@ from programs.agents.corag import CoRAG
 from programs.agents.react import ReAct
 from programs.agents.search_o1 import SearchO1
 from programs.agents.search_r1 import SearchR1
+from programs.closed_book.answer_engine import AnswerEngine
 from programs.closed_book.cot import CoT
 from programs.closed_book.cot_sc import CoTSC
 from programs.closed_book.genread import GenRead
@@ -42,6 +43,7 @@ PROGRAMS: dict[str, type[dspy.Module]] = {
     "cot": CoT,
     "cot_sc": CoTSC,
     "genread": GenRead,
+    "answer_engine": AnswerEngine,
     "rag": RAG,
     "grg": GRG,
     "rrr": RRR,

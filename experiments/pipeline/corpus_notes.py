@@ -121,14 +121,14 @@ def _closed_book_notes(
     read = {Need.PASSAGES, Need.TITLES, Need.TEXTS}
     name, notes = program_name(program), []
     if retrieve is not None:
-        notes.append(f"{name} answers from memory: the index is not used.")
+        notes.append(f"{name} searches no corpus: the index is not used.")
     if config.contexts is not None:
-        notes.append(f"{name} answers from memory: the fixed contexts are not used.")
+        notes.append(f"{name} searches no corpus: the fixed contexts are not used.")
     of_passages = [
         metric.name for metric in config.scored if read.intersection(metric.needs) and Need.ORACLE not in metric.needs
     ]
     if of_passages and any(question.gold_ids for question in questions):
-        notes.append(f"{name} reads no passages: {', '.join(of_passages)} will be 0.")
+        notes.append(f"{name} reads no passages of a corpus: {', '.join(of_passages)} will be 0.")
     return notes
 
 

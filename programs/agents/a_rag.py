@@ -8,6 +8,9 @@ Du et al., "A-RAG: Scaling Agentic Retrieval-Augmented Generation via Hierarchic
    one. Search ranks by meaning and shows the nearest sentences. Read shows passages whole; one that is in view already
    gets a notice. Whatever cannot be done gets a notice. Go to 1.
 3. Finish ends the loop. After `max_turns` turns, one call demands the answer from the transcript.
+
+With `tools="native"` an LM that can calls the three as tools of its server: all calls of a reply are run, and a reply
+without a call is the answer.
 """
 
 import re
@@ -24,15 +27,19 @@ from programs.parts.passages import deduplicate, passages_stating, titled_text
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.ranking import closest, is_no_item
+from programs.parts.replies.tool_calls import calls_tools, try_call_tools
 from programs.parts.stop_reasons import CAP, FINISHED
-from signatures.agents.a_rag import UseTool
+from signatures.agents.a_rag import CallTools, UseTool
 from signatures.agents.transcript import ExtractAnswer
 from signatures.text import split_sentences
 from signatures.text_words import text_words
 from signatures.types import Hop, Passage, Retriever
 
 KEYWORDS, SEARCH, READ = "keywords", "search", "read"
+FIELDS, NATIVE = "fields", "native"
 _INVALID = "This was no valid action: keywords, search, read with numbers of passages, or finish with the answer."
+_NO_CALL = "This was neither a call nor an answer."
+_NOTHING_TO_CALL_WITH = "The call names nothing to look for, or no number of a passage."
 _NOTHING_FOUND = "Nothing was found. Try other words."
 _IN_VIEW = "Passage {number} is above already."
 _NO_PASSAGE = "There is no passage {number}."
@@ -48,14 +55,30 @@ class Found(NamedTuple):
     passages: list[Passage] = []
 
 
+class Step(NamedTuple):
+    """What one reply of the LM asks for.
+
+    Args:
+        reply: The reply; None if it is unparseable.
+        turns: Its actions, before they are done; those that cannot be have their result already.
+        answer: The answer with which it ends the loop; None if it does not.
+        notice: The result of an action that names nothing to act with.
+    """
+
+    reply: dspy.Prediction | None
+    turns: list[Turn]
+    answer: str | None
+    notice: str
+
+
 class ARAG(dspy.Module):
     """Search by keywords or by meaning, read passages whole, and answer when enough was read.
 
     A hop is an action with the corpus: its question is the keywords, the query or the numbers of the passages, its
     answer is empty, since only the last step answers. Its verdict: "keywords", "search" or "read". The passages of a
     prediction are all that were shown, if only by a snippet; their order is that of their numbers. `details`: `turns`
-    (with the one that finished), `read` (ids of the passages read whole), `invalid` and `forced` (whether the answer
-    was demanded).
+    (with the one that finished), `read` (ids of the passages read whole), `invalid` (actions or calls that could not be
+    done), `forced` (whether the answer was demanded), and with native tools `native` (whether the LM has them).
 
     Args:
         retrieve: Ranks passages for keywords and for a query; `passages` given are the corpus of the first search.
@@ -63,14 +86,18 @@ class ARAG(dspy.Module):
         candidates: Passages retrieved for keywords, which the counts then rank.
         max_turns: Turns before the answer is demanded (paper: 10 in the public code).
         transcript_words: Longest transcript that a turn is shown (paper: 128,000 tokens).
-        keyword_search: False leaves keywords out (an ablation of the paper): they are searched for by meaning, though
-            the prompt still offers them.
+        keyword_search: False leaves keywords out (an ablation of the paper): there is no such tool; in fields, they are
+            searched for by meaning, though the prompt still offers them.
+        tools: "native", the paper's, has the LM call tools by the interface of its server, if it declares that it can:
+            a server by `--api-base` is taken to, the embedded LM is not, and LiteLLM needs its package `mcp`. Any other
+            LM, and "fields", names action and argument in fields.
         reader: "own", the paper's, takes the answer that the agent finishes with, or the one demanded; "passages" reads
             what was read whole, or else what was shown, with the reader that all programs share.
     """
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
+        "native": {"tools": NATIVE},
         "small": {"k": 3, "max_turns": 6, "transcript_words": 600},
     }
 
@@ -84,43 +111,52 @@ class ARAG(dspy.Module):
         # Departure: what the limit has no room for is left out, oldest first; the public code demands the answer then.
         transcript_words: Annotated[int, Range(100, 100_000, log=True)] = 6000,
         keyword_search: bool = True,
+        tools: Annotated[str, Choice(FIELDS, NATIVE)] = FIELDS,
         reader: Annotated[str, Choice(OWN, PASSAGES)] = OWN,
     ):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
         self.acting = dspy.Predict(UseTool)
+        if tools == NATIVE:
+            self.calling = dspy.Predict(CallTools)
         self.extracting = dspy.ChainOfThought(ExtractAnswer)
         for name, predictor in ending_predictors(reader).items():
             setattr(self, name, predictor)
 
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the answer; fixed `passages` are the corpus of the first search (of all, without a retriever)."""
+        native = self.tools == NATIVE and calls_tools(self.calling)
         turns: list[Turn] = []
         hops: list[Hop] = []
         seen: list[Passage] = []
-        answer, stop_reason = "", CAP
-        while len(turns) < self.max_turns and stop_reason == CAP:
+        asked, invalid, answer, stop_reason = 0, 0, "", CAP
+        while asked < self.max_turns and stop_reason == CAP:
+            asked += 1
             lines = transcript_lines(turns, self.transcript_words)
-            reply = try_predict(self.acting, question=question, transcript=lines)  # step 1
-            # Departure: one action a turn, as the paper describes it; the public code runs all calls of a reply.
-            turn = Turn(reply.thought, reply.action, reply.argument.strip()) if reply else Turn()
-            if turn.action == "finish" and gives_answer(turn.argument):  # step 3
-                answer, stop_reason = turn.argument, FINISHED
-                turns.append(turn)
+            step = self._call(question, lines) if native else self._choose(question, lines)  # step 1
+            if step.answer is not None:  # step 3
+                answer, stop_reason = step.answer, FINISHED
+                turns += step.turns
                 continue
-            first = all(hop.verdict == READ for hop in hops)
-            found = self._act(turn, seen, lines, passages if first or self.retrieve is None else None)  # step 2
-            if found is None:
-                # Departure: an answer that says nothing ("", "unknown") is invalid, too; the paper takes any reply.
-                drop_from_trace(reply)
-                turns.append(turn._replace(results=(_INVALID,)))
-                continue
-            seen = deduplicate([*seen, *found.passages])
-            turns.append(turn._replace(results=found.results))
-            ids = [passage.id for passage in found.passages]
-            hops.append(settled(Hop(question=turn.argument, answer="", passage_ids=ids, verdict=turn.action)))
+            for turn in step.turns:
+                lines = transcript_lines(turns, self.transcript_words)
+                first = all(hop.verdict == READ for hop in hops)
+                fixed = passages if first or self.retrieve is None else None
+                found = None if turn.results else self._act(turn, seen, lines, fixed)  # step 2
+                if found is None:
+                    # Departure: an answer that says nothing ("", "unknown") is invalid, too, in fields; the paper takes
+                    # any reply.
+                    drop_from_trace(step.reply)
+                    invalid += 1
+                    turns.append(turn if turn.results else turn._replace(results=(step.notice,)))
+                    continue
+                seen = deduplicate([*seen, *found.passages])
+                turns.append(turn._replace(results=found.results))
+                ids = [passage.id for passage in found.passages]
+                hops.append(settled(Hop(question=turn.argument, answer="", passage_ids=ids, verdict=turn.action)))
         lines = transcript_lines(turns, self.transcript_words)
+        reply = step.reply
         forced = stop_reason == CAP
         if forced:
             reply = try_predict(self.extracting, question=question, transcript=lines)
@@ -129,19 +165,47 @@ class ARAG(dspy.Module):
         whole = [passage for passage in seen if passage.id in ids]
         finish = reply if stop_reason == FINISHED else None
         answer = final_answer(self, question, answer, lines, whole or seen, finish=finish)
-        invalid = sum(turn.results == (_INVALID,) for turn in turns)
+        details = {"turns": asked, "read": [each.id for each in whole], "invalid": invalid, "forced": forced}
         return make_prediction(
             answer,
             stop_reason=stop_reason,
             hops=hops,
             passages=seen,
             citations=passages_stating(answer, whole) or passages_stating(answer, seen),
-            details={"turns": len(turns), "read": [each.id for each in whole], "invalid": invalid, "forced": forced},
+            details={**details, "native": native} if self.tools == NATIVE else details,
         )
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: the turns, the demanded answer, the shared reader."""
         return self.max_turns + 1 + (self.reader != OWN)
+
+    def _choose(self, question: str, lines: Sequence[str]) -> Step:
+        """Return the action that the LM names in fields, or the answer with which it finishes."""
+        reply = try_predict(self.acting, question=question, transcript=list(lines))
+        # Departure: one action a turn, as the paper describes it; the public code runs all calls of a reply.
+        turn = Turn(reply.thought, reply.action, reply.argument.strip()) if reply else Turn()
+        finishes = turn.action == "finish" and gives_answer(turn.argument)
+        return Step(reply, [turn], turn.argument if finishes else None, _INVALID)
+
+    def _call(self, question: str, lines: Sequence[str]) -> Step:
+        """Return the calls of the LM's reply; without one, its text is the answer, whatever it says.
+
+        Departure: what the calls return is shown in the transcript, as in fields, instead of in messages of their own,
+        so that it is escaped and shortened alike. An empty reply, which the public code takes for the answer, is
+        invalid.
+        """
+        tools = _TOOLS if self.keyword_search else _TOOLS[1:]
+        reply, calls = try_call_tools(self.calling, tools, question=question, transcript=list(lines))
+        if reply is not None and not calls:
+            if not gives_answer(reply.answer):
+                drop_from_trace(reply)
+            answer = reply.answer if gives_answer(reply.answer) else ""
+            return Step(reply, [Turn(action="finish", argument=reply.answer)], answer, "")
+        turns = [
+            Turn("", call.tool, call.shown, (call.error,)) if call.error else Turn("", call.tool, call.result)
+            for call in calls
+        ]
+        return Step(reply, turns or [Turn(results=(_NO_CALL,))], None, _NOTHING_TO_CALL_WITH)
 
     def _act(self, turn: Turn, seen: list[Passage], lines: Sequence[str], fixed: list[Passage] | None) -> Found | None:
         """Return what the action of a turn gives; None if it is no action, or names nothing to act with."""
@@ -169,6 +233,24 @@ class ARAG(dspy.Module):
         numbers = {passage.id: number for number, passage in enumerate(deduplicate([*seen, *passages]), start=1)}
         shown = [f"[{numbers[each.id]}] {titled_text(each.model_copy(update={'text': text}))}" for each, text in found]
         return Found(tuple(shown) or (_NOTHING_FOUND,), passages)
+
+
+def keywords(words: list[str]) -> str:
+    """Find passages that contain exact names or terms. Shows the sentences with one of them."""
+    return ", ".join(words)
+
+
+def search(query: str) -> str:
+    """Find passages by their meaning. Shows the sentences of each that are nearest to the query."""
+    return query.strip()
+
+
+def read(numbers: list[int]) -> str:
+    """Read passages as a whole, by the numbers in brackets that the other tools show."""
+    return ", ".join(map(str, numbers))
+
+
+_TOOLS = (keywords, search, read)  # they return the argument of the action that is then taken
 
 
 def _read(argument: str, seen: Sequence[Passage], lines: Sequence[str]) -> Found | None:

@@ -1,15 +1,15 @@
 """The Search-R1 loop: reason, then search or answer, with the passages of each search in view.
 
 Jin et al., "Search-R1: Training LLMs to Reason and Leverage Search Engines with Reinforcement Learning", COLM 2025,
-section 3.2 (algorithm 1, the loop) and 4 (three passages). https://arxiv.org/abs/2503.09516
+section 3.2 (algorithm 1, the loop), 3.3 (the template) and 4 (three passages). https://arxiv.org/abs/2503.09516
 
 1. From the question and the transcript so far, reason, then search or finish.
 2. A search appends k passages; anything else than a search or an answer appends a notice. Both use one of `max_turns`
    turns. Go to 1.
 3. When the turns are used up, reason once more: an answer counts, a search is not run.
 
-This is the loop with any LM, in typed fields: the paper's contribution is an LM that was trained on it by
-reinforcement. The template with tags of its trained checkpoints is not supported yet.
+The paper's contribution is an LM that was trained on this loop by reinforcement. Its checkpoints act by tags in one
+growing text, the preset `tags`; any other LM fills in typed fields.
 """
 
 from typing import Annotated, Any
@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import dspy
 
 from programs.parts.agents.ending import EXTRACT, OWN, PASSAGES, ended, ending_predictors
+from programs.parts.agents.tags import ANSWER, STOP, acted, grown_text, information
 from programs.parts.agents.transcript import Turn, found_texts, transcript_lines, turn_of
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import gives_answer
@@ -24,10 +25,15 @@ from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import retrieve_passages, settled
 from programs.parts.ranking import is_no_item
 from programs.parts.stop_reasons import CAP, FINISHED
-from signatures.agents.search_r1 import SearchOrAnswer
+from signatures.agents.search_r1 import ContinueWithTags, SearchOrAnswer
 from signatures.types import Hop, Passage, Retriever
 
+FIELDS, TAGS = "fields", "tags"
 _INVALID = "This was no valid action. Search with a query if something is missing, or finish with the answer."
+_INVALID_TAGS = (  # in the first person, as the LM's own text goes on
+    "That was no valid action. To search, I write the query between <search> and </search>; to finish, I write the "
+    "answer between <answer> and </answer>. I try again."
+)
 _NOTHING_FOUND = "Nothing was found."
 
 
@@ -44,6 +50,9 @@ class SearchR1(dspy.Module):
         max_turns: Turns before the last one, whose search is not run (paper's B: 4).
         result_words: Longest result of a search (paper: 500 tokens).
         transcript_words: Longest transcript that a turn is shown (paper: 4,096 tokens with prompt and reply).
+        form: "fields" asks for thought, action and argument; "tags" (preset `tags`) is for the paper's checkpoints: the
+            LM continues one text with `<think>`, `<search>`, `<information>` and `<answer>`, which its server must be
+            able to do (`programs/lms/continuing.py`). Give it 500 tokens a reply, as the paper does (`--max-tokens`).
         reader: "own", the paper's, takes the answer that the agent finishes with, and none where the turns run out;
             "extract" asks for it at the end of every question; "passages" reads all that was found with the reader that
             all programs share. Where these give no answer, it is the agent's own.
@@ -51,6 +60,7 @@ class SearchR1(dspy.Module):
 
     PRESETS: dict[str, dict[str, Any]] = {
         "paper": {},
+        "tags": {"form": TAGS},
         "small": {"k": 2, "result_words": 200, "transcript_words": 700},
     }
 
@@ -64,12 +74,16 @@ class SearchR1(dspy.Module):
         # words.
         result_words: Annotated[int, Range(50, 2000, log=True)] = 375,
         transcript_words: Annotated[int, Range(100, 20_000, log=True)] = 3000,
+        form: Annotated[str, Choice(FIELDS, TAGS)] = FIELDS,
         reader: Annotated[str, Choice(OWN, EXTRACT, PASSAGES)] = OWN,
     ):
         super().__init__()
         set_knobs(self, locals())
         self.retrieve = retrieve
-        self.reasoning = dspy.Predict(SearchOrAnswer)
+        if form == TAGS:
+            self.continuing = dspy.Predict(ContinueWithTags, stop=list(STOP))
+        else:
+            self.reasoning = dspy.Predict(SearchOrAnswer)
         for name, predictor in ending_predictors(reader).items():
             setattr(self, name, predictor)
 
@@ -81,27 +95,24 @@ class SearchR1(dspy.Module):
         invalid, answer, stop_reason = 0, "", CAP
         while len(turns) <= self.max_turns and stop_reason == CAP:
             last = len(turns) == self.max_turns
-            lines = transcript_lines(turns, self.transcript_words)
-            reply = try_predict(self.reasoning, question=question, transcript=lines)  # steps 1 and 3
-            turn = turn_of(reply)
+            turn, reply = self._turn(question, turns)  # steps 1 and 3
             searches = turn.action == "search" and not is_no_item(turn.argument)
-            if turn.action == "finish" and gives_answer(turn.argument):
+            if turn.action == ANSWER or (turn.action == "finish" and gives_answer(turn.argument)):
                 answer, stop_reason = turn.argument, FINISHED
                 turns.append(turn)
             elif searches and not last:  # step 2
                 fixed = passages if not hops or self.retrieve is None else None
-                found = retrieve_passages(self, turn.argument.strip(), self.k, fixed=fixed)
-                results = found_texts(found, most_words=self.result_words) or (_NOTHING_FOUND,)
-                turns.append(turn._replace(results=results))
+                found = retrieve_passages(self, turn.argument, self.k, fixed=fixed)
+                turns.append(turn._replace(results=self._results(found)))
                 read += found
                 ids = [passage.id for passage in found]
-                hops.append(settled(Hop(question=turn.argument.strip(), answer="", passage_ids=ids)))
+                hops.append(settled(Hop(question=turn.argument, answer="", passage_ids=ids)))
             else:
-                # Departure: a query or an answer that says nothing ("", "None", "unknown") is invalid, too; the paper
-                # would search for it, or take it as the answer.
+                # Departure: a query that says nothing ("", "None") is invalid, too, and so is such an answer in fields;
+                # the paper would search for the one, and takes the other, as the form with tags does.
                 drop_from_trace(reply)
                 invalid += not searches
-                turns.append(turn._replace(results=() if searches else (_INVALID,)))
+                turns.append(turn if searches else self._invalid(turn))
         details = {"turns": len(turns), "invalid": invalid}
         return ended(
             self, question, turns, hops, read, own=answer, stop_reason=stop_reason, reply=reply, details=details
@@ -110,3 +121,29 @@ class SearchR1(dspy.Module):
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: all turns, the last one, and a reader not "own"."""
         return self.max_turns + 1 + (self.reader != OWN)
+
+    def _turn(self, question: str, turns: list[Turn]) -> tuple[Turn, dspy.Prediction | None]:
+        """Return the next turn, before its results, and its reply; None if that is unparseable."""
+        if self.form == TAGS:
+            text = grown_text(turns, self.transcript_words)
+            reply = try_predict(self.continuing, question=question, text=text)
+            return acted(reply.continuation) if reply else Turn(), reply
+        lines = transcript_lines(turns, self.transcript_words)
+        reply = try_predict(self.reasoning, question=question, transcript=lines)
+        turn = turn_of(reply)
+        return turn._replace(argument=turn.argument.strip()), reply
+
+    def _results(self, found: list[Passage]) -> tuple[str, ...]:
+        """Return what a search shows."""
+        shown = information if self.form == TAGS else _titled
+        return shown(found, self.result_words) or (_NOTHING_FOUND,)
+
+    def _invalid(self, turn: Turn) -> Turn:
+        """Return a turn that was no valid action, with the notice of it."""
+        if self.form == TAGS:
+            return turn._replace(action="", argument="", results=(_INVALID_TAGS,))
+        return turn._replace(results=(_INVALID,))
+
+
+def _titled(found: list[Passage], most_words: int) -> tuple[str, ...]:
+    return found_texts(found, most_words=most_words)

@@ -14,6 +14,7 @@ from programs.artifacts.bindings import PROBABILITY_KNOBS
 from programs.artifacts.kinds import program_name, strategies_of
 from programs.parts.predict import original_of
 from programs.parts.probability import ProbabilityMode, asks_yes_no, verbalised_form
+from signatures.plain_text import TEXT, continues_text
 from signatures.types import Hop, Passage
 
 Messages = list[dict[str, str]]
@@ -66,7 +67,9 @@ class Prompt:
 def templates(program: dspy.Module, adapter: Any, *, mode: ProbabilityMode | None = None) -> list[Prompt]:
     """Return the prompt of every predictor with a placeholder such as `{question}` for each input.
 
-    Each placeholder stands in the last message where the text of the value will, and nowhere else in the messages.
+    Each placeholder stands in the last message where the text of the value will, and nowhere else in the messages. If
+    the LM is to continue a text, that is the last message, which is left out while it is empty, and the other
+    placeholders stand in the message before.
 
     Args:
         program: Any program; the predictors of its parts are exported one by one.
@@ -99,7 +102,9 @@ def _with_placeholders(adapter: Any, signature: Any, demos: Any) -> tuple[Messag
     for name, info in signature.input_fields.items():
         candidates = (f"{{{name}}}", *(f"{{{name}_{number}}}" for number in range(2, 1000)))
         placeholder = next(text for text in candidates if text not in taken)
-        inputs[name] = Input(placeholder, next((how for kind, how in _WRITTEN if info.annotation == kind), "as text"))
+        how = next((how for kind, how in _WRITTEN if info.annotation == kind), "as text")
+        continued = name == TEXT and continues_text(signature)
+        inputs[name] = Input(placeholder, "as text; while it is empty, its message is left out" if continued else how)
     return adapter.format(signature, demos, {name: one.placeholder for name, one in inputs.items()}), inputs
 
 

@@ -1,1 +1,1 @@
-"""Strategies that retrieve nothing: what the LM knows, with or without writing it down first."""
+"""Strategies that retrieve nothing: what the LM knows, or finds by a search of its own."""

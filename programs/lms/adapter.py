@@ -2,7 +2,8 @@
 
 Both forms start with what calls share (instruction, fields, demos), so that prompts share a cached prefix. `ChatForm`
 asks for fields under `[[ ## name ## ]]` headers; `JsonForm` asks for one JSON object and suits LMs that enforce a
-schema. If the only output of a signature is a bool, both ask for one word.
+schema. If the only output of a signature is a bool, both ask for one word; a text that is to be continued is sent alone
+(`continuing.py`), and a reply in plain text may also be calls of tools (`plain_replies.py`).
 
 There is no second call if a reply cannot be parsed: the failure is counted and raised, and the strategy continues with
 its documented fallback (`programs.parts.predict`).
@@ -18,12 +19,15 @@ from dspy.adapters.chat_adapter import field_header_pattern
 from dspy.adapters.utils import apply_output_field_defaults
 from dspy.utils.exceptions import AdapterParseError
 
+from programs.lms.continuing import Continuing
 from programs.lms.parsing import counting_replies, drop_without_p_yes
+from programs.lms.plain_replies import PlainReplies
 from programs.lms.rendering import describe_field, escape_all, is_passages, render
 from programs.lms.servers.thinking_budget import ThinkingBudget, is_thinking_only, record_replies
 from programs.lms.tolerant import LONGEST_REPLY, check_length, coerce, read_json
 from programs.parts.meter import record
 from programs.parts.probability import ProbabilityMode, asks_yes_no, yes_no_by_logprobs
+from signatures.plain_text import continues_text, replies_in_text
 
 Messages = list[dict[str, Any]]
 Inputs = dict[str, Any]
@@ -62,7 +66,7 @@ class _Form:
         short_replies: bool = True,
         thinking: ThinkingBudget = ThinkingBudget(),
     ):
-        super().__init__(use_native_function_calling=False)  # type: ignore[call-arg]
+        super().__init__(use_native_function_calling=True)  # type: ignore[call-arg]
         self.use_json_adapter_fallback = False
         self.context_size = context_size
         self.reply_tokens = reply_tokens
@@ -229,7 +233,7 @@ class _Form:
         )
 
 
-class ChatForm(_Form, ChatAdapter):
+class ChatForm(Continuing, PlainReplies, _Form, ChatAdapter):
     """Replies are fields under `[[ ## name ## ]]` headers; works with any LM, and is the form of fine-tuning data."""
 
     _reply_heading = "Reply with these fields, each below its header in double brackets:"
@@ -255,7 +259,7 @@ class ChatForm(_Form, ChatAdapter):
         return fields
 
 
-class JsonForm(_Form, JSONAdapter):
+class JsonForm(Continuing, PlainReplies, _Form, JSONAdapter):
     """Replies are one JSON object; the schema is sent to an LM that enforces it."""
 
     _reply_heading = "Reply with a JSON object that holds:"
@@ -270,7 +274,7 @@ class JsonForm(_Form, JSONAdapter):
         return json.dumps(escape_all(values), ensure_ascii=False)
 
     def _prepare_response_format(self, lm: Any, lm_kwargs: Inputs, signature: Any) -> None:
-        if asks_yes_no(signature):
+        if asks_yes_no(signature) or continues_text(signature) or replies_in_text(signature):
             return
         takes_schema = lm.supports_response_schema and "response_format" in lm.supported_params
         if takes_schema and (made := _RESPONSE_MODELS.get(signature)) is not None:

@@ -15,7 +15,7 @@ from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, 
 from programs.lms.batching import Job, Worker
 from programs.lms.calls.control import GRACE, current_control
 from programs.lms.generation import DEFAULT_REPLY, EXACT, FAST, first_token, generation, rules
-from programs.lms.requests import turns
+from programs.lms.requests import is_begun, turns
 from programs.lms.weights.choice import Weights, weights
 from programs.parts.threads import result_of, wait_for
 
@@ -95,7 +95,9 @@ class EmbeddedEngine:
             UserError: The weights are not installed.
         """
         tokenizer = self._load_tokenizer()
-        text = tokenizer.apply_chat_template(turns(request), add_generation_prompt=True)
+        said = turns(request)
+        begun = said.pop()["content"] if is_begun(request) else ""
+        text = tokenizer.apply_chat_template(said, add_generation_prompt=True) + begun
         prompt = tokenizer.encode(text, add_special_tokens=False).input_ids
         length = int(prompt.shape[1])
         name, size = self.weights.name, self.weights.context_size

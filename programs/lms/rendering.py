@@ -23,22 +23,24 @@ _OPENING = re.compile(r"(?<!\[)\[{2,}+\s*+##[\s#\[]*+")
 _CLOSING = re.compile(r"(?<![\s#\]])[\s#\]]*##\s*+\]{2,}+")
 # `<<CUSTOM-TYPE-` begins DSPy's markers of message blocks (`dspy.adapters.types.base_type`).
 _SPECIAL_TOKEN = re.compile(
-    r"<(?=[|｜]\S|/?s>|(?:start|end)_of_turn>|(?:bos|eos)>|/?think(?:ing)?>|/?tool_call>|</?SYS>>|<CUSTOM-TYPE-)|\[(?=/?(?:INST|SYSTEM_PROMPT)\])",
+    r"<(?=[|｜]\S|/?s>|(?:start|end)_of_turn>|(?:bos|eos)>|/?tool_call>|</?SYS>>|<CUSTOM-TYPE-)|\[(?=/?(?:INST|SYSTEM_PROMPT)\])",
     re.IGNORECASE,
 )
+_THOUGHT = re.compile(r"<(?=/?think(?:ing)?>)", re.IGNORECASE)
 _UNSENDABLE = re.compile("[\x00\ud800-\udfff]")  # no server takes lone surrogates, and C strings end at NUL
 _PASSAGES = TypeAdapter(list[Passage])
 _HOPS = TypeAdapter(list[Hop])
 
 
-def escape(text: str) -> str:
+def escape(text: str, *, thoughts: bool = False) -> str:
     """Return `text` without field markers (`[[ ## x ## ]]` becomes `[x]`), block markers and chat-template tokens.
 
-    NUL and lone surrogates, which cannot be sent, become U+FFFD.
+    NUL and lone surrogates, which cannot be sent, become U+FFFD. With `thoughts`, the tags of thinking stay.
     """
     text = _UNSENDABLE.sub("\ufffd", text)
     text = _CLOSING.sub("]", _OPENING.sub("[", text))
-    return _SPECIAL_TOKEN.sub(r"\g<0> ", text)  # a space after the bracket: no longer a special token
+    text = _SPECIAL_TOKEN.sub(r"\g<0> ", text)  # a space after the bracket: no longer a special token
+    return text if thoughts else _THOUGHT.sub(r"\g<0> ", text)
 
 
 def escape_all(value: Any) -> Any:

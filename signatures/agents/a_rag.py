@@ -1,7 +1,7 @@
-"""The signature of A-RAG (Du et al., 2026, https://arxiv.org/abs/2602.03442).
+"""The signatures of A-RAG (Du et al., 2026, https://arxiv.org/abs/2602.03442).
 
-Departure: the paper's LM calls tools by the interface of its server, which not every LM has; here a turn has typed
-    fields.
+Departure: the paper's LM calls tools by the interface of its server, which not every LM has: `UseTool` has typed fields
+    for a turn. `CallTools` is for the tools of the interface.
 """
 
 from typing import Literal
@@ -9,6 +9,7 @@ from typing import Literal
 import dspy
 
 from signatures.agents.transcript import TRANSCRIPT
+from signatures.plain_text import PlainText
 
 
 class UseTool(dspy.Signature):
@@ -29,3 +30,15 @@ class UseTool(dspy.Signature):
         "sentence; to read: the numbers of passages; to finish: the answer alone, as short as it can be, yes or no for "
         "a yes/no question"
     )
+
+
+class CallTools(dspy.Signature):
+    """Answer the question from a corpus of numbered passages, which you search and read with tools. Go on, with as many
+    calls at a time as you like, until what you have read answers the question; searches show no more than a few
+    sentences of a passage, so read those that look useful as a whole before you rely on them. Then reply with the
+    answer instead of a call.
+    """
+
+    question: str = dspy.InputField()
+    transcript: list[str] = dspy.InputField(desc="calls and results so far, oldest first")
+    answer: PlainText = dspy.OutputField(desc="as short as it can be; yes or no for a yes/no question")

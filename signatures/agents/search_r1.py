@@ -1,6 +1,7 @@
-"""The signature of the loop of Search-R1 (Jin et al., COLM 2025, https://arxiv.org/abs/2503.09516).
+"""The signatures of the loop of Search-R1 (Jin et al., COLM 2025, https://arxiv.org/abs/2503.09516).
 
-Departure: the paper's turn is text with tags, on which the LM was trained; here it has typed fields.
+Departure: the paper's turn is text with tags, on which the LM was trained; `SearchOrAnswer` has typed fields, for any
+    LM. `ContinueWithTags` is the paper's: one growing text.
 """
 
 from typing import Literal
@@ -8,6 +9,7 @@ from typing import Literal
 import dspy
 
 from signatures.agents.transcript import TRANSCRIPT
+from signatures.plain_text import Continuation
 
 
 class SearchOrAnswer(dspy.Signature):
@@ -22,3 +24,16 @@ class SearchOrAnswer(dspy.Signature):
     argument: str = dspy.OutputField(
         desc="to search: the query; to finish: the answer alone, without explanation, yes or no for a yes/no question"
     )
+
+
+class ContinueWithTags(dspy.Signature):
+    """Find the answer to the question. \
+Each time that you get new information, first reason about it between <think> and </think>. \
+Then, if you still lack knowledge, call a search engine with <search> query </search>; it returns the best results \
+between <information> and </information>. You may search as often as you like. \
+As soon as nothing is missing, give the answer alone between <answer> and </answer>, without an explanation, \
+as in <answer> Lisbon </answer>."""
+
+    question: str = dspy.InputField()
+    text: str = dspy.InputField(desc="what was written and found so far")
+    continuation: Continuation = dspy.OutputField(desc="how the text goes on")

@@ -32,6 +32,8 @@ VALUES = {
         "Action 1: search: Ansa Merrow",
         "Result 1: Ansa Merrow: Merrow was born on Quillon.",
     ],
+    "text": "<think>Where was she born?</think>\n<search>Ansa Merrow</search>\n\n"
+    "<information>Doc 1(Title: Ansa Merrow) Merrow was born on Quillon.</information>\n\n",
     "claim": "Quillon lies in the Amber Sea.",
     "reasoning": "Merrow was born on Quillon, but its sea is not told. Answer: unknown",
     "pieces": [
@@ -52,9 +54,9 @@ SWITCHES = {  # to have every predictor of a program at least once
     "cov_rag": [{"chain": False}, {"revise": "start"}],
     "rrr": [{"rewrite": "one", "reader": "long"}],
     "react": [{"reader": "extract"}, {"reader": "passages"}],
-    "search_r1": [{"reader": "extract"}, {"reader": "passages"}],
+    "search_r1": [{"reader": "extract"}, {"reader": "passages"}, {"form": "tags"}],
     "search_o1": [{"reader": "extract"}, {"reader": "passages"}],
-    "a_rag": [{"reader": "passages"}],
+    "a_rag": [{"reader": "passages"}, {"tools": "native"}],
     "corag": [{"chains": 2, "reader": "passages"}],
     "retro_rag": [{"ellery": False, "batch_weighing": 2}],
 }

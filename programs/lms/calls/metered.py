@@ -38,7 +38,9 @@ from programs.lms.calls.retry import Attempts, check_readable
 from programs.lms.calls.transport import Transport
 from programs.lms.calls.waiting import CLOCK, call_within
 from programs.lms.sampling import rollout_in_repeat
+from programs.lms.sources import sources_of
 from programs.parts.meter import record
+from programs.parts.replies.sources import tell_sources
 from signatures.common.errors import UserError, one_line
 from signatures.common.secrets import redact
 
@@ -128,6 +130,7 @@ class MeteredLM(dspy.LM):
         else:
             result = recorded.keep(*self._asked(call))
         _record_cut(call, result)
+        tell_sources(partial(sources_of, result))
         return finalize(self, call, result)
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:

@@ -24,6 +24,7 @@ from programs.lms.calls.concurrency import ConcurrencyLimit, Outcome
 from programs.lms.calls.control import current_control
 from programs.lms.calls.transport import Transport
 from programs.lms.calls.waiting import Clock, wait
+from programs.lms.sources import SOURCES
 from programs.parts.meter import record
 
 LONGEST_BACK_OFF = 60.0  # seconds
@@ -31,7 +32,7 @@ _LAST_DOUBLED = 16  # attempt; far above the longest back-off, and 2.0**1024 is 
 _LONGEST_AT_LIMIT = 16.0  # the concurrency limit paces calls then; longer waits would leave it unused
 _LONGEST_HINT = 20.0  # seconds, for a transient failure
 
-_REPLIES = {"choices", "output", "content", "candidates"}  # under which providers put the reply
+_REPLIES = {"choices", "output", "content", "candidates", SOURCES}  # under which providers, and we, put the reply
 
 Failure = Literal["refused", "outage", "transient", "permanent"]
 

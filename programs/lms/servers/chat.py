@@ -14,12 +14,14 @@ from dspy import lm15
 from dspy.lm15 import Message, Request, Response, TextPart, ThinkingPart, TokenLogprob, TopLogprob
 
 from programs.lms.calls.transport import Transport
-from programs.lms.requests import turns
+from programs.lms.requests import is_begun, turns
 from programs.lms.servers.dialects import DIALECTS, FEW_LOGPROBS
 from programs.lms.servers.post import TIMEOUT, ServerClient, call_seconds
 from programs.lms.servers.streaming import FINISHED, Event, ReplyStream
 from programs.lms.servers.thinking import NOT_SHOWN, answer_tokens, split_message
+from programs.lms.servers.tools import tool_calls, tool_fields
 from programs.lms.servers.usage import stated_usage
+from programs.lms.sources import SOURCES, stated_sources
 from signatures.common.errors import UserNotice
 from signatures.yes_no import parse_yes_no
 
@@ -59,7 +61,7 @@ class ChatEngine:
         transport: Time limit of a call, and calls in flight.
     """
 
-    supports_function_calling = False
+    supports_function_calling = True  # where the server has it on; it refuses tools otherwise
     abortable = True
     supports_reasoning = True
     supported_params = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed", "logprobs", "top_logprobs",
@@ -126,6 +128,8 @@ class ChatEngine:
         The time limit is that of the whole reply. Arguments and errors are those of `complete`; errors are raised when
         the events are read. To give a reply up, close the iterator.
         """
+        if request.tools:
+            raise lm15.UnsupportedFeatureError("calls of tools are not streamed", feature="tools")
         body = {**self._body(request), "stream": True, "stream_options": {"include_usage": True}}
         seconds = call_seconds(request, timeout)
 
@@ -140,8 +144,6 @@ class ChatEngine:
             self.thinks_in_text = self.thinks_in_text or reply.thought_in_text
 
     def _body(self, request: Request) -> dict[str, Any]:
-        if request.tools:
-            raise lm15.UnsupportedFeatureError("tools are not supported on a server", feature="tools")
         config = request.config
         body: dict[str, Any] = {"model": self.model, "messages": turns(request)}
         optional = {
@@ -154,12 +156,14 @@ class ChatEngine:
             "response_format": _response_format(config.response_format),
         }
         body.update({name: value for name, value in optional.items() if value is not None})
+        body.update(tool_fields(request.tools))
         if config.logprobs is not None:
             body.update(logprobs=True, top_logprobs=min(max(config.logprobs, 1), self.dialect.top_logprobs))
         if config.reasoning is not None:
             body.update(
                 self.dialect.reasoning.get(config.reasoning.effort, {"reasoning_effort": config.reasoning.effort})
             )
+        body.update(self.dialect.continues if is_begun(request) else {})
         body.update({name: value for name, value in (config.extensions or {}).items() if name != TIMEOUT})
         return body
 
@@ -212,11 +216,13 @@ class ChatEngine:
         usage = stated_usage(reply.get("usage"), thinking, answer)
         if not answer and not thinking and (finish == "length" and usage.reasoning_tokens):
             thinking = NOT_SHOWN
-        if message.get("content") is None and not (thinking or answer) and finish == "stop":
+        calls = tool_calls(message) if request.tools else []
+        if message.get("content") is None and not (thinking or answer or calls) and finish == "stop":
             raise ValueError("its content is null")
         parts: list[Any] = [ThinkingPart(thinking)] if thinking else []
-        if answer or not thinking:
+        if answer or not (thinking or calls):
             parts.append(TextPart(answer))
+        parts += calls
         return Response(
             id=None,
             model=request.model,
@@ -224,6 +230,7 @@ class ChatEngine:
             finish_reason=finish,
             usage=usage,
             logprobs=_logprobs(choice, answer, thinking) if request.config.logprobs is not None else None,
+            provider_data={SOURCES: sources} if (sources := stated_sources(reply)) else None,
         )
 
     def _notice(self, text: str) -> None:

@@ -6,7 +6,7 @@ from dspy import lm15
 from dspy.lm15 import Message, Request, Response, TextPart, ThinkingPart
 
 from programs.lms.calls.transport import Transport
-from programs.lms.requests import system_text
+from programs.lms.requests import is_begun, system_text
 from programs.lms.servers.post import ServerClient, call_seconds
 from programs.lms.servers.thinking import split_text
 from programs.lms.servers.usage import stated_usage
@@ -69,4 +69,4 @@ def _prompt(request: Request) -> str:
     system = system_text(request)
     names = {"user": "Question:", "assistant": "Answer:"}
     turns = [f"{names.get(message.role, 'Question:')}\n{message.text or ''}" for message in request.messages]
-    return "\n\n".join([*([system] if system else []), *turns, "Answer:\n"])
+    return "\n\n".join([*([system] if system else []), *turns, *([] if is_begun(request) else ["Answer:\n"])])

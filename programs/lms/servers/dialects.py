@@ -59,6 +59,7 @@ class Dialect:
         context: Where it states the tokens of prompt and reply together, for one request.
         slots: Where it states how many requests it answers at a time; more of them wait.
         reasoning: Fields of a request by setting.
+        continues: Fields of a request whose last message the model is to continue; empty where it does so without.
         max_tokens: The field that limits a reply, thinking included.
         top_logprobs: The most alternatives that may be requested for a token.
         no_logprobs: Why no alternatives come from this server, if it is known.
@@ -72,6 +73,7 @@ class Dialect:
     context: tuple[ReplyField, ...] = (ReplyField("models", "data.[].max_model_len"),)
     slots: ReplyField | None = None
     reasoning: Mapping[str, Body] = dataclasses.field(default_factory=lambda: _EFFORT_WORDS)
+    continues: Body = dataclasses.field(default_factory=lambda: MappingProxyType({}))
     max_tokens: str = "max_tokens"
     top_logprobs: int = 20
     no_logprobs: str | None = None
@@ -101,6 +103,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
             # Hybrid Qwen 3 reads enable_thinking, DeepSeek V3.1 reads thinking; a template ignores the other word.
             # https://docs.sglang.io/docs/advanced_features/separate_reasoning
             reasoning=_efforts(off=_TEMPLATE_OFF, on=_TEMPLATE_ON),
+            # The protocol named above: ChatCompletionRequest
+            continues=MappingProxyType({"continue_final_message": True}),
             # Log-probabilities of a reply cover its thinking too: https://github.com/sgl-project/sglang/issues/25055
             # (`thinking.answer_tokens` cuts it off); some versions give none with a reasoning or tool parser:
             no_logprobs="SGLang may give none with a reasoning or tool-call parser "
@@ -115,6 +119,8 @@ DIALECTS: Mapping[str, Dialect] = MappingProxyType(
             # Templates have their own word: https://docs.vllm.ai/en/stable/features/reasoning_outputs/. The effort
             # "none" sets it since https://github.com/vllm-project/vllm/pull/43401, so the word itself is sent.
             reasoning=_efforts(off=_TEMPLATE_OFF, on=_TEMPLATE_ON),
+            # https://github.com/vllm-project/vllm/blob/main/vllm/entrypoints/openai/chat_completion/protocol.py
+            continues=MappingProxyType({"continue_final_message": True, "add_generation_prompt": False}),
             # max_logprobs is 20 by default, and more is refused: https://docs.vllm.ai/en/stable/configuration/engine_args/
             # Log-probabilities are those before temperature and sampling (logprobs_mode raw_logprobs), same page.
             top_logprobs=20,

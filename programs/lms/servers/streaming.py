@@ -17,6 +17,8 @@ from dspy.lm15 import (
 
 from programs.lms.servers.thinking import FIELDS, NOT_SHOWN, TAGS, split_text
 from programs.lms.servers.usage import stated_usage
+from programs.lms.sources import SOURCES, stated_sources
+from programs.parts.replies.sources import Source
 
 FINISHED = {"length": "length", "content_filter": "content_filter"}  # finish_reason; any other is "stop"
 Event: TypeAlias = StreamStartEvent | StreamDeltaEvent | StreamEndEvent
@@ -75,6 +77,7 @@ class ReplyStream:
         self._finish: str | None = None
         self._done = self._said = False
         self._usage: Any = None
+        self._sources: list[Source] = []
         self._scores: list[Any] = []  # tokens with log-probabilities as the server sends them
 
     @property
@@ -102,12 +105,15 @@ class ReplyStream:
             raise lm15.TransportError("the stream ended before the reply")
         yield from map(StreamDeltaEvent, list(self._last_deltas(read_logprobs)))
         usage = stated_usage(self._usage, self._parts.thinking, self._parts.answer)
-        yield StreamEndEvent(finish_reason=FINISHED.get(self._finish or "", "stop"), usage=usage)
+        named = {SOURCES: list(self._sources)} if self._sources else None
+        yield StreamEndEvent(FINISHED.get(self._finish or "", "stop"), usage, named)
 
     def _deltas(self, chunk: Any) -> Iterator[_Delta]:
         if chunk.get("error") and not chunk.get("choices"):
             raise ValueError(str(chunk["error"])[:200])
         self._usage = chunk.get("usage") or self._usage
+        sources = stated_sources(chunk)  # all so far in each chunk, or once
+        self._sources = sources if len(sources) >= len(self._sources) else self._sources
         for choice in chunk.get("choices") or ():
             if choice.get("index"):  # another sample
                 continue

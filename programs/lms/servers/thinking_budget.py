@@ -63,8 +63,10 @@ _shown: set[str] = set()
 
 
 def is_thinking_only(output: Any) -> bool:
-    """Return whether an output of the LM has thinking, but no answer."""
-    return isinstance(output, dict) and bool(output.get("reasoning_content")) and not output.get("text")
+    """Return whether an output of the LM has thinking, but neither an answer nor calls of tools."""
+    if not isinstance(output, dict) or output.get("text") or output.get("tool_calls"):
+        return False
+    return bool(output.get("reasoning_content"))
 
 
 def record_replies(outputs: Sequence[Any]) -> None:

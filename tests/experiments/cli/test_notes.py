@@ -92,13 +92,13 @@ def test_a_program_that_reads_nothing_has_no_recall(verihop, world, tmp_path):
     )
     told = notes(verihop(*asked, "--out", tmp_path / "run")[2])
     assert told == [
-        "Note: cot answers from memory: the index is not used.",
-        "Note: cot reads no passages: passage_recall@5, all_gold@5 will be 0.",
+        "Note: cot searches no corpus: the index is not used.",
+        "Note: cot reads no passages of a corpus: passage_recall@5, all_gold@5 will be 0.",
     ]
     contexts = ("--references", "complete", "--passages", world / "passages.jsonl", "--metrics", "em,recall[hotpot]")
     asked = ("eval", world / "questions.jsonl", "--limit", 3, "--program", "cot", *contexts, *SIMULATED)
     told = notes(verihop(*asked, "--out", tmp_path / "given")[2])
-    assert told == ["Note: cot answers from memory: the fixed contexts are not used."]
+    assert told == ["Note: cot searches no corpus: the fixed contexts are not used."]
 
 
 def test_a_compilation_without_demonstrations_says_so_and_why(verihop, world, foreign, tmp_path):

@@ -16,6 +16,7 @@ from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.rendering import render
 from programs.nearest_demos import NearestDemos, PoolQuestion
 from programs.parts.verification import SCORES
+from signatures.plain_text import continues_text
 
 SWITCHES = {  # to have every predictor of a program asked at least once
     "meta_rag": [{"threshold": 1.0}],
@@ -28,9 +29,9 @@ SWITCHES = {  # to have every predictor of a program asked at least once
     "rrr": [{"rewrite": "one", "reader": "long"}],
     "verify_and_edit": [{"edit": "always"}],
     "react": [{"reader": "extract"}, {"reader": "passages"}],
-    "search_r1": [{"reader": "extract"}, {"reader": "passages"}],
+    "search_r1": [{"reader": "extract"}, {"reader": "passages"}, {"form": "tags"}],
     "search_o1": [{"reader": "extract"}, {"reader": "passages"}],
-    "a_rag": [{"reader": "passages"}],
+    "a_rag": [{"reader": "passages"}, {"tools": "native"}],
     "adaptive_rag": [{"route": "none"}, {"route": "one"}, {"route": "several"}],
     "corag": [{"chains": 2}, {"reader": "passages"}],
     "retro_rag": [{"ellery": False}, {"batch_weighing": 2}],
@@ -102,7 +103,8 @@ def tuned(name, knobs, retriever):
 
 
 def as_received(request):
-    return [("system", request.system), *((message.role, message.text) for message in request.messages)]
+    system = [] if request.system is None else [("system", request.system)]  # a text that is continued has none
+    return [*system, *((message.role, message.text) for message in request.messages)]
 
 
 def plain(messages):
@@ -120,6 +122,7 @@ def test_a_template_with_its_inputs_written_in_is_what_the_lm_receives(name, for
         names = {id(predictor): key for key, predictor in program.named_predictors()}
         assert list(exported) == list(names.values())
         engine = scripted(hesitant if form is JsonForm else chatting(hesitant), form(probability_mode=mode))
+        engine.supports_function_calling = knobs.get("tools") == "native"
         calls = Formatted()
         with dspy.context(callbacks=[calls]):
             program("Who is the harbour master?")
@@ -137,6 +140,11 @@ def test_a_template_with_its_inputs_written_in_is_what_the_lm_receives(name, for
 
 def written(prompt, signature, inputs):
     """Return the messages of a template with the inputs in place of the placeholders."""
+    if continues_text(signature):
+        (*others, asked, text), said = prompt.messages, inputs["text"]
+        assert text == {"role": "assistant", "content": prompt.inputs["text"].placeholder}
+        content = asked["content"].replace(prompt.inputs["question"].placeholder, inputs["question"])
+        return [*others, {**asked, "content": content}, *([{**text, "content": said}] if said else [])]
     *others, last = prompt.messages
     content = last["content"]
     for field, one in reversed(prompt.inputs.items()):  # from the end, since a value could look like a placeholder

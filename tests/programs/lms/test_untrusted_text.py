@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.lms.rendering import escape
+from signatures.plain_text import continues_text, replies_in_text
 from signatures.reading import ReadAnswer
 from signatures.types import Hop, Passage
 from tests.conftest import load_module
@@ -83,9 +84,11 @@ def value_of(annotation, texts):
 
 def headers(signature, form, demos):
     """The field headers that the forms themselves write."""
+    if continues_text(signature):
+        return 0
     count = (1 + demos) * len(signature.input_fields)
     yes_no = [field.annotation for field in signature.output_fields.values()] == [bool]
-    if form is ChatForm and not yes_no:
+    if form is ChatForm and not (yes_no or replies_in_text(signature)):
         count += (1 + demos) * (len(signature.output_fields) + 1)  # the last line of the prompt, and each demo's reply
     return count
 
@@ -100,9 +103,13 @@ def test_no_text_becomes_a_block_a_header_or_a_token(form, predictor, texts):
     values = {name: value_of(field.annotation, texts) for name, field in fields.items()}
     inputs = {name: values[name] for name in predictor.signature.input_fields}
     messages = form().format(predictor.signature, [values], inputs)
-    assert [type(message["content"]) for message in messages] == [str] * 4
+    continued = continues_text(
+        predictor.signature
+    )  # thinking is part of such a text, and one that is empty is not sent
+    assert [type(message["content"]) for message in messages] == [str] * (len(messages) if continued else 4)
+    tokens = [token for token in TOKENS if not (continued and "think" in token)]
     for message in messages:
-        assert not [marker for marker in [*MARKERS, *TOKENS] if marker in message["content"]]
+        assert not [marker for marker in [*MARKERS, *tokens] if marker in message["content"]]
         message["content"].encode()  # what cannot be encoded ends the call in an error
     sent = "\n".join(message["content"] for message in messages[1:])
     assert len(field_header_pattern.findall(sent)) == headers(predictor.signature, form, demos=1)
