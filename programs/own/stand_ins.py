@@ -20,6 +20,7 @@ from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.parts.probability import asks_yes_no
 from signatures.common.errors import UserError
+from signatures.plain_text import continues_text, replies_in_text
 from signatures.types import Passage
 
 Manner = Literal["willing", "reluctant", "restless", "unreadable", "half readable"]
@@ -84,6 +85,8 @@ class StandInLM:
             return "yes" if self._agrees else "no"
         found = _QUESTION.search(user)
         about = f"number {turn}" if self.manner == "restless" else (found[1] if found else "it")
+        if continues_text(signature) or replies_in_text(signature):
+            return f"A text of {about}"
         fields = signature.output_fields.items()
         return json.dumps({name: self._value(field.annotation, f"{name} of {about}") for name, field in fields})
 
@@ -118,10 +121,11 @@ class _Noting(JsonForm):
         super().__init__()
         self.signatures = signatures
 
-    def format_system_message(self, signature: Any) -> str:
-        message = super().format_system_message(signature)
-        self.signatures[message] = signature
-        return message
+    def format(self, signature: Any, demos: list[dict[str, Any]], inputs: dict[str, Any]) -> list[dict[str, Any]]:
+        messages = super().format(signature, demos, inputs)
+        system = next((message["content"] for message in messages if message["role"] == "system"), None)
+        self.signatures[str(system)] = signature
+        return messages
 
 
 class StandInRetriever:
