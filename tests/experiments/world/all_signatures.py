@@ -15,7 +15,8 @@ from signatures.multi_step import adaptive_rag, flare, ircot, iter_retgen, meta_
 from signatures.single_step import rrr, self_rag, verify_and_edit
 from signatures.types import Hop, Passage
 
-UNSPOKEN = {retro_rag.WeighPieces}  # a list of scores: the world has no skill for it, and it is frozen
+# A list of scores, a text that is continued, tools by a server's interface: the world has no skill, and it is frozen.
+UNSPOKEN = {retro_rag.WeighPieces, search_r1.ContinueWithTags, a_rag.CallTools}
 MODULES: tuple[ModuleType, ...] = (reading, genground, multihop, cov_rag, self_completion, retro_rag)
 # Of strategies that were added when the world was frozen: it has never seen their prompts.
 LATER_MODULES: tuple[ModuleType, ...] = (
