@@ -8,6 +8,7 @@ taken out, which llama.cpp repeats in front of the reply.
 
 from typing import Any
 
+from dspy.lm15 import Request
 from dspy.utils.exceptions import AdapterParseError
 
 from programs.lms.rendering import escape
@@ -16,6 +17,11 @@ from signatures.plain_text import TEXT, continues_text
 
 Messages = list[dict[str, Any]]
 Inputs = dict[str, Any]
+
+
+def is_begun(request: Request) -> bool:
+    """Return whether the last message is the beginning of the LM's own reply, which it is to continue."""
+    return bool(request.messages) and request.messages[-1].role == "assistant"
 
 
 class Continuing:

@@ -14,8 +14,9 @@ from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, 
 
 from programs.lms.batching import Job, Worker
 from programs.lms.calls.control import GRACE, current_control
+from programs.lms.continuing import is_begun
 from programs.lms.generation import DEFAULT_REPLY, EXACT, FAST, first_token, generation, rules
-from programs.lms.requests import is_begun, turns
+from programs.lms.requests import turns
 from programs.lms.weights.choice import Weights, weights
 from programs.parts.threads import result_of, wait_for
 

@@ -16,8 +16,3 @@ def turns(request: Request) -> list[dict[str, str]]:
     system = system_text(request)
     messages = [{"role": message.role, "content": message.text or ""} for message in request.messages]
     return ([{"role": "system", "content": system}] if system else []) + messages
-
-
-def is_begun(request: Request) -> bool:
-    """Return whether the last message is the beginning of the LM's own reply, which it is to continue."""
-    return bool(request.messages) and request.messages[-1].role == "assistant"

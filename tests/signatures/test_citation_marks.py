@@ -9,7 +9,6 @@ from signatures.citation_marks import (
     citation_numbers,
     find_marks,
     renumber_citations,
-    select_citations,
     strip_citations,
     unread_marks,
 )
@@ -192,19 +191,3 @@ def test_decimals_and_times_are_no_unread_marks():
 )
 def test_what_joins_marks_is_stripped_with_them(text, plain):
     assert strip_citations(text) == plain
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("A [1] and B [2][3].", "A [7] and B [8]."),
-        ("A [2], B [1, 2].", "A, B [7]."),
-        ("A [1-3].", "A [7, 8]."),
-        ("A [[1]] 【3】 [1990].", "A [[7]] 【8】 [1990]."),
-        ("港[2]口。", "港口。"),
-        ("A [1][2]. B [2][4] [9], C.", "A [7]. B, C."),
-        ("", ""),
-    ],
-)
-def test_marks_are_selected_by_number(text, expected):
-    assert select_citations(text, {1: 7, 3: 8}.get) == expected

@@ -14,7 +14,8 @@ from dspy import lm15
 from dspy.lm15 import Message, Request, Response, TextPart, ThinkingPart, TokenLogprob, TopLogprob
 
 from programs.lms.calls.transport import Transport
-from programs.lms.requests import is_begun, turns
+from programs.lms.continuing import is_begun
+from programs.lms.requests import turns
 from programs.lms.servers.dialects import DIALECTS, FEW_LOGPROBS
 from programs.lms.servers.post import TIMEOUT, ServerClient, call_seconds
 from programs.lms.servers.streaming import FINISHED, Event, ReplyStream

@@ -6,7 +6,8 @@ from dspy import lm15
 from dspy.lm15 import Message, Request, Response, TextPart, ThinkingPart
 
 from programs.lms.calls.transport import Transport
-from programs.lms.requests import is_begun, system_text
+from programs.lms.continuing import is_begun
+from programs.lms.requests import system_text
 from programs.lms.servers.post import ServerClient, call_seconds
 from programs.lms.servers.thinking import split_text
 from programs.lms.servers.usage import stated_usage

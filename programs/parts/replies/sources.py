@@ -12,7 +12,7 @@ from typing import TypedDict
 from urllib.parse import urlsplit
 
 from programs.parts.passages import deduplicate
-from signatures.citation_marks import select_citations
+from signatures.citation_marks import find_marks
 from signatures.types import Passage
 
 
@@ -86,3 +86,24 @@ def _page(source: Source) -> Passage | None:
         return None
     title = " ".join(source["title"].split())[:_LONGEST_TITLE]
     return Passage(id=url, title=title, text=source["text"].strip()[:_LONGEST_TEXT])
+
+
+def select_citations(text: str, number_of: Callable[[int], int | None]) -> str:
+    """Return `text` with every number n in its marks replaced by `number_of(n)`, without those for which it is None.
+
+    A mark without any number left is removed with the blanks in front of it.
+    """
+    parts: list[str] = [""]
+    end, removed = 0, False
+    for mark in find_marks(text):
+        numbers = dict.fromkeys(str(number) for each in mark.numbers if (number := number_of(each)) is not None)
+        if mark.start > end:
+            parts[-1] = parts[-1].rstrip(" \t") if removed else parts[-1]
+            parts.append(text[end : mark.start])
+        if numbers:
+            written = text[mark.start : mark.end]
+            brackets = 2 if written.startswith("[[") else 1
+            parts.append(f"{written[:brackets]}{', '.join(numbers)}{written[-brackets:]}")
+        end, removed = mark.end, not numbers
+    parts[-1] = parts[-1].rstrip(" \t") if removed else parts[-1]
+    return "".join([*parts, text[end:]])
