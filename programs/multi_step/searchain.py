@@ -22,12 +22,12 @@ import dspy
 from programs.parts.agents.transcript import found_texts, transcript_lines
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import answer_in, cited_passages, short_answer
-from programs.parts.passages import deduplicate, passages_stating, terms_of
+from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.probability import YesProbability, calls_per_probability, probability
 from programs.parts.ranking import passes
-from programs.parts.reasoning.chain import Branch, Step, branch_of
+from programs.parts.reasoning.chain import Branch, Step, branch_of, may_ask_the_same
 from programs.parts.stop_reasons import CAP, DONE, FINISHED, NOTHING_FOUND, REPEATED, UNPARSEABLE
 from signatures.citation_marks import renumber_citations
 from signatures.multi_step.searchain import PlanChain, TrustAnswer
@@ -208,16 +208,15 @@ class SearChain(dspy.Module):
         """Return the check of the query that a step asks, in the same words or in similar ones; None if there is none.
 
         Departure: a cosine is no cross-encoder for duplicate questions. With the embedder of the default "When was X
-        born?" and "Where was X born?" have 0.96, and two Chinese queries about different ports 1.0; so the bound is
-        higher, and besides the content words of one query must contain those of the other.
+        born?" and "Where was X born?" have up to 0.98, and two Chinese queries about different ports 1.0; so the bound
+        is higher, and besides the words must be such that both may ask the same.
         """
         alike = [check for check in handled if same_words(check.hop.question) == same_words(step.query)]
         if alike or self.similarity is None or not handled:
             return alike[-1] if alike else None
         scores = self.similarity([step.query], [check.hop.question for check in handled])[0]
         best, score = max(zip(handled, map(float, scores), strict=True), key=lambda pair: pair[1])
-        one, other = terms_of(step.query), terms_of(best.hop.question)
-        return best if score > self.same_above and (one <= other or other <= one) else None
+        return best if score > self.same_above and may_ask_the_same(step.query, best.hop.question) else None
 
     def _check(self, step: Step, found: list[Passage]) -> Check:
         """Read the answer to a query from its passages, and compare it with the LM's (step 3)."""

@@ -7,9 +7,12 @@ from typing import NamedTuple
 import dspy
 
 from programs.parts.longform import gives_answer
+from programs.parts.passages import terms_of
 from programs.parts.ranking import is_no_item
 from programs.parts.reasoning.thought import declines, stated_answer
 from signatures.citation_marks import strip_citations
+from signatures.text import CJK
+from signatures.text_words import text_words
 
 _ARROW = re.compile(r"\s*(?:[-–—=]+>|[→⇒➔])\s*")
 _QUESTION = re.compile(r"(?P<query>.*?[?？])\s*(?P<answer>.*)", re.DOTALL)
@@ -18,6 +21,10 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _ANSWER_LABEL = re.compile(r"\A[\s\[(*_]*(?:answer|a|答案|回答)\s*\d*[\])*_]*\s*[:：][\s*_]*", re.IGNORECASE)
+_HAN = re.compile(f"[{CJK}]")
+_ASKED = {"whom": "who", "whose": "who", "which": "what"} | {
+    word: word for word in ("who", "what", "when", "where", "why", "how")
+}
 
 
 class Step(NamedTuple):
@@ -89,3 +96,14 @@ def _step(text: str) -> Step:
         query, rest = asked["query"], [asked["answer"]]
     answer = _ANSWER_LABEL.sub("", rest[0]).strip() if rest else ""
     return Step(query.strip(), answer if gives_answer(answer) else "")
+
+
+def may_ask_the_same(query: str, other: str) -> bool:
+    """Return whether two queries have the same question words, and one of them all content words of the other.
+
+    "When was she born?" and "Where was she born?" differ in nothing else; to a similarity they are nearly the same. In
+    Chinese all characters must be the same: one more may be another hop ("法国的首都", "法国的首都的市长").
+    """
+    asked = [{_ASKED[word] for word in text_words(text) if word in _ASKED} for text in (query, other)]
+    one, two = terms_of(query), terms_of(other)
+    return asked[0] == asked[1] and (one <= two or two <= one) and not any(map(_HAN.match, one ^ two))

@@ -171,6 +171,7 @@ class Alike:
         (0.98, "At Quillon, who is the harbour master?", 1),
         (0.97, "At Quillon, who is the harbour master?", 2),  # not above the bound
         (0.98, "Who is the harbour master of Tarn?", 2),  # other words
+        (0.98, "Where is the harbour master of Quillon?", 2),  # asks for something else
         (0.0, "WHO is harbour master of Quillon", 1),  # the same words
     ],
 )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from programs.parts.reasoning.chain import Step, parse_chain
+from programs.parts.reasoning.chain import Step, may_ask_the_same, parse_chain
 
 
 @pytest.mark.parametrize(
@@ -37,3 +37,20 @@ def test_what_is_no_step_is_left_out_and_order_is_kept():
 
 def test_a_step_is_shown_as_it_is_written():
     assert [str(Step("Who?", "b")), str(Step("Where?"))] == ["Who? -> b", "Where? -> unknown"]
+
+
+@pytest.mark.parametrize(
+    ("query", "other", "same"),
+    [
+        ("Who is the harbour master of Quillon?", "Who is the current harbour master of Quillon?", True),
+        ("Which city is Tarn in?", "What city is Tarn in?", True),
+        ("When was Ansa Merrow born?", "Where was Ansa Merrow born?", False),
+        ("How did Ansa Merrow die?", "When did Ansa Merrow die?", False),
+        ("Who is the harbour master of Quillon?", "Who is the harbour master of Tarn?", False),
+        ("安莎·梅罗何时出生？", "安莎·梅罗何地出生？", False),
+        ("法国的首都", "法国的首都的市长", False),
+        ("谁是奎隆港的港务长？", "谁是 奎隆港的港务长", True),
+    ],
+)
+def test_queries_that_may_ask_the_same(query, other, same):
+    assert may_ask_the_same(query, other) == may_ask_the_same(other, query) == same
