@@ -260,7 +260,9 @@ class SearChain(dspy.Module):
 
         def position_of(mark: int) -> int:
             same = self._same(branch.steps[mark - 1], checks) if 1 <= mark <= len(branch.steps) else None
-            return positions[same.reference.id] if same and same.reference else mark + len(read)
+            if same and same.reference:
+                return positions[same.reference.id]
+            return mark + len(read) if 1 <= mark <= len(read) else mark  # what cites nothing must not be in range
 
         return renumber_citations(branch.content, position_of)
 
