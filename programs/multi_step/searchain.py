@@ -27,12 +27,12 @@ from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.probability import YesProbability, calls_per_probability, probability
 from programs.parts.ranking import passes
-from programs.parts.reasoning.chain import Branch, Step, branch_of, may_ask_the_same
+from programs.parts.reasoning.chain import Branch, Step, agree, branch_of, may_ask_the_same
 from programs.parts.stop_reasons import CAP, DONE, FINISHED, NOTHING_FOUND, REPEATED, UNPARSEABLE
 from signatures.citation_marks import renumber_citations
 from signatures.multi_step.searchain import PlanChain, TrustAnswer
 from signatures.reading import ReadAnswer
-from signatures.text_words import contains_words, same_words
+from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever, Similarity
 
 CONFIRMED, CORRECTED, COMPLETED, KEPT, UNCHECKED = "confirmed", "corrected", "completed", "kept", "unchecked"
@@ -65,7 +65,8 @@ class SearChain(dspy.Module):
     "completed" (the LM had no answer), "kept" (they say nothing, or something else without confidence), "unchecked"
     (not read: nothing was found, or no chain follows that could use it). The prediction's `response` is the final
     content; a mark whose step has no passage is left out of range. `stop_reason`: "finished" (no feedback), "repeated"
-    or "nothing found" (none, but a step is still without an answer), "cap", "done" (nothing was to be fed back).
+    or "nothing found" (none, but a step is still without an answer), "cap" (of chains, or of queries of one), "done"
+    (nothing was to be fed back).
 
     `details`: `chains` (of each the steps as texts, and the final content last, if any), `confidences` (P(yes) that the
     passages give the answer that was read, per hop; None if not asked or unparseable), `said` (the answer by the reader
@@ -77,7 +78,7 @@ class SearChain(dspy.Module):
             of the same words are.
         k: Passages per query (paper: 1).
         max_rounds: Chains (paper: 5).
-        max_hops: Steps of a chain that are searched for (the paper states no bound).
+        max_hops: New queries of a chain that are searched for (the paper states no bound).
         threshold: P(yes) above which the reader is confident (public code: a logit of 1.5 of its reader).
         same_above: Similarity above which a query was handled before (paper: 0.5 of its cross-encoder).
         transcript_words: Longest dialogue that a call is shown (paper: what the LM's context holds).
@@ -179,7 +180,7 @@ class SearChain(dspy.Module):
     ) -> list[Check]:
         """Return the checks of the queries of a chain that were not handled before, up to the first with feedback."""
         new: list[Check] = []
-        for step in branch.steps[: self.max_hops]:
+        for step in branch.steps:
             handled = [*before, *new]
             if self._is_handled(step, handled):
                 continue
@@ -190,7 +191,7 @@ class SearChain(dspy.Module):
             check = self._check(step, found) if reads else _unchecked(step, found)
             settled(check.hop)
             new.append(check)
-            if check.results:
+            if check.results or len(new) == self.max_hops:
                 break
         return new
 
@@ -198,11 +199,12 @@ class SearChain(dspy.Module):
         """Return whether a step needs no search.
 
         Departure: in the public code a query that the LM cannot answer is never handled. Here it is if its words are
-        those of one that was fed back: the search would find the same again.
+        those of one that was fed back, or that it could not answer before either: the search would find the same.
         """
         if step.answer:
             return self._same(step, handled) is not None
-        return any(check.results and same_words(check.hop.question) == same_words(step.query) for check in handled)
+        again = (check for check in handled if same_words(check.hop.question) == same_words(step.query))
+        return any(check.results or check.hop.draft is None for check in again)
 
     def _same(self, step: Step, handled: Sequence[Check]) -> Check | None:
         """Return the check of the query that a step asks, in the same words or in similar ones; None if there is none.
@@ -236,7 +238,7 @@ class SearChain(dspy.Module):
             return check._replace(hop=_hop(step, found, told, COMPLETED), results=results)
         if not told:  # Departure: the paper's reader always extracts something; without an answer nothing disagrees.
             return check
-        if _agree(step.answer, told):
+        if agree(step.answer, told):
             return check._replace(hop=_hop(step, found, step.answer, CONFIRMED))
         confidence = probability(self.trusting, passages=found, question=step.query, answer=told)
         if not passes(confidence.value if confidence else None, self.threshold):
@@ -250,9 +252,11 @@ class SearChain(dspy.Module):
             return DONE
         if full:
             return CAP
-        if self.completion and not all(step.answer for step in branch.steps[: self.max_hops]):
-            return REPEATED if any(check.found for check in checks) else NOTHING_FOUND
-        return FINISHED
+        found = {same_words(check.hop.question): bool(check.found) for check in checks}
+        missing = [found.get(same_words(step.query)) for step in branch.steps if not step.answer]
+        if not (self.completion and missing):
+            return FINISHED
+        return CAP if None in missing else REPEATED if any(missing) else NOTHING_FOUND
 
     def _cite(self, branch: Branch, checks: Sequence[Check], read: Sequence[Passage]) -> str:
         """Return the final content with marks that are positions in the passages read."""
@@ -276,18 +280,9 @@ class SearChain(dspy.Module):
             answer = answer_in(reply)
             if not answer:
                 drop_from_trace(reply)
-        if answer and said and not _agree(said, answer):
+        if answer and said and not agree(said, answer):
             drop_from_trace(branch.reply)  # a chain that ends with another answer must not become a demo
         return answer or said
-
-
-def _agree(said: str, told: str) -> bool:
-    """Return whether two answers are the same.
-
-    Departure: in the paper the answer that was read must stand in the LM's, which is a sentence; between short answers
-    it may be the other way round. Its measure for long answers (ROUGE) is not needed.
-    """
-    return contains_words(said, told) or contains_words(told, said)
 
 
 def _unchecked(step: Step, found: list[Passage]) -> Check:

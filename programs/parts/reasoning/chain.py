@@ -12,7 +12,7 @@ from programs.parts.ranking import is_no_item
 from programs.parts.reasoning.thought import declines, stated_answer
 from signatures.citation_marks import strip_citations
 from signatures.text import CJK
-from signatures.text_words import text_words
+from signatures.text_words import contains_words, text_words
 
 _ARROW = re.compile(r"\s*(?:[-–—=]+>|[→⇒➔])\s*")
 _QUESTION = re.compile(r"(?P<query>.*?[?？])\s*(?P<answer>.*)", re.DOTALL)
@@ -107,3 +107,12 @@ def may_ask_the_same(query: str, other: str) -> bool:
     asked = [{_ASKED[word] for word in text_words(text) if word in _ASKED} for text in (query, other)]
     one, two = terms_of(query), terms_of(other)
     return asked[0] == asked[1] and (one <= two or two <= one) and not any(map(_HAN.match, one ^ two))
+
+
+def agree(said: str, told: str) -> bool:
+    """Return whether two answers are the same.
+
+    Departure: in the paper the answer that was read must stand in the LM's, which is a sentence; between short answers
+    it may be the other way round. Its measure for long answers (ROUGE) is not needed.
+    """
+    return contains_words(said, told) or contains_words(told, said)

@@ -201,3 +201,34 @@ def test_a_chinese_chain_is_read_searched_for_and_cited(scripted):
     assert [(hop.question, hop.verdict) for hop in result.hops] == [(who, "confirmed"), (born, "completed")]
     assert (result.answer, result.details["said"], result.stop_reason) == ("特伦岛", "特伦岛", "finished")
     assert (result.response, result.citations) == (content, ["port", "life"])
+
+
+def numbered(answers):
+    """Return a chain of queries by number, with these answers."""
+    return chain(*((f"What is number {number}?", answer) for number, answer in enumerate(answers)))
+
+
+def test_a_chain_that_is_longer_than_the_bound_is_searched_for_bit_by_bit(tell):
+    read = {f"What is number {number}?": "fog" for number in range(50)}
+    chains = [numbered([*["fog"] * done, *["unknown"] * (50 - done)]) for done in (4, 5, 6)]
+    tell(*chains, numbered(["fog"] * 50), read=read)
+    shelves = Endless()
+    result = SearChain(shelves, max_hops=5)(QUESTION)
+    assert [query for query, _ in shelves.asked] == [f"What is number {number}?" for number in range(7 + 5)]
+    assert [hop.verdict for hop in result.hops[4:7]] == ["completed"] * 3
+    assert result.stop_reason == "finished"
+
+
+def test_steps_that_the_bound_left_open_are_a_cap(tell):
+    tell(numbered(["fog", "fog", "unknown"]), read={f"What is number {number}?": "fog" for number in range(3)})
+    assert SearChain(Endless(), max_hops=2)(QUESTION).stop_reason == "cap"
+
+
+def test_a_query_that_found_nothing_is_not_searched_for_again(tell):
+    wrong = chain(("Why?", "unknown"), (WHO, "Bert Oyle"))
+    right = chain(("Why?", "unknown"), (WHO, "Ansa Merrow"), (story.BORN, "Tren"))
+    tell(wrong, right)
+    shelves = Shelves()
+    result = SearChain(shelves)(QUESTION)
+    assert [query for query, _ in shelves.asked] == ["Why?", WHO, story.BORN]
+    assert result.stop_reason == "nothing found"  # for the step that is still open, though others were found
