@@ -112,6 +112,9 @@ def test_where_the_reader_gives_no_answer_it_is_what_the_content_states(tell, re
         ("So the answer is:", "Ansa Merrow"),
         ("So the answer is: unknown.", "Ansa Merrow"),
         ("The passages do not say.", "Ansa Merrow"),
+        ("(empty)", "Ansa Merrow"),
+        ("None", "Ansa Merrow"),
+        ("So the answer is: unknown, because step 2 is.", "Ansa Merrow"),
     ],
 )
 def test_content_without_an_answer(tell, content, answer):
