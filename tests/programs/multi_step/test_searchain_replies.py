@@ -140,6 +140,23 @@ def test_an_unparseable_later_chain_leaves_the_one_before(tell):
     assert len(result.details["chains"]) == 1
 
 
+@pytest.mark.parametrize("form", [JsonForm, ChatForm])
+def test_a_chain_with_an_open_step_may_lack_the_final_content(scripted, form):
+    chains = iter([{"chain": [f"{WHO} -> unknown"]}, chain((WHO, "Ansa Merrow"), content="So the answer is: Merrow.")])
+
+    def reply(system, user):
+        fields = next(chains) if system.startswith("Plan") else {"answer": "Ansa Merrow"}
+        if form is JsonForm:
+            return fields
+        texts = {name: value if isinstance(value, str) else "\n".join(value) for name, value in fields.items()}
+        return "\n\n".join(f"[[ ## {name} ## ]]\n{text}" for name, text in texts.items())
+
+    scripted(reply, form())
+    result = SearChain(Shelves(), reader="content")(QUESTION)
+    assert (result.answer, result.stop_reason) == ("Merrow", "finished")
+    assert [hop.verdict for hop in result.hops] == ["completed"]
+
+
 @pytest.mark.parametrize("steps", [[], ["None"], ["The chain:"]])
 def test_without_steps_the_question_is_the_only_query(tell, steps):
     engine = tell({"chain": steps, "response": ""}, {"chain": steps, "response": "So the answer is: fog."})
