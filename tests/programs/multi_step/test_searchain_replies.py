@@ -203,6 +203,15 @@ def test_a_long_dialogue_leaves_out_what_the_oldest_searches_found(scripted):
     assert lines[-1] == "- Result 4: Text of What is number 7?"
 
 
+def test_a_chain_that_is_longer_than_the_dialogue_still_shows_what_was_found(scripted):
+    engine = scripted(endless(50, solved=False), JsonForm(probability_mode="verbalised"))
+    SearChain(Endless(), max_rounds=2, transcript_words=100)(QUESTION)
+    assert story.field(story.plans(engine)[-1], "transcript")[-2:] == [
+        "- Result 1: What is number 0? -> mist",
+        "- Result 1: Text of What is number 0?",
+    ]
+
+
 def test_a_chinese_chain_is_read_searched_for_and_cited(scripted):
     who, born = "谁是奎隆港的港务长？", "安莎·梅罗出生在哪里？"
     content = "港务长是安莎·梅罗[1]。她出生在特伦岛[2]。所以答案是：特伦岛。"
