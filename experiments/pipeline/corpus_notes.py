@@ -18,11 +18,12 @@ JUDGE_NOTE = (
 
 
 def retrieves(program: "dspy.Module") -> bool:
-    """Return whether a program retrieves passages."""
+    """Return whether a program retrieves passages; `adaptive_rag` with the route "none" does not."""
     from programs.artifact import strategies_of
     from programs.parts.knobs import knobs_of
 
-    return any("k" in knobs_of(strategy) for strategy in strategies_of(program).values())
+    parts = strategies_of(program).values()
+    return any("k" in knobs_of(part) and getattr(part, "route", None) != "none" for part in parts)
 
 
 def gold_note(questions: "Sequence[Question]", retrieve: "Retriever | None") -> str | None:

@@ -282,7 +282,9 @@ class JsonForm(Continuing, PlainReplies, _Form, JSONAdapter):
             return
         super()._prepare_response_format(lm, lm_kwargs, signature)
         if takes_schema and isinstance(lm_kwargs.get("response_format"), type):
-            _RESPONSE_MODELS[signature] = lm_kwargs["response_format"]
+            made = _RESPONSE_MODELS[signature] = lm_kwargs["response_format"]
+            for shown in made.model_json_schema()["properties"].values():
+                shown.pop("default", None)  # servers refuse it in a strict schema, whose fields all have to be there
 
     def _reminder(self, signature: Any) -> str:
         names = ", ".join(f"`{name}`" for name in signature.output_fields)

@@ -22,17 +22,17 @@ import dspy
 from programs.parts.agents.transcript import found_texts, transcript_lines
 from programs.parts.knobs import Choice, Range, set_knobs
 from programs.parts.longform import answer_in, cited_passages, short_answer
-from programs.parts.passages import deduplicate, passages_stating, terms_of
+from programs.parts.passages import deduplicate, passages_stating
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.probability import YesProbability, calls_per_probability, probability
 from programs.parts.ranking import passes
-from programs.parts.reasoning.chain import Branch, Step, branch_of
+from programs.parts.reasoning.chain import Branch, Step, agree, branch_of, may_ask_the_same
 from programs.parts.stop_reasons import CAP, DONE, FINISHED, NOTHING_FOUND, REPEATED, UNPARSEABLE
 from signatures.citation_marks import renumber_citations
 from signatures.multi_step.searchain import PlanChain, TrustAnswer
 from signatures.reading import ReadAnswer
-from signatures.text_words import contains_words, same_words
+from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever, Similarity
 
 CONFIRMED, CORRECTED, COMPLETED, KEPT, UNCHECKED = "confirmed", "corrected", "completed", "kept", "unchecked"
@@ -65,7 +65,8 @@ class SearChain(dspy.Module):
     "completed" (the LM had no answer), "kept" (they say nothing, or something else without confidence), "unchecked"
     (not read: nothing was found, or no chain follows that could use it). The prediction's `response` is the final
     content; a mark whose step has no passage is left out of range. `stop_reason`: "finished" (no feedback), "repeated"
-    or "nothing found" (none, but a step is still without an answer), "cap", "done" (nothing was to be fed back).
+    or "nothing found" (none, but a step is still without an answer), "cap" (of chains, or of queries of one), "done"
+    (nothing was to be fed back).
 
     `details`: `chains` (of each the steps as texts, and the final content last, if any), `confidences` (P(yes) that the
     passages give the answer that was read, per hop; None if not asked or unparseable), `said` (the answer by the reader
@@ -77,7 +78,7 @@ class SearChain(dspy.Module):
             of the same words are.
         k: Passages per query (paper: 1).
         max_rounds: Chains (paper: 5).
-        max_hops: Steps of a chain that are searched for (the paper states no bound).
+        max_hops: New queries of a chain that are searched for (the paper states no bound).
         threshold: P(yes) above which the reader is confident (public code: a logit of 1.5 of its reader).
         same_above: Similarity above which a query was handled before (paper: 0.5 of its cross-encoder).
         transcript_words: Longest dialogue that a call is shown (paper: what the LM's context holds).
@@ -179,7 +180,7 @@ class SearChain(dspy.Module):
     ) -> list[Check]:
         """Return the checks of the queries of a chain that were not handled before, up to the first with feedback."""
         new: list[Check] = []
-        for step in branch.steps[: self.max_hops]:
+        for step in branch.steps:
             handled = [*before, *new]
             if self._is_handled(step, handled):
                 continue
@@ -190,7 +191,7 @@ class SearChain(dspy.Module):
             check = self._check(step, found) if reads else _unchecked(step, found)
             settled(check.hop)
             new.append(check)
-            if check.results:
+            if check.results or len(new) == self.max_hops:
                 break
         return new
 
@@ -198,26 +199,26 @@ class SearChain(dspy.Module):
         """Return whether a step needs no search.
 
         Departure: in the public code a query that the LM cannot answer is never handled. Here it is if its words are
-        those of one that was fed back: the search would find the same again.
+        those of one that was fed back, or that it could not answer before either: the search would find the same.
         """
         if step.answer:
             return self._same(step, handled) is not None
-        return any(check.results and same_words(check.hop.question) == same_words(step.query) for check in handled)
+        again = (check for check in handled if same_words(check.hop.question) == same_words(step.query))
+        return any(check.results or check.hop.draft is None for check in again)
 
     def _same(self, step: Step, handled: Sequence[Check]) -> Check | None:
         """Return the check of the query that a step asks, in the same words or in similar ones; None if there is none.
 
         Departure: a cosine is no cross-encoder for duplicate questions. With the embedder of the default "When was X
-        born?" and "Where was X born?" have 0.96, and two Chinese queries about different ports 1.0; so the bound is
-        higher, and besides the content words of one query must contain those of the other.
+        born?" and "Where was X born?" have up to 0.98, and two Chinese queries about different ports 1.0; so the bound
+        is higher, and besides the words must be such that both may ask the same.
         """
         alike = [check for check in handled if same_words(check.hop.question) == same_words(step.query)]
         if alike or self.similarity is None or not handled:
             return alike[-1] if alike else None
         scores = self.similarity([step.query], [check.hop.question for check in handled])[0]
         best, score = max(zip(handled, map(float, scores), strict=True), key=lambda pair: pair[1])
-        one, other = terms_of(step.query), terms_of(best.hop.question)
-        return best if score > self.same_above and (one <= other or other <= one) else None
+        return best if score > self.same_above and may_ask_the_same(step.query, best.hop.question) else None
 
     def _check(self, step: Step, found: list[Passage]) -> Check:
         """Read the answer to a query from its passages, and compare it with the LM's (step 3)."""
@@ -237,7 +238,7 @@ class SearChain(dspy.Module):
             return check._replace(hop=_hop(step, found, told, COMPLETED), results=results)
         if not told:  # Departure: the paper's reader always extracts something; without an answer nothing disagrees.
             return check
-        if _agree(step.answer, told):
+        if agree(step.answer, told):
             return check._replace(hop=_hop(step, found, step.answer, CONFIRMED))
         confidence = probability(self.trusting, passages=found, question=step.query, answer=told)
         if not passes(confidence.value if confidence else None, self.threshold):
@@ -251,9 +252,11 @@ class SearChain(dspy.Module):
             return DONE
         if full:
             return CAP
-        if self.completion and not all(step.answer for step in branch.steps[: self.max_hops]):
-            return REPEATED if any(check.found for check in checks) else NOTHING_FOUND
-        return FINISHED
+        found = {same_words(check.hop.question): bool(check.found) for check in checks}
+        missing = [found.get(same_words(step.query)) for step in branch.steps if not step.answer]
+        if not (self.completion and missing):
+            return FINISHED
+        return CAP if None in missing else REPEATED if any(missing) else NOTHING_FOUND
 
     def _cite(self, branch: Branch, checks: Sequence[Check], read: Sequence[Passage]) -> str:
         """Return the final content with marks that are positions in the passages read."""
@@ -261,7 +264,9 @@ class SearChain(dspy.Module):
 
         def position_of(mark: int) -> int:
             same = self._same(branch.steps[mark - 1], checks) if 1 <= mark <= len(branch.steps) else None
-            return positions[same.reference.id] if same and same.reference else mark + len(read)
+            if same and same.reference:
+                return positions[same.reference.id]
+            return mark + len(read) if 1 <= mark <= len(read) else mark  # what cites nothing must not be in range
 
         return renumber_citations(branch.content, position_of)
 
@@ -275,18 +280,9 @@ class SearChain(dspy.Module):
             answer = answer_in(reply)
             if not answer:
                 drop_from_trace(reply)
-        if answer and said and not _agree(said, answer):
+        if answer and said and not agree(said, answer):
             drop_from_trace(branch.reply)  # a chain that ends with another answer must not become a demo
         return answer or said
-
-
-def _agree(said: str, told: str) -> bool:
-    """Return whether two answers are the same.
-
-    Departure: in the paper the answer that was read must stand in the LM's, which is a sentence; between short answers
-    it may be the other way round. Its measure for long answers (ROUGE) is not needed.
-    """
-    return contains_words(said, told) or contains_words(told, said)
 
 
 def _unchecked(step: Step, found: list[Passage]) -> Check:

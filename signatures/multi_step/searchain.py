@@ -31,7 +31,8 @@ class PlanChain(dspy.Signature):
     )
     response: str = dspy.OutputField(
         desc="the final content: one full sentence for each step, with the number of the step in square brackets, then "
-        '"So the answer is:" and the answer; empty while a step that it needs is unknown'
+        '"So the answer is:" and the answer; empty while a step that it needs is unknown',
+        default="",  # as in the paper, a chain with an open step may end without it
     )
 
 

@@ -75,7 +75,8 @@ def transcript_lines(turns: Sequence[Entry], most_words: int) -> list[str]:
     """Return the turns as lines of at most `most_words` words together.
 
     What does not fit is left out: first the results of the oldest turns, which a line says; then the oldest turns as a
-    whole; at last the end of what is left. The last turn is left out last, since it is what the LM has to go on from.
+    whole; at last the end of what is left. The last turn is left out last, since it is what the LM has to go on from;
+    what it said is cut to half of the words before its results are.
     """
     said = [turn.said(number) for number, turn in enumerate(turns, start=1)]
     shown = [[f"Result {number}: {text}" for text in turn.results] for number, turn in enumerate(turns, start=1)]
@@ -90,6 +91,8 @@ def transcript_lines(turns: Sequence[Entry], most_words: int) -> list[str]:
     first = 0
     while first < len(turns) - 1 and sum(sizes[first:]) > most_words:
         first += 1
+    if turns and sizes[-1] > most_words:
+        said[-1] = first_words(said[-1], max(most_words // 2, most_words - _size(shown[-1])))
     lines = [line for both in zip(said[first:], shown[first:], strict=True) for part in both for line in part]
     return first_words(lines, most_words)
 

@@ -7,9 +7,12 @@ from typing import NamedTuple
 import dspy
 
 from programs.parts.longform import gives_answer
+from programs.parts.passages import terms_of
 from programs.parts.ranking import is_no_item
-from programs.parts.reasoning.thought import declines, stated_answer
+from programs.parts.reasoning.thought import stated_answer
 from signatures.citation_marks import strip_citations
+from signatures.text import CJK
+from signatures.text_words import contains_words, same_words, text_words
 
 _ARROW = re.compile(r"\s*(?:[-–—=]+>|[→⇒➔])\s*")
 _QUESTION = re.compile(r"(?P<query>.*?[?？])\s*(?P<answer>.*)", re.DOTALL)
@@ -18,6 +21,14 @@ _LABEL = re.compile(
     re.IGNORECASE,
 )
 _ANSWER_LABEL = re.compile(r"\A[\s\[(*_]*(?:answer|a|答案|回答)\s*\d*[\])*_]*\s*[:：][\s*_]*", re.IGNORECASE)
+_CONTENT_LABEL = re.compile(
+    r"\A[\s\[(*_]*(?:final (?:content|answer)|so the answer is|最[终終](?:内容|答案))[\])*_]*\s*[:：]", re.IGNORECASE
+)
+_OPEN = re.compile(r"[\W_]*(?:unknown|unsolved(?: query)?|未知|不知道)\s*(?:[^\w\s].*)?", re.IGNORECASE | re.DOTALL)
+_HAN = re.compile(f"[{CJK}]")
+_ASKED = {"whom": "who", "whose": "who", "which": "what"} | {
+    word: word for word in ("who", "what", "when", "where", "why", "how")
+}
 
 
 class Step(NamedTuple):
@@ -68,18 +79,29 @@ def branch_of(question: str, reply: dspy.Prediction) -> Branch:
     Of a chain without steps the question itself is the only query, with the answer that the content states.
     """
     plain = strip_citations(reply.response)
-    content = "" if declines(plain) else reply.response.strip()
-    steps = parse_chain(reply.chain) or [Step(question, (content and stated_answer(plain)) or "")]
+    stated = stated_answer(plain) or ""
+    content = "" if _is_open(plain) or (stated and _is_open(stated)) else reply.response.strip()
+    steps = parse_chain(reply.chain) or [Step(question, stated if content else "")]
     return Branch(steps, content, reply)
 
 
 def parse_chain(texts: Iterable[str]) -> list[Step]:
     """Return the steps of a chain in order, without labels such as "Query 1:" and what is no step ("None", a heading).
 
-    A text without an arrow is a query up to its first question mark, and behind that its answer. "unknown", a refusal
-    and nothing at all are no answer.
+    A text without an arrow is a query up to its first question mark, and behind that its answer. "unknown", a refusal,
+    "None" and nothing at all are no answer. As in the paper's format, an answer may be a text of its own, and an open
+    query be repeated as an unsolved one. The final content is no step.
     """
-    return [step for step in map(_step, texts) if not is_no_item(step.query)]
+    steps: list[Step] = []
+    for text in texts:
+        if label := _ANSWER_LABEL.match(text):
+            if steps and not steps[-1].answer:
+                steps[-1] = steps[-1]._replace(answer=_given(text[label.end() :]))
+        elif not _CONTENT_LABEL.match(text) and not is_no_item((step := _step(text)).query):
+            if steps and not steps[-1].answer and same_words(steps[-1].query) == same_words(step.query):
+                steps.pop()
+            steps.append(step)
+    return steps
 
 
 def _step(text: str) -> Step:
@@ -87,5 +109,33 @@ def _step(text: str) -> Step:
     query, *rest = _ARROW.split(text, maxsplit=1)
     if not rest and (asked := _QUESTION.fullmatch(text)):
         query, rest = asked["query"], [asked["answer"]]
-    answer = _ANSWER_LABEL.sub("", rest[0]).strip() if rest else ""
-    return Step(query.strip(), answer if gives_answer(answer) else "")
+    return Step(query.strip(), _given(_ANSWER_LABEL.sub("", rest[0])) if rest else "")
+
+
+def _given(answer: str) -> str:
+    return "" if _is_open(answer) else answer.strip()
+
+
+def _is_open(text: str) -> bool:
+    """Return whether an answer or a final content is none, as "unknown (to be searched for)" or "(empty)"."""
+    return not gives_answer(text) or is_no_item(same_words(text)) or _OPEN.fullmatch(text) is not None
+
+
+def may_ask_the_same(query: str, other: str) -> bool:
+    """Return whether two queries have the same question words, and one of them all content words of the other.
+
+    "When was she born?" and "Where was she born?" differ in nothing else; to a similarity they are nearly the same. In
+    Chinese all characters must be the same: one more may be another hop ("法国的首都", "法国的首都的市长").
+    """
+    asked = [{_ASKED[word] for word in text_words(text) if word in _ASKED} for text in (query, other)]
+    one, two = terms_of(query), terms_of(other)
+    return asked[0] == asked[1] and (one <= two or two <= one) and not any(map(_HAN.match, one ^ two))
+
+
+def agree(said: str, told: str) -> bool:
+    """Return whether two answers are the same.
+
+    Departure: in the paper the answer that was read must stand in the LM's, which is a sentence; between short answers
+    it may be the other way round. Its measure for long answers (ROUGE) is not needed.
+    """
+    return contains_words(said, told) or contains_words(told, said)

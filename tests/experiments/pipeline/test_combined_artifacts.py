@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import dspy
 import pytest
 
-from experiments.pipeline.corpus_notes import retrieves
+from experiments.pipeline.corpus_notes import retrieves, run_notes
 from experiments.pipeline.setup import ProgramConfig, open_program, require_retriever
 from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import describe_program
@@ -43,6 +43,14 @@ def test_whether_passages_are_retrieved_is_decided_by_the_parts(retriever):
     require_retriever(closed, None)
     with pytest.raises(UserError, match="name the folder of an index"):
         require_retriever(open_, None)
+
+
+def test_the_route_without_retrieval_needs_no_index_and_says_that_contexts_are_not_used():
+    closed = build("adaptive_rag", route="none")
+    assert [retrieves(closed), retrieves(build("adaptive_rag"))] == [False, True]
+    require_retriever(closed, None)
+    config = SimpleNamespace(judge=None, contexts=object(), seed=0, scored=[])
+    assert "adaptive_rag searches no corpus: the fixed contexts are not used." in run_notes(closed, None, [], config)
 
 
 def test_the_description_of_a_program_depends_on_all_its_parts():

@@ -10,6 +10,7 @@ from programs.parts.meter import metered
 from programs.parts.predict import try_predict
 from programs.parts.probability import asks_yes_no
 from signatures.genground import DeduceAnswer, GroundAnswer
+from signatures.multi_step.searchain import PlanChain
 from signatures.reading import ReadAnswer
 from signatures.types import Hop, Passage
 
@@ -221,3 +222,12 @@ def test_the_schema_of_a_signature_is_made_once_and_is_its_own(scripted):
     engine.supports_response_schema = False
     adapter._prepare_response_format(dspy.settings.lm, first, ReadAnswer)
     assert first["response_format"] == {"type": "json_object"}
+
+
+def test_a_schema_shows_no_default(scripted):
+    engine = scripted(lambda system, user: {"chain": []}, JsonForm())
+    engine.supports_response_schema, engine.supported_params = True, ("response_format",)
+    assert dspy.Predict(PlanChain)(question="Q?", transcript=[]).response == ""
+    schema = engine.requests[0].config.response_format["schema"]
+    assert schema["required"] == ["chain", "response"]
+    assert "default" not in schema["properties"]["response"]

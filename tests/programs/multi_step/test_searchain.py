@@ -122,17 +122,27 @@ def test_steps_beyond_the_bound_are_not_searched_for_and_their_marks_cite_nothin
     tell(KNOWN)
     result = SearChain(Shelves(), max_hops=1)(QUESTION)
     assert [hop.question for hop in result.hops] == [WHO]
-    assert "Tren [3]. It lies in the Amber Sea [4]." in result.response
+    assert "Tren [2]. It lies in the Amber Sea [3]." in result.response
     assert result.citations == ["who"]
 
 
 def test_marks_are_positions_in_the_passages_whatever_the_order_of_the_steps(tell):
-    again = chain((SEA, "the Amber Sea"), (WHO, "Ansa Merrow"), content="The Amber Sea [1]. She is Merrow [2][9].")
+    again = chain((SEA, "the Amber Sea"), (WHO, "Ansa Merrow"), content="The Amber Sea [1]. She is Merrow [2][9][0].")
     tell(chain((WHO, "unknown")), again)
     result = SearChain(Shelves())(QUESTION)
     assert [passage.id for passage in result.passages] == ["who", "sea"]
-    assert result.response == "The Amber Sea [2]. She is Merrow [1][11]."
+    assert result.response == "The Amber Sea [2]. She is Merrow [1][9][0]."
     assert result.citations == ["sea", "who"]
+
+
+def test_a_mark_without_a_passage_stays_out_of_range(tell):
+    tell(chain((WHO, "Ansa Merrow"), ("Why?", "fog"), content="She is Merrow [1][0]. It is fog [2]."))
+    shelves = Shelves({WHO: SHELVES[WHO]})
+    result = SearChain(shelves)(QUESTION)
+    assert (result.response, result.citations) == ("She is Merrow [1][0]. It is fog [2].", ["who"])
+    tell(chain(("Why?", "fog"), (WHO, "Ansa Merrow"), content="It is fog [1]. She is Merrow [2]."))
+    result = SearChain(shelves)(QUESTION)
+    assert (result.response, result.citations) == ("It is fog [2]. She is Merrow [1].", ["who"])
 
 
 class Many(Shelves):
@@ -171,6 +181,7 @@ class Alike:
         (0.98, "At Quillon, who is the harbour master?", 1),
         (0.97, "At Quillon, who is the harbour master?", 2),  # not above the bound
         (0.98, "Who is the harbour master of Tarn?", 2),  # other words
+        (0.98, "Where is the harbour master of Quillon?", 2),  # asks for something else
         (0.0, "WHO is harbour master of Quillon", 1),  # the same words
     ],
 )

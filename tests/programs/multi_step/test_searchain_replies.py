@@ -112,6 +112,9 @@ def test_where_the_reader_gives_no_answer_it_is_what_the_content_states(tell, re
         ("So the answer is:", "Ansa Merrow"),
         ("So the answer is: unknown.", "Ansa Merrow"),
         ("The passages do not say.", "Ansa Merrow"),
+        ("(empty)", "Ansa Merrow"),
+        ("None", "Ansa Merrow"),
+        ("So the answer is: unknown, because step 2 is.", "Ansa Merrow"),
     ],
 )
 def test_content_without_an_answer(tell, content, answer):
@@ -135,6 +138,23 @@ def test_an_unparseable_later_chain_leaves_the_one_before(tell):
     result = SearChain(Shelves(), reader="content")(QUESTION)
     assert (result.answer, result.stop_reason) == ("the Amber Sea", "unparseable")
     assert len(result.details["chains"]) == 1
+
+
+@pytest.mark.parametrize("form", [JsonForm, ChatForm])
+def test_a_chain_with_an_open_step_may_lack_the_final_content(scripted, form):
+    chains = iter([{"chain": [f"{WHO} -> unknown"]}, chain((WHO, "Ansa Merrow"), content="So the answer is: Merrow.")])
+
+    def reply(system, user):
+        fields = next(chains) if system.startswith("Plan") else {"answer": "Ansa Merrow"}
+        if form is JsonForm:
+            return fields
+        texts = {name: value if isinstance(value, str) else "\n".join(value) for name, value in fields.items()}
+        return "\n\n".join(f"[[ ## {name} ## ]]\n{text}" for name, text in texts.items())
+
+    scripted(reply, form())
+    result = SearChain(Shelves(), reader="content")(QUESTION)
+    assert (result.answer, result.stop_reason) == ("Merrow", "finished")
+    assert [hop.verdict for hop in result.hops] == ["completed"]
 
 
 @pytest.mark.parametrize("steps", [[], ["None"], ["The chain:"]])
@@ -183,6 +203,15 @@ def test_a_long_dialogue_leaves_out_what_the_oldest_searches_found(scripted):
     assert lines[-1] == "- Result 4: Text of What is number 7?"
 
 
+def test_a_chain_that_is_longer_than_the_dialogue_still_shows_what_was_found(scripted):
+    engine = scripted(endless(50, solved=False), JsonForm(probability_mode="verbalised"))
+    SearChain(Endless(), max_rounds=2, transcript_words=100)(QUESTION)
+    assert story.field(story.plans(engine)[-1], "transcript")[-2:] == [
+        "- Result 1: What is number 0? -> mist",
+        "- Result 1: Text of What is number 0?",
+    ]
+
+
 def test_a_chinese_chain_is_read_searched_for_and_cited(scripted):
     who, born = "谁是奎隆港的港务长？", "安莎·梅罗出生在哪里？"
     content = "港务长是安莎·梅罗[1]。她出生在特伦岛[2]。所以答案是：特伦岛。"
@@ -201,3 +230,34 @@ def test_a_chinese_chain_is_read_searched_for_and_cited(scripted):
     assert [(hop.question, hop.verdict) for hop in result.hops] == [(who, "confirmed"), (born, "completed")]
     assert (result.answer, result.details["said"], result.stop_reason) == ("特伦岛", "特伦岛", "finished")
     assert (result.response, result.citations) == (content, ["port", "life"])
+
+
+def numbered(answers):
+    """Return a chain of queries by number, with these answers."""
+    return chain(*((f"What is number {number}?", answer) for number, answer in enumerate(answers)))
+
+
+def test_a_chain_that_is_longer_than_the_bound_is_searched_for_bit_by_bit(tell):
+    read = {f"What is number {number}?": "fog" for number in range(50)}
+    chains = [numbered([*["fog"] * done, *["unknown"] * (50 - done)]) for done in (4, 5, 6)]
+    tell(*chains, numbered(["fog"] * 50), read=read)
+    shelves = Endless()
+    result = SearChain(shelves, max_hops=5)(QUESTION)
+    assert [query for query, _ in shelves.asked] == [f"What is number {number}?" for number in range(7 + 5)]
+    assert [hop.verdict for hop in result.hops[4:7]] == ["completed"] * 3
+    assert result.stop_reason == "finished"
+
+
+def test_steps_that_the_bound_left_open_are_a_cap(tell):
+    tell(numbered(["fog", "fog", "unknown"]), read={f"What is number {number}?": "fog" for number in range(3)})
+    assert SearChain(Endless(), max_hops=2)(QUESTION).stop_reason == "cap"
+
+
+def test_a_query_that_found_nothing_is_not_searched_for_again(tell):
+    wrong = chain(("Why?", "unknown"), (WHO, "Bert Oyle"))
+    right = chain(("Why?", "unknown"), (WHO, "Ansa Merrow"), (story.BORN, "Tren"))
+    tell(wrong, right)
+    shelves = Shelves()
+    result = SearChain(shelves)(QUESTION)
+    assert [query for query, _ in shelves.asked] == ["Why?", WHO, story.BORN]
+    assert result.stop_reason == "nothing found"  # for the step that is still open, though others were found

@@ -31,7 +31,7 @@ def test_a_turn_without_an_action_shows_its_notice_alone():
         (37, ["Thought 1", "Action 1", "Result 1", "Thought 2", "Action 2", "Result 2", "Result 2"]),
         (26, ["Thought 2", "Action 2", "Result 2", "Result 2"]),
         (12, ["Thought 2", "Action 2", "Result 2"]),
-        (3, ["Thought 2"]),
+        (3, ["Thought...", "Result 2"]),
     ],
 )
 def test_old_results_are_left_out_first_then_old_turns_then_the_end(most, lines):
@@ -39,6 +39,14 @@ def test_old_results_are_left_out_first_then_old_turns_then_the_end(most, lines)
     shown = transcript_lines(TURNS, most)
     assert [line.partition(":")[0] for line in shown] == lines
     assert ("Result 1: (left out)" in shown) == (most == 37)
+
+
+def test_a_turn_that_said_too_much_still_shows_its_results():
+    turn = Turn("fog " * 50, "search", "mist", ("one two three",))
+    thought, result = transcript_lines([turn], 20)
+    assert (result, count(thought)) == ("Result 1: one two three", 15)
+    thought, result = transcript_lines([turn._replace(results=("rain " * 50,))], 20)
+    assert (count(thought), count(result)) == (10, 10)
 
 
 WORDS = st.text("ab 港。", max_size=40)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from programs.parts.reasoning.chain import Step, parse_chain
+from programs.parts.reasoning.chain import Step, may_ask_the_same, parse_chain
 
 
 @pytest.mark.parametrize(
@@ -16,6 +16,14 @@ from programs.parts.reasoning.chain import Step, parse_chain
         ("2. Who is it? -> unknown", "Who is it?", ""),
         ("Who is it? -> **Unknown.**", "Who is it?", ""),
         ("Who is it? -> Cannot be determined.", "Who is it?", ""),
+        ("Who is it? -> unknown (needs a search)", "Who is it?", ""),
+        ("Who is it? -> Unknown; see step 1", "Who is it?", ""),
+        ("Who is it? -> [Unsolved Query]", "Who is it?", ""),
+        ("Who is it? -> N/A", "Who is it?", ""),
+        ("Who is it? -> None", "Who is it?", ""),
+        ("谁是港务长？ -> 不知道（需要搜索）", "谁是港务长？", ""),
+        ("What is their first album? -> Unknown Pleasures", "What is their first album?", "Unknown Pleasures"),
+        ("Is it? -> no", "Is it?", "no"),
         ("Who is it?", "Who is it?", ""),
         ("Who is it? Answer: Ansa.", "Who is it?", "Ansa."),
         ("harbour master of Quillon -> Ansa", "harbour master of Quillon", "Ansa"),
@@ -35,5 +43,40 @@ def test_what_is_no_step_is_left_out_and_order_is_kept():
     assert parse_chain(["The chain:", "", "None", "Who? -> b", "-> c", "Where?"]) == [Step("Who?", "b"), Step("Where?")]
 
 
+def test_answers_may_be_texts_of_their_own():
+    texts = [
+        "[Query 1]: Who?",
+        "[Answer 1]: b",
+        "Query 2: Where?",
+        "[Unsolved Query]: Where?",
+        "问题3：谁？",
+        "答案：无",
+    ]
+    assert parse_chain(texts) == [Step("Who?", "b"), Step("Where?"), Step("谁？")]
+    assert parse_chain(["Answer: b", "Who? -> b", "Answer: c"]) == [Step("Who?", "b")]
+
+
+@pytest.mark.parametrize("content", ["[Final Content]: It is b [1].", "Final answer: b", "So the answer is: b"])
+def test_the_final_content_is_no_step(content):
+    assert parse_chain(["Who? -> b", content]) == [Step("Who?", "b")]
+
+
 def test_a_step_is_shown_as_it_is_written():
     assert [str(Step("Who?", "b")), str(Step("Where?"))] == ["Who? -> b", "Where? -> unknown"]
+
+
+@pytest.mark.parametrize(
+    ("query", "other", "same"),
+    [
+        ("Who is the harbour master of Quillon?", "Who is the current harbour master of Quillon?", True),
+        ("Which city is Tarn in?", "What city is Tarn in?", True),
+        ("When was Ansa Merrow born?", "Where was Ansa Merrow born?", False),
+        ("How did Ansa Merrow die?", "When did Ansa Merrow die?", False),
+        ("Who is the harbour master of Quillon?", "Who is the harbour master of Tarn?", False),
+        ("安莎·梅罗何时出生？", "安莎·梅罗何地出生？", False),
+        ("法国的首都", "法国的首都的市长", False),
+        ("谁是奎隆港的港务长？", "谁是 奎隆港的港务长", True),
+    ],
+)
+def test_queries_that_may_ask_the_same(query, other, same):
+    assert may_ask_the_same(query, other) == may_ask_the_same(other, query) == same
