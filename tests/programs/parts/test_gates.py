@@ -81,8 +81,8 @@ def readers(program: type[dspy.Module], knob: str) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", GATED)
 def test_only_gates_read_a_replayable_knob(name):
-    """The bound on calls may, too, and so may the records of evidence, which say by how much a gate was missed."""
-    allowed = {"max_calls", *(["_discover"] if name == "retro_rag" else [])}
+    """The bounds on calls may, too, and so may the records of evidence, which say by how much a gate was missed."""
+    allowed = {"max_calls", "max_sequential_calls", *(["_discover"] if name == "retro_rag" else [])}
     for knob in replayable_knobs(PROGRAMS[name]):
         assert set(readers(PROGRAMS[name], knob)) <= allowed, knob
 
