@@ -47,6 +47,13 @@ def test_a_broken_program_ends_with_1_and_says_what_was_seen(verihop, guide):
     assert (code, json.loads(out)["kept"]) == (1, False)
 
 
+def test_what_a_program_prints_is_no_result(verihop, guide):
+    text = (guide / "my_strategy.py").read_text()
+    (guide / "printing.py").write_text(text.replace("        found, hops", "        print('asked')\n        found, hops"))
+    code, out, _ = verihop("programs", "check", "printing:AskTwice", "--json")
+    assert (code, json.loads(out)["kept"]) == (0, True)
+
+
 def test_ask_eval_and_resume(verihop, guide, world):
     index = ("--index", world / "index")
     question = json.loads((world / "questions.jsonl").read_text().splitlines()[0])["question"]
