@@ -286,6 +286,6 @@ def _broken(check: Callable[[_Subject], None], subject: _Subject) -> str | None:
         check(subject)
     except Broken as error:
         return str(error)
-    except (Exception, SystemExit) as error:  # the user's code may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         return f"it raised {type(error).__name__}: {one_line(error)}"
     return None
