@@ -27,12 +27,12 @@ from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import make_prediction, retrieve_passages, settled
 from programs.parts.probability import YesProbability, calls_per_probability, probability
 from programs.parts.ranking import passes
-from programs.parts.reasoning.chain import Branch, Step, branch_of
+from programs.parts.reasoning.chain import Branch, Step, agree, branch_of
 from programs.parts.stop_reasons import CAP, DONE, FINISHED, NOTHING_FOUND, REPEATED, UNPARSEABLE
 from signatures.citation_marks import renumber_citations
 from signatures.multi_step.searchain import PlanChain, TrustAnswer
 from signatures.reading import ReadAnswer
-from signatures.text_words import contains_words, same_words
+from signatures.text_words import same_words
 from signatures.types import Hop, Passage, Retriever, Similarity
 
 CONFIRMED, CORRECTED, COMPLETED, KEPT, UNCHECKED = "confirmed", "corrected", "completed", "kept", "unchecked"
@@ -168,7 +168,15 @@ class SearChain(dspy.Module):
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: chains, checks of all but the last, the reader's."""
-        checks = self.max_hops * (1 + calls_per_probability()) if self.verification else 1
+        return self._most(calls_per_probability())
+
+    def max_sequential_calls(self) -> int:
+        """Return the most LM calls in sequence for one question: the samples of a P(yes) are asked in parallel."""
+        return self._most(1)
+
+    def _most(self, probability: int) -> int:
+        """Return the most LM calls if a P(yes) takes `probability` of them."""
+        checks = self.max_hops * (1 + probability) if self.verification else 1
         return self._rounds() + (self._rounds() - 1) * checks + (self.reader != CONTENT)
 
     def _rounds(self) -> int:
@@ -237,7 +245,7 @@ class SearChain(dspy.Module):
             return check._replace(hop=_hop(step, found, told, COMPLETED), results=results)
         if not told:  # Departure: the paper's reader always extracts something; without an answer nothing disagrees.
             return check
-        if _agree(step.answer, told):
+        if agree(step.answer, told):
             return check._replace(hop=_hop(step, found, step.answer, CONFIRMED))
         confidence = probability(self.trusting, passages=found, question=step.query, answer=told)
         if not passes(confidence.value if confidence else None, self.threshold):
@@ -275,18 +283,9 @@ class SearChain(dspy.Module):
             answer = answer_in(reply)
             if not answer:
                 drop_from_trace(reply)
-        if answer and said and not _agree(said, answer):
+        if answer and said and not agree(said, answer):
             drop_from_trace(branch.reply)  # a chain that ends with another answer must not become a demo
         return answer or said
-
-
-def _agree(said: str, told: str) -> bool:
-    """Return whether two answers are the same.
-
-    Departure: in the paper the answer that was read must stand in the LM's, which is a sentence; between short answers
-    it may be the other way round. Its measure for long answers (ROUGE) is not needed.
-    """
-    return contains_words(said, told) or contains_words(told, said)
 
 
 def _unchecked(step: Step, found: list[Passage]) -> Check:

@@ -10,6 +10,7 @@ from programs.parts.longform import gives_answer
 from programs.parts.ranking import is_no_item
 from programs.parts.reasoning.thought import declines, stated_answer
 from signatures.citation_marks import strip_citations
+from signatures.text_words import contains_words
 
 _ARROW = re.compile(r"\s*(?:[-–—=]+>|[→⇒➔])\s*")
 _QUESTION = re.compile(r"(?P<query>.*?[?？])\s*(?P<answer>.*)", re.DOTALL)
@@ -80,6 +81,15 @@ def parse_chain(texts: Iterable[str]) -> list[Step]:
     and nothing at all are no answer.
     """
     return [step for step in map(_step, texts) if not is_no_item(step.query)]
+
+
+def agree(said: str, told: str) -> bool:
+    """Return whether two answers are the same.
+
+    Departure: in the paper the answer that was read must stand in the LM's, which is a sentence; between short answers
+    it may be the other way round. Its measure for long answers (ROUGE) is not needed.
+    """
+    return contains_words(said, told) or contains_words(told, said)
 
 
 def _step(text: str) -> Step:
