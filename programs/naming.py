@@ -56,12 +56,28 @@ def why_no_program(value: Any) -> str | None:
         knobs_of(value)
     except Exception as error:  # noqa: BLE001 - a type that cannot be resolved may raise anything
         return f"has a constructor whose types cannot be read ({one_line(error)})"
+    if reason := _why_unasked(value):
+        return reason
     if not callable(getattr(value, "max_calls", None)):
         return "has no method max_calls"
     if not isinstance(presets := getattr(value, "PRESETS", {}), dict) or not all(
         isinstance(knobs, dict) for knobs in presets.values()
     ):
         return "has PRESETS that are not a dictionary of knobs for each name"
+    return None
+
+
+def _why_unasked(cls: type[dspy.Module]) -> str | None:
+    """Return why a program cannot be asked as every command does, `program(question=...)`; None if it can."""
+    forward = getattr(cls, "forward", None)
+    if not callable(forward):
+        return "has no method forward"
+    if inspect.iscoroutinefunction(forward) or inspect.isasyncgenfunction(forward):
+        return "has an asynchronous forward"
+    try:
+        inspect.signature(forward).bind(None, question="")
+    except (TypeError, ValueError):
+        return "has a forward that does not take the question as question"
     return None
 
 

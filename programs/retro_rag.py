@@ -156,9 +156,13 @@ class RetroRAG(dspy.Module):
         return calls
 
     def max_sequential_calls(self) -> int:
-        """Return the most LM calls in sequence for one question: six a round, three in the last, vain lists."""
+        """Return the most LM calls in sequence for one question: by default six a round, three in the last."""
         further = self.max_rounds - 1 if self.ellery else 0
-        return 6 * further + 3 + (2 * further + 1) * (self.batch_weighing > 1)
+        weigh = self.update * (1 + (self.batch_weighing > 1))  # a list in vain is followed by single questions
+        collate = self.ellery * weigh
+        named = bool(self.inferential and further and not collate)  # else while passages are weighed
+        discover = self.inferential * (1 + max(int(self.evaluate_evidence), weigh)) + 1  # and the next query
+        return named + (further + 1) * (collate + 1 + self.evaluate_answer) + further * discover
 
     # The evaluators S of equations 1 to 4: yes/no questions whose P(yes) is the score.
     # Departure: none is asked twice; without log-probabilities, P(yes) is estimated (parts/probability.py).

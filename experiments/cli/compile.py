@@ -9,7 +9,7 @@ import typer
 from experiments.cli.shared import options
 from experiments.cli.shared.compile_options import Optimization, OtherLMs, Validation
 from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say, show
-from experiments.cli.shared.next_commands import QUESTION, command, new_path, other_split, used
+from experiments.cli.shared.next_commands import QUESTION, command, naming, new_path, other_split, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.race_table import race_outcomes, race_table
 
@@ -106,7 +106,7 @@ def compile_(
         raise typer.Exit(3)
     if result.as_json:
         return
-    words = [*used(lm), *used(program, "retriever", "rerank"), *used(limits)]
+    words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank"), *used(limits)]
     following = [command("verihop", "ask", "--artifact", result.out, *words, QUESTION)]
     used_questions = [*trainset, *valset]  # those that the program was made from or chosen by give no fair score
     held_out = other_split(validation.val, validation.val_split, used_questions)

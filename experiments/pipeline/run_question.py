@@ -141,6 +141,8 @@ def run_question(
                 prediction = program(question=example.question, **fixed)
         except Exception as error:  # noqa: BLE001 - whatever stops one question must not stop the others
             cause = error
+        except SystemExit as end:  # of an own program: it must not end the run without a word
+            cause = RuntimeError(f"the program called for an exit ({end.code!r})")
         seconds = time.perf_counter() - start
     added, unjudged = scored(config.scored, example, prediction, failed=cause is not None)
     cause = cause or unjudged

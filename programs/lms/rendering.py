@@ -23,7 +23,7 @@ _OPENING = re.compile(r"(?<!\[)\[{2,}+\s*+##[\s#\[]*+")
 _CLOSING = re.compile(r"(?<![\s#\]])[\s#\]]*##\s*+\]{2,}+")
 # `<<CUSTOM-TYPE-` begins DSPy's markers of message blocks (`dspy.adapters.types.base_type`).
 _SPECIAL_TOKEN = re.compile(
-    r"<(?=[|｜]\S|/?s>|(?:start|end)_of_turn>|(?:bos|eos)>|/?tool_call>|</?SYS>>|<CUSTOM-TYPE-)|\[(?=/?(?:INST|SYSTEM_PROMPT)\])",
+    r"<(?=[|｜]\S|/?s>|(?:start|end)_of_turn>|(?:bos|eos)>|/?tool_(?:call|response)>|</?SYS>>|<CUSTOM-TYPE-)|\[(?=/?(?:INST|SYSTEM_PROMPT)\])",
     re.IGNORECASE,
 )
 _THOUGHT = re.compile(r"<(?=/?think(?:ing)?>)", re.IGNORECASE)

@@ -163,18 +163,15 @@ class MetaRAG(dspy.Module):
         The passages do not suffice, and a search finds new ones, in each round but the last: there, asking whether the
         reasoning supports the answer may cost more than a search and another reading.
         """
-        return self._most(calls_per_probability())
-
-    def max_sequential_calls(self) -> int:
-        """Return the most LM calls in sequence for one question: the samples of a P(yes) are asked in parallel."""
-        return self._most(1)
-
-    def _most(self, probability: int) -> int:
-        """Return the most LM calls if each P(yes) takes `probability` of them."""
+        probability = calls_per_probability()
         each = 2  # evaluation and the next answer
         searched = 1 + 1 + probability  # query, second reading, and whether the new passages suffice
         first = 2 + 2 * probability
         return first + self.max_rounds * each + (self.max_rounds - 1) * searched + max(2, probability)
+
+    def max_sequential_calls(self) -> int:
+        """Return the most LM calls in sequence for one question: two readings, and in each round two and a search."""
+        return 2 + 4 * self.max_rounds  # evaluation with all P(yes) at once, query, answer, second reading
 
     def _monitor(self, question: str, passages: list[Passage]) -> Attempt:
         reply = try_predict(self.monitoring, question=question, passages=passages)

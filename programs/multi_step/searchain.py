@@ -128,8 +128,7 @@ class SearChain(dspy.Module):
         """Return content and short answer; fixed `passages` replace the first retrieval (all without a retriever)."""
         branches: list[Branch] = []
         checks: list[Check] = []
-        rounds = self._rounds()
-        stop_reason = CAP
+        rounds, stop_reason = self._rounds(), CAP
         for number in range(1, rounds + 1):
             shown = {"question": question, "transcript": transcript_lines(branches, self.transcript_words)}
             reply = try_predict(self.planning, **shown)  # step 1
@@ -169,7 +168,15 @@ class SearChain(dspy.Module):
 
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question: chains, checks of all but the last, the reader's."""
-        checks = self.max_hops * (1 + calls_per_probability()) if self.verification else 1
+        return self._most(calls_per_probability())
+
+    def max_sequential_calls(self) -> int:
+        """Return the most LM calls in sequence for one question: the samples of a P(yes) are asked in parallel."""
+        return self._most(1)
+
+    def _most(self, probability: int) -> int:
+        """Return the most LM calls if a P(yes) takes `probability` of them."""
+        checks = self.max_hops * (1 + probability) if self.verification else 1
         return self._rounds() + (self._rounds() - 1) * checks + (self.reader != CONTENT)
 
     def _rounds(self) -> int:
@@ -276,8 +283,7 @@ class SearChain(dspy.Module):
         if self.reader == EXTRACT:
             answer = short_answer(self.reading, question, branch.content)
         elif self.reader == DIRECT and read:
-            reply = try_predict(self.reading, passages=read, question=question)
-            answer = answer_in(reply)
+            answer = answer_in(reply := try_predict(self.reading, passages=read, question=question))
             if not answer:
                 drop_from_trace(reply)
         if answer and said and not agree(said, answer):

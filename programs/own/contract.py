@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from programs.parts.knobs import knobs_of, takes_similarity
 from programs.parts.meter import metered
 from programs.parts.prediction import hops_heard_by
 from programs.parts.stop_reasons import STOP_REASONS
+from programs.parts.threads import ended_within
 from signatures.common.errors import one_line
 from signatures.types import Hop, Passage
 
@@ -47,6 +49,7 @@ _LONG_WAYS: tuple[tuple[Manner, list[Passage] | None], ...] = (
     ("unreadable", _PASSAGES),
 )
 _THREADS = 8
+_SECONDS = 60.0  # of one check, which takes less than one on a slow machine
 
 
 class Broken(Exception):
@@ -200,7 +203,7 @@ def _copies(subject: _Subject) -> None:
     program = subject.over_passages()
     copy = program.deepcopy()
     _demand(copy.retrieve is program.retrieve, "a deep copy has another retriever: store it as self.retrieve")
-    with StandInLM().use():
+    with StandInLM(most=2 * program.max_calls()).use():
         _demand(
             copy(question=QUESTION).toDict() == program(question=QUESTION).toDict(), "a deep copy answers otherwise"
         )
@@ -255,15 +258,27 @@ def points() -> list[str]:
     return [point for point, _ in _POINTS]
 
 
-def check_program(cls: type[dspy.Module], only: Sequence[str] | None = None) -> list[Result]:
-    """Run the checks of the contract on a program's class.
+def check_program(
+    cls: type[dspy.Module], only: Sequence[str] | None = None, *, seconds: float = _SECONDS
+) -> list[Result]:
+    """Run the checks of the contract on a program's class, up to the first that does not end.
 
     Args:
         cls: As `programs.catalog.typed_program` returns it.
         only: The points to check; None means all (`points`).
+        seconds: A check that takes longer does not end; a program may wait or compute for ever.
     """
     subject = _Subject(cls)
-    return [Result(point, _broken(check, subject)) for point, check in _POINTS if only is None or point in only]
+    results: list[Result] = []
+    for point, check in _POINTS:
+        if only is not None and point not in only:
+            continue
+        ended = ended_within(seconds, partial(_broken, check, subject), name="check")
+        if ended is None:  # its thread still takes time from all others
+            unended = f"it did not end within {seconds:g} s: what follows was not checked"
+            return [*results, Result(point, unended)]
+        results.append(Result(point, ended.result()))
+    return results
 
 
 def _broken(check: Callable[[_Subject], None], subject: _Subject) -> str | None:
@@ -271,6 +286,6 @@ def _broken(check: Callable[[_Subject], None], subject: _Subject) -> str | None:
         check(subject)
     except Broken as error:
         return str(error)
-    except Exception as error:  # noqa: BLE001 - the user's code may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything
         return f"it raised {type(error).__name__}: {one_line(error)}"
     return None

@@ -6,6 +6,7 @@
 import concurrent.futures
 import contextvars
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -71,6 +72,16 @@ def start(task: Callable[[], Result], *, name: str) -> tuple[threading.Event, li
 
     threading.Thread(target=body, name=name, daemon=True).start()
     return done, ended
+
+
+def ended_within(seconds: float, task: Callable[[], Result], *, name: str) -> Ended[Result] | None:
+    """Run a task as `start` does and return how it ended; None after `seconds`, when its thread is left alone."""
+    done, ended = start(task, name=name)
+    until = time.monotonic() + seconds
+    while not done.wait(_LOOK):  # with a time limit, as in `wait_for`
+        if time.monotonic() > until:
+            return None
+    return ended[0]
 
 
 def run_all(tasks: Sequence[Callable[[], Result]], *, width: int, name: str) -> list[Ended[Result]]:

@@ -50,7 +50,7 @@ def imported_value(name: str) -> Any:
     if not _NAME.fullmatch(name):
         return None
     module_name, _, attribute = name.partition(":")
-    return vars(sys.modules.get(module_name, object)).get(attribute)
+    return getattr(sys.modules.get(module_name), "__dict__", {}).get(attribute)  # a module may stand there as None
 
 
 def code_digest(module: ModuleType) -> str:

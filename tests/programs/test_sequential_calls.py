@@ -23,6 +23,11 @@ QUESTION = "Which river flows past the town where Ilse Varrow was born?"
         ("self_rag", {"adaptive": False}, "willing", 2),
         ("verify_and_edit", {"edit": "always"}, "willing", 4),
         ("retro_rag", {"max_rounds": 2}, "restless", 9),
+        ("retro_rag", {"max_rounds": 3, "update": False, "evaluate_evidence": False}, "restless", 11),
+        ("retro_rag", {"max_rounds": 3, "inferential": False, "evaluate_answer": False}, "restless", 8),
+        ("retro_rag", {"ellery": False}, "restless", 2),
+        ("meta_rag", {"max_rounds": 2}, "restless", 10),
+        ("meta_rag", {"max_rounds": 1}, "restless", 6),
         ("multihop", {}, "willing", 3),
     ],
 )

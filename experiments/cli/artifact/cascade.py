@@ -83,7 +83,15 @@ def cascade(
         groups = (fitting, selection, lm, limits)
         if extra := next((words for group in groups if (words := used(group))), None):
             raise UserError(f"{extra[0]} is of fitting only: add --fit QUESTIONS.")
-        combined("cascade", [cheap, dear], out, chosen, overwrite=result.overwrite, as_json=result.as_json)
+        combined(
+            "cascade",
+            [cheap, dear],
+            out,
+            chosen,
+            overwrite=result.overwrite,
+            as_json=result.as_json,
+            holding=holding,
+        )
         return
     from experiments.pipeline.compiling.cascade import CascadeConfig, fit_artifacts
     from experiments.pipeline.setup import open_questions
@@ -127,7 +135,7 @@ def cascade(
     say(f"Wrote {out}: cascade of {cheap}, {dear}")
     for line in _fit_lines(record):
         say(line)
-    show_next(record, out, *used(lm))
+    show_next(record, out, *used(lm), holding=holding)
 
 
 def _fit_lines(record: "Artifact") -> Iterator[str]:

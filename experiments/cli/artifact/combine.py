@@ -9,7 +9,7 @@ import typer
 from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
-from experiments.cli.shared.next_commands import QUESTION, command
+from experiments.cli.shared.next_commands import QUESTION, command, naming
 
 if TYPE_CHECKING:
     from programs.artifact import Artifact
@@ -30,11 +30,18 @@ def ensemble(
 
     Of equally frequent answers that of the earlier artifact is returned. A question takes the LM calls of all of them.
     """
-    combined("ensemble", folders, out, {}, overwrite=overwrite, as_json=as_json)
+    combined("ensemble", folders, out, {}, overwrite=overwrite, as_json=as_json, holding=holding)
 
 
 def combined(
-    kind: str, folders: Sequence[Path], out: Path, knobs: dict[str, Any], *, overwrite: bool, as_json: bool
+    kind: str,
+    folders: Sequence[Path],
+    out: Path,
+    knobs: dict[str, Any],
+    *,
+    overwrite: bool,
+    as_json: bool,
+    holding: Sequence[str] | None = None,
 ) -> None:
     """Combine artifacts and print what was written."""
     from experiments.runs.files import git_revision
@@ -45,13 +52,14 @@ def combined(
         emit({"artifact": str(out), **record.model_dump(mode="json")})
         return
     say(f"Wrote {out}: {kind} of {', '.join(map(str, folders))}")
-    show_next(record, out)
+    show_next(record, out, holding=holding)
 
 
-def show_next(record: "Artifact", out: Path, *words: str) -> None:
+def show_next(record: "Artifact", out: Path, *words: str, holding: Sequence[str] | None = None) -> None:
     """Print the commands that follow; `words` are options of asking that the artifact does not store."""
+    own = naming(*holding or ())
     index = [] if record.data.get("index") else ["--index", "INDEX"]
     next_step(
-        command("verihop", "ask", "--artifact", out, *index, *words, QUESTION),
-        command("verihop", "artifact", "show", out),
+        command("verihop", "ask", "--artifact", out, *own, *index, *words, QUESTION),
+        command("verihop", "artifact", "show", out, *own),
     )

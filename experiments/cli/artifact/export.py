@@ -9,7 +9,7 @@ import typer
 from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
-from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.next_commands import command, naming
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError, unknown
 
@@ -69,7 +69,7 @@ def export(
         emit(record)
     elif out is None:
         say(as_markdown(_title(about), prompts))
-        next_step(command("verihop", "artifact", "export", folder, "--out", "prompts"))
+        next_step(command("verihop", "artifact", "export", folder, *naming(*holding or ()), "--out", "prompts"))
 
 
 def _title(about: dict[str, Any]) -> str:

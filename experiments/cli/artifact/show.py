@@ -10,7 +10,7 @@ import typer
 from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
-from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.next_commands import command, naming
 
 if TYPE_CHECKING:
     import dspy
@@ -43,8 +43,8 @@ def show(
     for line in _lines(folder, program, instructions=instructions):
         say(line)
     next_step(
-        command("verihop", "artifact", "export", folder, "--out", "prompts"),
-        command("verihop", "artifact", "diff", folder, "ANOTHER"),
+        command("verihop", "artifact", "export", folder, *naming(*holding or ()), "--out", "prompts"),
+        command("verihop", "artifact", "diff", folder, "ANOTHER", *naming(*holding or ())),
     )
 
 

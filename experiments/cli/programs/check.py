@@ -1,5 +1,7 @@
 """`verihop programs check NAME`: whether a program keeps the contract of all programs."""
 
+import contextlib
+import sys
 from typing import Annotated
 
 import typer
@@ -15,9 +17,10 @@ def check(
 ) -> None:
     """Check what a program owes to work in every command, without LM and index; exit 1 if it does not keep it."""
     from programs.catalog import typed_program
-    from programs.own.contract import check_program
+    from programs.own.contract import check_program, points
 
-    results = check_program(typed_program(name))
+    with contextlib.redirect_stdout(sys.stderr):  # what a program prints is no result
+        results = check_program(typed_program(name))
     broken = sum(result.broken is not None for result in results)
     if as_json:
         emit({"program": name, "kept": not broken, "points": [vars(result) for result in results]})
@@ -26,7 +29,7 @@ def check(
             say(f"{'ok    ' if result.broken is None else 'BROKEN'} {result.point}")
             if result.broken is not None:
                 say(f"       {result.broken}")
-        note(f"{name} keeps {len(results) - broken} of {len(results)} points.")
+        note(f"{name} keeps {len(results) - broken} of {len(points())} points.")
     if broken:
         raise typer.Exit(1)
     next_step(command("verihop", "ask", "--program", name, "--index", "runs/index", QUESTION))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from typer.models import OptionInfo
 
+from signatures.common.own_code import is_own
 from signatures.text_words import same_words
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ def used(group: Any, *names: str) -> list[str]:
         for one in value if isinstance(value, list) else [value]:
             words += [on if one else off] if isinstance(one, bool) else [on, _without_credentials(str(one))]
     return words
+
+
+def naming(*programs: str | None) -> list[str]:
+    """Return the options that name those programs of an artifact that are the user's own: no artifact names them."""
+    return [word for name in programs if name is not None and is_own(name) for word in ("--program", name)]
 
 
 def _flags(name: str, hint: Any) -> tuple[str, str]:

@@ -7,7 +7,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say, show
-from experiments.cli.shared.next_commands import QUESTION, command, new_path, other_split, used
+from experiments.cli.shared.next_commands import QUESTION, command, naming, new_path, other_split, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.tuning.groups import Execution, Objective, Prompts, Result, Search
 from signatures.common.errors import UserError
@@ -96,7 +96,7 @@ def tune(
         )
     _print(found, config, result, notes)
     if not result.as_json and found.artifact is not None:
-        words = [*used(lm), *used(program, "retriever", "rerank", "precision")]
+        words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank", "precision")]
         following = [command("verihop", "ask", "--artifact", found.artifact, *words, QUESTION)]
         if held_out := other_split(questions, selection.split):
             run = new_path(result.out.with_name(f"{result.out.name}-eval"))

@@ -5,14 +5,15 @@ from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import Field, model_validator
 
-from experiments.papers.leaderboard.boards import Board
-from experiments.papers.record_file import Recorded, RecordFile, rounded
+from experiments.papers.leaderboard.boards import SIZES, Board
+from experiments.papers.record_file import Recorded, RecordFile, require_same, rounded
 from signatures.common.errors import UserError
 
 F1 = "f1[hotpot]"
 PAIRED = ("em", F1)  # recorded for each question
 SCORES = ("em", F1, "acc[substring]", "passage_recall[all]")
 COSTS = ("lm_calls", "tokens", "rounds", "seconds")
+_MEAN = {"mean", "low", "high", "n"}
 FAULTS = ("errors", "abstentions", "parse_failures", "truncated")
 
 
@@ -65,10 +66,14 @@ class Record(Recorded):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if set(self.means) != {*SCORES, *COSTS}:
-            raise ValueError(f"'means' needs {', '.join((*SCORES, *COSTS))}")
-        if set(self.answers) != set(PAIRED) or len({len(values) for values in self.answers.values()}) != 1:
-            raise ValueError(f"'answers' needs {', '.join(PAIRED)}, with one number per question each")
+        if self.board not in SIZES:
+            raise ValueError(f"'board' is {self.board!r:.60}, not one of {', '.join(SIZES)}")
+        if set(self.means) != {*SCORES, *COSTS} or any(set(mean) != _MEAN for mean in self.means.values()):
+            raise ValueError(f"'means' needs {', '.join((*SCORES, *COSTS))}, each with {', '.join(sorted(_MEAN))}")
+        asked = self.made_with.get("questions")
+        n = asked.get("n") if isinstance(asked, dict) else None
+        if set(self.answers) != set(PAIRED) or any(len(values) != n for values in self.answers.values()):
+            raise ValueError(f"'answers' needs {', '.join(PAIRED)}, with one number for each of the {n} questions")
         if set(self.faults) != set(FAULTS):
             raise ValueError(f"'faults' needs {', '.join(FAULTS)}")
         return self
@@ -99,7 +104,8 @@ def measure(name: str, board: Board, records: Records, folder: Path, *, threads:
         threads: Questions asked in parallel.
 
     Raises:
-        UserError: Rows of the board were made with other settings, or not all questions were answered.
+        UserError: Rows of the board were made with other settings, or that of the program with other knobs; or not all
+            questions were answered.
     """
     from experiments.pipeline.evaluate import evaluate
     from experiments.pipeline.setup import open_similarity
@@ -111,10 +117,13 @@ def measure(name: str, board: Board, records: Records, folder: Path, *, threads:
 
     made_with = board.made_with()
     records.check(board.name, made_with)
-    if (known := records.find(Key(board.name, name))) is not None:
-        return known
     cls = typed_program(name)
     preset = board.preset if board.preset in presets_of(cls) else "paper"
+    if (known := records.find(Key(board.name, name))) is not None:
+        knobs = knob_values(build(name, preset=preset))
+        # A knob that is newer than the row has the value that the program had without it.
+        require_same(known.knobs, {each: knobs.get(each) for each in known.knobs}, f"{records.path}: {known.key}")
+        return known
     similarity = open_similarity() if takes_similarity(cls) else None
     if similarity is not None:
         similarity(["its model"], ["is loaded before the first question"])

@@ -10,8 +10,12 @@ from typing import Any
 
 from dspy.lm15 import FunctionTool, ToolCallPart, UnsupportedFeatureError
 
+from programs.lms.tolerant import check_length
+from signatures.common.strict_json import parse_strict_json
+
 UNREAD = "arguments"  # the argument under which those that are no JSON object are handed on, for the tool to refuse
 _MOST_CALLS = 32
+_LONGEST_NAME, _LONGEST_UNREAD = 64, 1000  # characters; servers allow names of 64
 
 
 def tool_fields(tools: Iterable[Any]) -> dict[str, Any]:
@@ -30,7 +34,7 @@ def tool_fields(tools: Iterable[Any]) -> dict[str, Any]:
 
 
 def tool_calls(message: Mapping[str, Any]) -> list[ToolCallPart]:
-    """Return the calls of a message, at most 32; those without a name are left out."""
+    """Return the calls of a message, at most 32; those without a name are left out, and long names are cut."""
     found = message.get("tool_calls")
     parts: list[ToolCallPart] = []
     for number, call in enumerate(found[:_MOST_CALLS] if isinstance(found, list) else ()):
@@ -40,16 +44,16 @@ def tool_calls(message: Mapping[str, Any]) -> list[ToolCallPart]:
             continue
         id = call.get("id")
         given = id if isinstance(id, str) and id else f"call_{number}"
-        parts.append(ToolCallPart(given, name, _arguments(function.get("arguments"))))
+        parts.append(ToolCallPart(given, name[:_LONGEST_NAME], _arguments(function.get("arguments"))))
     return parts
 
 
-def _arguments(text: Any) -> dict[str, Any]:
-    if isinstance(text, str):
-        try:
-            read = json.loads(text) if text.strip() else {}
-        except (ValueError, RecursionError):
-            read = None
-    else:
-        read = {} if text is None else text
-    return read if isinstance(read, dict) else {UNREAD: str(text)}
+def _arguments(stated: Any) -> dict[str, Any]:
+    """Return the arguments of a call; as JSON refuses NaN and repeated names, so does a tool."""
+    text = "" if stated is None else stated if isinstance(stated, str) else json.dumps(stated)
+    try:
+        check_length(text)
+        read = parse_strict_json(text.encode()) if text.strip() else {}
+    except ValueError:
+        read = None
+    return read if isinstance(read, dict) else {UNREAD: text[:_LONGEST_UNREAD]}

@@ -25,7 +25,7 @@ def clusters(texts: Sequence[str], similarity: Similarity | None, size: int) -> 
         return []
     alike = _by_terms(texts) if similarity is None else similarity(list(texts), list(texts))
     near = [[float(value) for value in row] for row in alike]
-    medoids = _first_medoids(near, size)
+    medoids = _first_medoids(near, texts, size)
     groups = _assigned(near, medoids)
     for _ in range(_ITERATIONS):
         central = [_central(near, group)[0] for group in groups]
@@ -40,12 +40,17 @@ def _by_terms(texts: Sequence[str]) -> list[list[float]]:
     return [[len(one & other) / (len(one | other) or 1) for other in terms] for one in terms]
 
 
-def _first_medoids(near: Any, size: int) -> list[int]:
+def _first_medoids(near: Any, texts: Sequence[str], size: int) -> list[int]:
     medoids = [max(range(len(near)), key=lambda place: sum(near[place]))]
     while len(medoids) < min(size, len(near)):
         closeness = [max(near[place][medoid] for medoid in medoids) for place in range(len(near))]
-        farthest = min((place for place in range(len(near)) if place not in medoids), key=closeness.__getitem__)
-        if near[farthest] in [near[medoid] for medoid in medoids]:  # the same text again: no cluster of its own
+        # The same text again is no cluster of its own, nor is one with the same words. An embedder may compute
+        # similarities of one text that differ in their last digits.
+        taken = {texts[medoid] for medoid in medoids}
+        farthest = min(
+            (place for place in range(len(near)) if texts[place] not in taken), key=closeness.__getitem__, default=None
+        )
+        if farthest is None or near[farthest] in [near[medoid] for medoid in medoids]:
             break
         medoids.append(farthest)
     return medoids

@@ -47,6 +47,13 @@ def test_a_broken_program_ends_with_1_and_says_what_was_seen(verihop, guide):
     assert (code, json.loads(out)["kept"]) == (1, False)
 
 
+def test_what_a_program_prints_is_no_result(verihop, guide):
+    text = (guide / "my_strategy.py").read_text()
+    (guide / "printing.py").write_text(text.replace("    found, hops", "    print('asked')\n        found, hops"))
+    code, out, _ = verihop("programs", "check", "printing:AskTwice", "--json")
+    assert (code, json.loads(out)["kept"]) == (0, True)
+
+
 def test_ask_eval_and_resume(verihop, guide, world):
     index = ("--index", world / "index")
     question = json.loads((world / "questions.jsonl").read_text().splitlines()[0])["question"]
@@ -115,6 +122,30 @@ def test_every_command_on_artifacts_takes_the_programs_they_hold(verihop, guide,
         assert (code, "is not imported" in err) == (2, True), err
         code, _, err = verihop("artifact", *words, "--program", NAME)
         assert code == 0, err
+
+
+def test_what_follows_names_the_program_that_an_artifact_holds(verihop, guide, world):
+    train = (world / "questions.jsonl", "--split", "train", "--limit", 4, "--program", NAME, *SIMULATED)
+    index = ("--index", world / "index")
+    ran = [
+        verihop("compile", *train, *index, "--optimizer", "bootstrap", "--out", "one"),
+        verihop("tune", *train, *index, "--trials", 1, "--search", "k", "--out", "tuned"),
+        verihop("artifact", "ensemble", "one", "tuned/artifact", "--program", NAME, "--out", "both"),
+        verihop("artifact", "show", "one", "--program", NAME),
+    ]
+    for code, _, err in ran:
+        lines = [line for line in err.splitlines() if " verihop " in f" {line}" and "artifact" in line]
+        assert (code, len(lines) > 0, all(f"--program {NAME}" in line for line in lines)) == (0, True, True), err
+
+
+def test_a_program_that_exits_costs_its_question_alone(verihop, guide, world):
+    text = (guide / "my_strategy.py").read_text()
+    (guide / "leaving.py").write_text(text.replace("    found, hops", "    raise SystemExit(0)\n        found, hops"))
+    asked = ("eval", world / "questions.jsonl", "--limit", 2, "--program", "leaving:AskTwice", *SIMULATED)
+    code, out, _ = verihop(*asked, "--index", world / "index", "--out", guide / "run", "--json")
+    assert (code, json.loads(out)["errors"]) == (2, 2)
+    rows = (guide / "run" / "rows.jsonl").read_text()
+    assert "RuntimeError: the program called for an exit (0)" in rows
 
 
 def test_an_artifact_of_another_program_is_not_taken_for_it(verihop, guide, world):

@@ -74,6 +74,37 @@ def test_other_questions_are_another_board(board, records, tmp_path):
     assert records.find(Key(WORLD, "cot")) is None
 
 
+def test_a_row_with_other_knobs_is_not_taken_for_that_of_today(board, records, tmp_path):
+    first = measure("rag", board, records, tmp_path / "run", threads=2)
+    older = {name: value for name, value in first.knobs.items() if name != "k"}
+    for knobs, refused in ((older, False), ({**first.knobs, "k": 17}, True)):
+        records.path.unlink()
+        again = Records(records.path)
+        again.add(first.model_copy(update={"knobs": knobs}))
+        if refused:
+            with pytest.raises(UserError, match="world, rag was made with other settings .k was 17 and is now"):
+                measure("rag", board, again, tmp_path / "never", threads=2)
+        else:
+            assert measure("rag", board, again, tmp_path / "never", threads=2).knobs == older
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"answers": {"em": [1.0], F1: [1.0]}}, "each of the 2 questions"),
+        ({"made_with": {}}, "each of the None questions"),
+        ({"means": {**recorded().means, "em": {}}}, "'means' needs"),
+        ({"board": "nowhere"}, "'board' is 'nowhere'"),
+    ],
+)
+def test_a_record_that_no_table_can_show_is_refused(records, changed, says):
+    line = json.dumps({**recorded().model_dump(), **changed})
+    records.path.parent.mkdir()
+    records.path.write_text(f"{line}\n")
+    with pytest.raises(UserError, match=f"line 1, is no record of a row: .*{says}"):
+        Records(records.path)
+
+
 def test_the_best_is_first_and_each_is_paired_with_rag(records):
     for record in (recorded(), recorded("cot", scores=(1.0, 1.0)), recorded("standard", scores=(0.0, 0.0))):
         records.add(record)

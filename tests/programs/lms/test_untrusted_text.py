@@ -36,6 +36,7 @@ TOKENS = [
     "<think>",
     "</think>",
     "<tool_call>",
+    "</tool_response>",
 ]
 HEADER = re.compile(r"\[\[\s*##|##\s*\]\]")
 

@@ -8,6 +8,8 @@ import pytest
 
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.multi_step.searchain import SearChain
+from programs.parts.fanout import sequential_calls
+from programs.parts.meter import metered
 from signatures.types import Passage
 from tests.conftest import load_module
 
@@ -69,6 +71,14 @@ def test_the_most_calls_are_taken_where_the_last_step_of_each_chain_is_corrected
     with dspy.context(adapter=JsonForm(probability_mode=mode)):
         assert program.max_calls() == bound
     assert result.stop_reason == ("done" if knobs.get("verification") is knobs.get("completion") is False else "cap")
+
+
+def test_samples_of_a_probability_are_one_call_in_sequence(scripted):
+    program = SearChain(Endless())
+    scripted(endless(program.max_hops), JsonForm(probability_mode="samples"))
+    with metered() as meter:
+        program(QUESTION)
+    assert (meter.calls, meter.rounds, sequential_calls(program)) == (126, 46, 46)
 
 
 @pytest.mark.parametrize(("reader", "answer", "calls"), [("direct", "Amber Sea", 5), ("extract", "the sea", 5),

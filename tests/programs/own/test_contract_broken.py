@@ -1,5 +1,7 @@
 """Each point of the contract is broken by a class, and the check sees it and says what it saw."""
 
+import sys
+import threading
 from typing import Annotated
 
 import dspy
@@ -101,6 +103,22 @@ class Stubborn(Reads):
                 return found, answer
 
 
+class Endless(Reads):
+    def forward(self, question, passages=None):
+        while True:
+            self.read(question, passages)
+
+
+class Waiting(Reads):
+    def forward(self, question, passages=None):
+        threading.Event().wait()
+
+
+class Leaving(Reads):
+    def forward(self, question, passages=None):
+        sys.exit(0)
+
+
 class Remembering(Reads):
     def __init__(self, retrieve=None, *, k: Annotated[int, Range(1, 10)] = 2):
         super().__init__(retrieve, k=k)
@@ -162,6 +180,8 @@ def test_a_program_that_keeps_it():
         (Greedy, "without passages", "IndexError"),
         (Strict, "cannot be read", "AdapterParseError"),
         (Stubborn, "max_calls", "call 2, where at most 1"),
+        (Endless, "deep copy", "call 3, where at most 2"),
+        (Leaving, "prediction with all fields", "SystemExit"),
         (Remembering, "threads", "another result"),
         (Remembering, "no state", "its asked"),
         (Hiding, "deep copy", "another retriever"),
@@ -174,6 +194,12 @@ def test_the_check_sees_what_is_broken(cls, point, says):
     (result,) = check_program(cls, only=[named])
     assert result.broken is not None
     assert any(word in result.broken for word in says.split("|"))
+
+
+def test_a_check_that_does_not_end_is_the_last():
+    results = check_program(Waiting, seconds=0.3)
+    assert [result.point for result in results] == points()[:3]
+    assert "did not end within 0.3 s" in results[-1].broken
 
 
 def test_every_point_is_broken_by_some_class():
@@ -214,6 +240,14 @@ def test_arguments_that_are_no_knobs():
     class Unbounded(Reads):
         max_calls = None
 
+    class Asynchronous(Reads):
+        async def forward(self, question, passages=None): ...
+
+    class Renamed(Reads):
+        def forward(self, query, passages=None): ...
+
+    assert "asynchronous forward" in why_no_program(Asynchronous)
+    assert "does not take the question" in why_no_program(Renamed)
     reasons = [why_no_program(cls) for cls in (Positional, Untyped, Required, Presets, Unbounded, Unknown)]
     assert ["k is not keyword-only" in reasons[0], "k has no type" in reasons[1], "with a default" in reasons[2]] == [
         True

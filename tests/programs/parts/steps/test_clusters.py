@@ -42,6 +42,17 @@ def test_equal_texts_make_one_cluster():
     assert clusters(["chalk hills"] * 4, None, 3) == [[0, 1, 2, 3]]
 
 
+def test_equal_texts_make_one_cluster_where_their_similarities_differ_in_the_last_digits():
+    noise = np.random.default_rng(0)
+
+    def embedded(left, right):
+        same = np.array([[float(one == other) for other in right] for one in left])
+        return same + noise.normal(scale=1e-8, size=same.shape)
+
+    found = clusters(["chalk", "fog", "chalk", "fog", "chalk"], embedded, 4)
+    assert [sorted(group) for group in found] == [[0, 2, 4], [1, 3]]
+
+
 @given(st.lists(st.integers(-50, 50).map(str), max_size=30), st.integers(1, 8))
 def test_every_text_is_in_one_cluster(texts, size):
     found = clusters(texts, Points(), size)
