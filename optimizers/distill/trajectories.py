@@ -170,8 +170,10 @@ _SKILLS: Mapping[str, str] = {
     "searching": "queries",
     "naming": "entities",
     "inferring": "inference",
+    "asking": "deduction",
+    "concluding": "conclusion",
 }
-_LONG_FORMS = ("cov_rag", "self_completion")  # programs whose reader extracts the short answer from a long one
+_LONG_FORMS = ("cov_rag", "self_completion", "webglm")  # programs whose reader extracts the short answer from a long one
 
 
 def skill_of(predictor: str, signature: Any, program: str = "") -> str:
