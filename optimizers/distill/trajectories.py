@@ -173,7 +173,8 @@ _SKILLS: Mapping[str, str] = {
     "asking": "deduction",
     "concluding": "conclusion",
 }
-_LONG_FORMS = ("cov_rag", "self_completion", "webglm")  # programs whose reader extracts the short answer from a long one
+# Programs whose reader extracts the short answer from a long one.
+_LONG_FORMS = ("cov_rag", "self_completion", "webglm")
 
 
 def skill_of(predictor: str, signature: Any, program: str = "") -> str:

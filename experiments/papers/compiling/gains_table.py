@@ -153,7 +153,7 @@ def _panel(axes: "Axes", rows: Mapping[str, Any]) -> None:
         if gained is not None:
             point = found["tokens"], *(round(100 * gained[name], 2) for name in ("difference", "low", "high"))
             points.setdefault(point, []).append(row)
-    lowered = 0
+    lowered, raised = 0, list[tuple[float, int]]()  # of the names below and above their intervals
     for (tokens, y, low, high), same in sorted(points.items()):
         joint = JOINT in same
         axes.errorbar(
@@ -162,11 +162,13 @@ def _panel(axes: "Axes", rows: Mapping[str, Any]) -> None:
         )  # fmt: skip
         names = "\n".join(TITLES.get(row, row) for row in same)
         # The default's names, often many, stand on its left; of the others, what loses has its name below its interval,
-        # every second one lower, since neighbours would overlap.
+        # every second one lower, and what gains above those of its neighbours, since they would overlap.
         if DEFAULT in same:
             place, offset, align = (tokens, y), (-7, 0), ("right", "center")
         elif y >= 0:
-            place, offset, align = (tokens, high), (0, 5), ("center", "bottom")
+            beside = sum(count for other, count in raised if tokens - other < 0.12 * (max(points)[0] - min(points)[0]))
+            place, offset, align = (tokens, high), (0, 5 + 11 * beside), ("center", "bottom")
+            raised.append((tokens, len(same)))
         else:
             place, offset, align = (tokens, low), (0, -5 - 12 * (lowered % 2)), ("center", "top")
             lowered += 1
