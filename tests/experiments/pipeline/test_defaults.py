@@ -6,6 +6,7 @@ from experiments.pipeline.defaults import SMALL, SMALL_PROGRAM, with_defaults
 from experiments.pipeline.setup import ProgramConfig
 from experiments.runs.config import LMConfig
 from programs.catalog import PROGRAMS, build
+from signatures.common.errors import UserError
 
 
 @pytest.mark.parametrize("lm", [None, "embedded", "embedded:base", "embedded:some/folder"])
@@ -38,8 +39,11 @@ def test_without_a_program_the_embedded_lm_gets_rag(tmp_path):
 def test_a_program_without_that_preset_is_unchanged():
     config = ProgramConfig(program="cot")
     assert with_defaults(config, LMConfig()) == (config, LMConfig(), None)
-    unknown = ProgramConfig(program="nothing")
-    assert with_defaults(unknown, LMConfig()).program == unknown
+
+
+def test_an_unknown_program_is_refused_before_anything_is_opened():
+    with pytest.raises(UserError, match="Unknown program 'nothing'"):
+        with_defaults(ProgramConfig(program="nothing"), LMConfig())
 
 
 @pytest.mark.parametrize(
