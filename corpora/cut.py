@@ -29,12 +29,9 @@ def cut_document(title: str, text: str, words: int = 100) -> list[PassageRecord]
     Raises:
         UserError: `words` is below 1, or the text is empty.
     """
-    if words < 1:
-        raise UserError(f"A passage needs at least 1 word, got {words}.")
     passages: list[PassageRecord] = []
     seen: Counter[str] = Counter()
-    for sentences in _fill(_units(text, words), words):
-        joined = _joined(sentences)
+    for sentences, joined in cut_text(text, words):
         name = passage_id(title, joined)
         seen[name] += 1
         unique = name if seen[name] == 1 else f"{name}-{seen[name]}"  # a document may repeat a passage word by word
@@ -42,6 +39,18 @@ def cut_document(title: str, text: str, words: int = 100) -> list[PassageRecord]
     if not passages:
         raise UserError(f"The document {title!r} has no text. Omit it, or add its text.")
     return passages
+
+
+def cut_text(text: str, words: int = 100) -> Iterator[tuple[list[str], str]]:
+    """Yield sentences and text of each passage of a text, as `cut_document` does; none if it is blank.
+
+    Raises:
+        UserError: `words` is below 1.
+    """
+    if words < 1:
+        raise UserError(f"A passage needs at least 1 word, got {words}.")
+    for sentences in _fill(_units(text, words), words):
+        yield sentences, _joined(sentences)
 
 
 def _units(text: str, words: int) -> Iterator[tuple[str, int]]:

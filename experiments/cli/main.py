@@ -21,12 +21,13 @@ try:
     from experiments.cli.ask import ask
     from experiments.cli.compare import compare
     from experiments.cli.compile import compile_
-    from experiments.cli.data import data
+    from experiments.cli.corpus.data import data
+    from experiments.cli.corpus.index import index
+    from experiments.cli.corpus.ingest import ingest
     from experiments.cli.demo import demo
     from experiments.cli.distill.app import distill
     from experiments.cli.doctor import doctor
     from experiments.cli.eval import eval_
-    from experiments.cli.index import index
     from experiments.cli.judge import judge
     from experiments.cli.keyfacts import keyfacts
     from experiments.cli.merge import merge
@@ -61,6 +62,7 @@ app = App(
 )
 app.command("demo")(demo)
 app.command("ask")(ask)
+app.command("ingest")(ingest)
 app.command("index")(index)
 app.add_typer(data, name="data")
 app.command("compile")(compile_)

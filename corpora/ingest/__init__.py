@@ -1,0 +1,1 @@
+"""Documents of a user (Markdown, text, HTML, PDF, DOCX) become passages."""

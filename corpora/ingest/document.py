@@ -1,0 +1,94 @@
+"""What every reader returns: a document as sections, each with its headings, paragraphs and pages."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading in the flow of a document.
+
+    Args:
+        level: 1 for the outermost; only the order of levels matters.
+        text: On one line, not blank.
+    """
+
+    level: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A paragraph, item of a list, row of a table or line of code, in the flow of a document.
+
+    Args:
+        text: Not blank.
+        page: Number of the page on which it begins, from 1; None if the format has no pages.
+    """
+
+    text: str
+    page: int | None = None
+
+
+@dataclass(frozen=True)
+class Section:
+    """The paragraphs between two headings.
+
+    Args:
+        headings: Those above it, outermost first; empty in front of the first heading.
+        paragraphs: At least one.
+    """
+
+    headings: tuple[str, ...]
+    paragraphs: tuple[Paragraph, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """The text of one file.
+
+    Args:
+        title: From the file; "" if it states none.
+        sections: Those with text, in order; none if the file has no text.
+        keys: What else the file says of itself, e.g. `url`; values are JSON.
+    """
+
+    title: str
+    sections: tuple[Section, ...]
+    keys: Mapping[str, Any] = field(default_factory=dict)
+
+
+def make_document(
+    blocks: Iterable[Heading | Paragraph], title: str = "", keys: Mapping[str, Any] | None = None
+) -> Document:
+    """Gather headings and paragraphs into sections.
+
+    A first heading that stands in front of all text, and above all other headings, is the title of the document, not
+    one of its sections; if `title` is given as well, that is its title.
+    """
+    flow = list(blocks)
+    headings = [block for block in flow if isinstance(block, Heading)]
+    top = next(iter(flow), None)
+    if isinstance(top, Heading) and all(other.level > top.level for other in headings[1:]):
+        title = title or top.text
+        flow = flow[1:]
+    sections: list[Section] = []
+    above: list[Heading] = []
+    paragraphs: list[Paragraph] = []
+
+    def close() -> None:
+        if paragraphs:
+            sections.append(Section(tuple(heading.text for heading in above), tuple(paragraphs)))
+            paragraphs.clear()
+
+    for block in flow:
+        if isinstance(block, Paragraph):
+            paragraphs.append(block)
+            continue
+        close()
+        while above and above[-1].level >= block.level:
+            above.pop()
+        above.append(block)
+    close()
+    return Document(title, tuple(sections), keys or {})

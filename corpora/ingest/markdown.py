@@ -1,0 +1,62 @@
+"""Markdown (CommonMark with tables) as a document, by way of HTML; front matter gives title and keys."""
+
+import datetime
+import re
+from dataclasses import replace
+from typing import Any
+
+from corpora.ingest.decoding import decode
+from corpora.ingest.document import Document
+from corpora.ingest.html import read_html
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+
+
+def read_markdown(data: bytes) -> Document:
+    """Return the document in the bytes of a Markdown file.
+
+    The front matter (YAML between two lines of three dashes) may state the title; its other keys with simple values,
+    or lists of these, become keys of the document.
+
+    Raises:
+        UserError: It is not text.
+    """
+    from markdown_it import MarkdownIt
+
+    text = decode(data)
+    front = _FRONT_MATTER.match(text)
+    stated = _parsed(front.group(1)) if front else None
+    body = text[front.end() :] if front and stated is not None else text
+    page = MarkdownIt("commonmark").enable("table").render(body)
+    document = read_html(f"<html><body><main>{page}</main></body></html>".encode("utf-8", "replace"))
+    keys = dict(stated or {})
+    title = keys.pop("title", None)
+    return replace(document, title=str(title) if title else document.title, keys=keys)
+
+
+def _parsed(front: str) -> dict[str, Any] | None:
+    """Return the keys of front matter; None if it is none, but text between two rules."""
+    import yaml
+
+    try:
+        value = yaml.safe_load(front)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return None
+    if not isinstance(value, dict):
+        return None
+    plain = {str(name): _plain(item) for name, item in value.items()}
+    return {name: item for name, item in plain.items() if item is not None}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON can state; None for anything but simple values and lists of them."""
+    if isinstance(value, (datetime.date, datetime.datetime)):
+        return value.isoformat()
+    if isinstance(value, float) and value not in (float("inf"), float("-inf")) and value == value:
+        return value
+    if isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, list):
+        items = [_plain(item) for item in value]
+        return items if all(item is not None and not isinstance(item, list) for item in items) else None
+    return None

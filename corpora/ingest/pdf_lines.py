@@ -1,0 +1,135 @@
+"""Lines of PDF pages as headings and paragraphs: what a layout lost is guessed from the lines alone. Pure functions."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from corpora.ingest.document import Heading, Paragraph
+
+_EDGE = 2  # lines at the top and at the bottom of a page that may be running ones
+_REPEATS = 3  # pages from which on such a line is a running one
+_SHORT = 0.8  # of the longest lines: a shorter one that ends a sentence ends its paragraph
+_LONGEST_HEADING = 4  # lines
+_LEADERS = re.compile(r"(?:\.\s?){5,}\s*\w{0,6}$")  # of a table of contents
+_HYPHEN = "\ufffe"  # PDFium's sign for a hyphen at the end of a line
+_DIVIDED = re.compile(rf"(\w+){_HYPHEN}(\w+)")
+_ITEM = re.compile(r"^(?:[•‣◦▪●○■–*-]|\(?(?:\d{1,3}|[a-z])[.)])\s+\S")
+_NUMBERING = re.compile(
+    r"^(?:(?:chapter|appendix|part|section)\s+)?(?:[A-Z]|\d+|[IVXLC]+)?(?:\.\d+)*[.:]?\s+", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True)
+class Outlined:
+    """An entry of the outline: level from 1 and title."""
+
+    level: int
+    title: str
+
+
+def dehyphenated(pages: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return the lines with divided words joined; a hyphen is kept where the document writes the word with one."""
+    words = Counter(word for lines in pages for line in lines for word in re.findall(r"[\w-]+", line))
+
+    def join(match: re.Match[str]) -> str:
+        first, second = match.groups()
+        hyphenated = f"{first}-{second}"
+        compound = not second[0].islower() or (words[hyphenated] > 0 and not words[first + second])
+        return hyphenated if compound else first + second
+
+    return [[_DIVIDED.sub(join, line).replace(_HYPHEN, "-").strip() for line in lines] for lines in pages]
+
+
+def running_lines(pages: Sequence[Sequence[str]]) -> set[str]:
+    """Return the running headers and footers, digits as `#`: first or last lines that several pages share."""
+    edges = Counter(edge for lines in pages for edge in {_digitless(line) for line in _edges(lines)})
+    return {edge for edge, count in edges.items() if count >= _REPEATS}
+
+
+def content_lines(lines: Sequence[str], running: set[str]) -> list[str]:
+    """Return the lines of a page without blank ones, running ones at its edges, and entries of a table of contents."""
+    kept = [line for line in lines if line.strip()]
+    for edge in (0, -1):
+        for _ in range(_EDGE):
+            if kept and _digitless(kept[edge]) in running:
+                kept.pop(edge)
+    return [line for line in kept if not _LEADERS.search(line)]
+
+
+def _edges(lines: Sequence[str]) -> list[str]:
+    full = [line for line in lines if line.strip()]
+    return full[:_EDGE] + full[-_EDGE:]
+
+
+def _digitless(line: str) -> str:
+    return re.sub(r"\d+|\b[ivxlc]+\b", "#", " ".join(line.split()))
+
+
+def blocks_of_page(lines: Sequence[str], outline: Sequence[Outlined], page: int) -> list[Heading | Paragraph]:
+    """Return headings and paragraphs of a page.
+
+    Args:
+        lines: Those of the page, in reading order, none blank.
+        outline: Entries that lead to this page. One whose title is not found among the lines comes before them.
+        page: Number of the page, from 1.
+    """
+    found, start = [], 0
+    for entry in outline:
+        place = _find(entry.title, lines, start)
+        if place is None:
+            found.append((start, start, entry))
+        else:
+            found.append((*place, entry))
+            start = place[1]
+    blocks: list[Heading | Paragraph] = []
+    done = 0
+    full = _full_length(lines)
+    for first, last, entry in found:
+        blocks += (Paragraph(text, page) for text in _paragraphs(lines[done:first], full))
+        blocks.append(Heading(entry.level, entry.title))
+        done = last
+    blocks += (Paragraph(text, page) for text in _paragraphs(lines[done:], full))
+    return blocks
+
+
+def _find(title: str, lines: Sequence[str], start: int) -> tuple[int, int] | None:
+    """Return first and last line (exclusive) of a title at or after `start`, with or without its number."""
+    wanted = _letters(title)
+    if not wanted:
+        return None
+    for first in range(start, len(lines)):
+        text = ""
+        for last in range(first, min(first + _LONGEST_HEADING, len(lines))):
+            text = f"{text} {lines[last]}".strip()
+            if wanted in (_letters(text), _letters(_NUMBERING.sub("", text, count=1))):
+                numbered = first > start and not _letters(_NUMBERING.sub("", f"{lines[first - 1]} ", count=1))
+                return first - numbered, last + 1  # "Chapter 4" may stand on a line of its own
+            if len(_letters(text)) > len(wanted) + 20:
+                break
+    return None
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, text)).casefold()
+
+
+def _full_length(lines: Sequence[str]) -> float:
+    """Return the length of a line that fills the column: that of the longest tenth."""
+    lengths = sorted(map(len, lines))
+    return lengths[int(0.9 * (len(lengths) - 1))] if lengths else 0
+
+
+def _paragraphs(lines: Iterable[str], full: float) -> Iterator[str]:
+    """Yield lines joined to paragraphs; a short line that ends a sentence ends one, an item of a list begins one."""
+    paragraph: list[str] = []
+    for line in lines:
+        if paragraph and _ITEM.match(line):
+            yield " ".join(paragraph)
+            paragraph = []
+        paragraph.append(line)
+        if len(line) < _SHORT * full and line.rstrip("\"'”’»)]").endswith((".", "!", "?", ":", "。", "！", "？")):
+            yield " ".join(paragraph)
+            paragraph = []
+    if paragraph:
+        yield " ".join(paragraph)

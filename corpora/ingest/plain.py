@@ -1,0 +1,21 @@
+"""Plain text as a document: paragraphs between blank lines, and form feeds as page breaks."""
+
+import re
+
+from corpora.ingest.decoding import decode
+from corpora.ingest.document import Document, Paragraph, make_document
+
+
+def read_plain(data: bytes) -> Document:
+    """Return the document in the bytes of a text file; it has pages if it contains form feeds.
+
+    Raises:
+        UserError: It is not text.
+    """
+    pages = decode(data).split("\f")
+    return make_document(
+        Paragraph(text, number if len(pages) > 1 else None)
+        for number, page in enumerate(pages, start=1)
+        for text in re.split(r"\n\s*\n|\r\n\s*\r\n", page)
+        if text.strip()
+    )

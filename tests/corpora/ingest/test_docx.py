@@ -1,0 +1,67 @@
+"""Word documents: headings, tables, stated title; damaged and hostile archives give one error."""
+
+import io
+import zipfile
+
+import pytest
+
+from corpora.ingest.docx import read_docx
+from signatures.common.errors import UserError
+
+
+def test_headings_tables_and_title(make_docx):
+    parts = [("Title", "The lamp"), ("Normal", "It is lit."), ("Heading1", "Parts"), ("Normal", "A wick &amp; oil.")]
+    document = read_docx(make_docx(parts, [["Part", "Age"], ["wick", "3"]]))
+    assert document.title == "The lamp"
+    first, second = document.sections
+    assert (first.headings, [paragraph.text for paragraph in first.paragraphs]) == ((), ["It is lit."])
+    assert second.headings == ("Parts",)
+    texts = [" ".join(paragraph.text.replace("|", " | ").split()) for paragraph in second.paragraphs]
+    assert texts[0] == "A wick & oil."
+    assert "wick | 3" in " ".join(texts)
+
+
+def test_the_title_of_its_properties_wins(make_docx):
+    assert read_docx(make_docx([("Title", "Draft 7"), ("Normal", "Text.")], title="The lamp")).title == "The lamp"
+
+
+def _archive(**files: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, text in files.items():
+            archive.writestr(name, text)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "no Word document"),
+        (b"PK\x03\x04 broken", "no Word document"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600, r"old Word file \(.doc\) or protected"),
+        (_archive(readme="no document"), "cannot be read as a Word document"),
+    ],
+)
+def test_what_is_no_word_document_is_refused(data, message):
+    with pytest.raises(UserError, match=message):
+        read_docx(data)
+
+
+def test_an_archive_that_decompresses_to_too_much_is_refused(monkeypatch):
+    monkeypatch.setenv("VERIHOP_DECOMPRESS_LIMIT", "1000")
+    with pytest.raises(UserError, match="decompresses to more than the limit"):
+        read_docx(_archive(large="0" * 1_000_000))
+
+
+def test_entities_of_a_hostile_document_are_not_expanded(make_docx):
+    laughs = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha" * 1000}">' for n in range(8))
+    buffer = io.BytesIO(make_docx([("Normal", "Text.")]))
+    changed = io.BytesIO()
+    with zipfile.ZipFile(buffer) as old, zipfile.ZipFile(changed, "w") as new:
+        for item in old.infolist():
+            text = old.read(item).decode()
+            if item.filename == "word/document.xml":
+                text = f"<!DOCTYPE x [{laughs}]>{text.replace('Text.', '&e7;')}"
+            new.writestr(item.filename, text)
+    with pytest.raises(UserError, match="cannot be read as a Word document"):
+        read_docx(changed.getvalue())

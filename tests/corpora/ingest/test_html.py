@@ -1,0 +1,97 @@
+"""HTML: main content with headings; what is no content is left out; hostile files give one error."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.ingest.html import read_html
+from signatures.common.errors import UserError
+
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Lamps of Tolmen</title>
+<link rel="canonical" href="https://lamps.example/tolmen"><style>p {color: red}</style></head><body>
+<header>Site of lamps</header><nav>Home | Shop</nav><main><h1>Lamps of Tolmen<a href="#l">¶</a></h1>
+<p>The lamp was lit
+in 1871.<!-- secret --></p><script>track()</script><aside>It is brass.</aside>
+<h2>Parts <em>list</em></h2><ul><li>wick</li><li>glass</li></ul>
+<table><tr><th>Part</th><th>Age</th></tr><tr><td>wick</td><td>3</td></tr></table>
+<pre>oil --fill
+oil --light</pre><p hidden>draft</p></main><footer>© Tolmen</footer></body></html>"""
+
+
+def _texts(document):
+    return [(section.headings, [paragraph.text for paragraph in section.paragraphs]) for section in document.sections]
+
+
+def test_the_main_content_is_read_with_its_headings():
+    document = read_html(PAGE.encode())
+    assert document.title == "Lamps of Tolmen"
+    assert document.keys == {"url": "https://lamps.example/tolmen", "language": "en"}
+    (first, second) = _texts(document)
+    assert first == ((), ["The lamp was lit in 1871.", "It is brass."])
+    assert second[0] == ("Parts list",)
+    assert [" ".join(text.split()) for text in second[1]] == [
+        "* wick",
+        "* glass",
+        "Part | Age",
+        "wick | 3",
+        "oil --fill",
+        "oil --light",
+    ]
+
+
+def test_without_a_main_element_frames_are_left_out_and_the_only_article_is_preferred():
+    body = "<header>Site</header><div>Body text.</div><aside>Links</aside><footer>End</footer>"
+    assert _texts(read_html(f"<html><body>{body}</body></html>".encode())) == [((), ["Body text."])]
+    article = f"<body>{body}<article><header>By Ansa</header>Story.</article></body>"
+    assert _texts(read_html(article.encode())) == [((), ["By Ansa", "Story."])]
+    two = "<body><article>One.</article><article>Two.</article></body>"
+    assert _texts(read_html(two.encode())) == [((), ["One.", "Two."])]
+    assert _texts(read_html(b"<body><main> </main><p>Text.</p></body>")) == [((), ["Text."])]
+
+
+def test_the_whole_page_may_stand_in_a_form():
+    page = b"<body><form><p>Text.</p><input value='no'><button>Send</button></form></body>"
+    assert _texts(read_html(page)) == [((), ["Text."])]
+
+
+@pytest.mark.parametrize(
+    ("head", "encoding"),
+    [
+        ('<meta charset="iso-8859-1">', "latin-1"),
+        ('<meta http-equiv="Content-Type" content="text/html; charset=windows-1251">', "cp1251"),
+        ("", "utf-8"),
+        ('<meta charset="iso-8859-1">', "utf-8"),  # the declaration is wrong; bytes that are UTF-8 hardly mean others
+        ("", "utf-16"),
+    ],
+)
+def test_encodings_are_declared_or_found(head, encoding):
+    text = "Живая лампа" if encoding == "cp1251" else "Größe der Lampe"
+    page = f"<html><head>{head}</head><body><p>{text}</p></body></html>".encode(encoding)
+    assert _texts(read_html(page)) == [((), [text])]
+
+
+def _outcome(page: bytes) -> str:
+    """Return the text of a page, or its error."""
+    try:
+        return " ".join(text for _, texts in _texts(read_html(page)) for text in texts)
+    except UserError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("page", [b"", b"   ", b"\n<!-- nothing -->"])
+def test_a_file_without_elements_has_no_text_or_is_refused(page):
+    assert _outcome(page) in ("", "it contains no HTML element")
+
+
+def test_deep_nesting_is_an_error_or_text_but_no_crash():
+    page = b"<div>" * 50_000 + b"deep" + b"</div>" * 50_000
+    assert _outcome(page) in ("deep", "its elements are nested too deeply")
+
+
+@given(st.binary(max_size=200), st.sampled_from([b"", b"<html><body><h1>", b"<table><tr><td>", b"<pre>"]))
+def test_any_bytes_give_a_document_or_a_user_error(data, front):
+    try:
+        document = read_html(front + data)
+    except UserError:
+        return
+    assert all(paragraph.text.strip() for section in document.sections for paragraph in section.paragraphs)

@@ -1,0 +1,105 @@
+"""Folders of documents become one file of passages; nothing is left out silently."""
+
+import pytest
+import ujson
+
+from corpora.ingest.files import find_documents
+from corpora.ingest.ingest import Settings, ingest
+from corpora.passages import read_passages
+from signatures.common.errors import UserError
+
+
+@pytest.fixture
+def folder(tmp_path, make_pdf, make_docx):
+    """A folder with a document of each kind, files of other kinds, and hidden ones."""
+    docs = tmp_path / "docs"
+    (docs / "deep").mkdir(parents=True)
+    (docs / ".git").mkdir()
+    (docs / ".git" / "x.md").write_text("hidden")
+    (docs / "b.md").write_text("# Bees\n\nBees make wax.\n")
+    (docs / "a_note.txt").write_text("The lamp burns wax.")
+    (docs / "deep" / "c.HTML").write_text("<h1>Candles</h1><p>Candles are wax.</p>")
+    (docs / "deep" / "d.pdf").write_bytes(make_pdf([["Wax melts."]], title="Wax"))
+    (docs / "e.docx").write_bytes(make_docx([("Normal", "Wicks are cotton.")], title="Wicks"))
+    (docs / "picture.png").write_bytes(b"\x89PNG")
+    (docs / "link.md").symlink_to(docs / "b.md")
+    return docs
+
+
+def test_every_kind_is_read_with_source_and_title(folder, tmp_path):
+    report = ingest([folder], tmp_path / "p.jsonl")
+    passages = list(read_passages(tmp_path / "p.jsonl"))
+    assert {(p.title, p.text, p.model_extra["source"]) for p in passages} == {
+        ("a note", "The lamp burns wax.", "a_note.txt"),
+        ("Bees", "Bees make wax.", "b.md"),
+        ("Candles", "Candles are wax.", "deep/c.HTML"),
+        ("Wax", "Wax melts.", "deep/d.pdf"),
+        ("Wicks", "Wicks are cotton.", "e.docx"),
+    }
+    assert [p.model_extra["source"] for p in passages] == sorted(p.model_extra["source"] for p in passages)
+    assert dict(report.documents) == {"text": 1, "Markdown": 1, "HTML": 1, "PDF": 1, "DOCX": 1}
+    assert (report.passages, report.left_out, report.errors) == (5, {".png": 1}, [])
+
+
+def test_a_document_that_cannot_be_read_is_named_and_the_others_go_on(folder, tmp_path):
+    (folder / "bad.pdf").write_bytes(b"no pdf")
+    (folder / "empty.md").write_text("\n")
+    report = ingest([folder], tmp_path / "p.jsonl")
+    assert report.documents.total() == 5
+    assert [line.split(":")[0] for line in report.errors] == [str(folder / "bad.pdf"), str(folder / "empty.md")]
+    assert "it contains no text" in report.errors[1]
+    with pytest.raises(UserError, match=r"No document could be read.*bad\.pdf: it cannot be read as PDF"):
+        ingest([folder / "bad.pdf"], tmp_path / "none.jsonl")
+    assert not (tmp_path / "none.jsonl").exists()
+
+
+def test_processes_give_the_same_file(folder, tmp_path):
+    for number in range(12):
+        (folder / f"more{number}.md").write_text(
+            f"# Lamp {number}\n\nLamp {number} is lit.\n\n## Wax\n\nBees make wax.\n"
+        )
+    (folder / "bad.pdf").write_bytes(b"no pdf")
+    one = ingest([folder], tmp_path / "one.jsonl")
+    two = ingest([folder], tmp_path / "two.jsonl", processes=2)
+    assert (tmp_path / "one.jsonl").read_bytes() == (tmp_path / "two.jsonl").read_bytes()
+    assert one == two
+    assert len(two.errors) == 1
+
+
+def test_equal_passages_are_written_once(folder, tmp_path):
+    (folder / "copy.md").write_text("# Bees\n\nBees make wax.\n")
+    report = ingest([folder], tmp_path / "p.jsonl")
+    assert (report.passages, report.repeated) == (5, 1)
+
+
+def test_words_and_titles_are_settings(folder, tmp_path):
+    (folder / "f.md").write_text("# Lamps\n\n## Oil\n\nOne two. Three four.\n")
+    ingest([folder / "f.md"], tmp_path / "p.jsonl", settings=Settings(2, headings_in_title=False))
+    rows = [ujson.loads(line) for line in (tmp_path / "p.jsonl").read_text().splitlines()]
+    assert [(row["title"], row["text"], row["headings"]) for row in rows] == [
+        ("Lamps", "One two.", ["Oil"]),
+        ("Lamps", "Three four.", ["Oil"]),
+    ]
+    with pytest.raises(UserError, match="at least 1 word, got 0"):
+        Settings(0)
+
+
+def test_names_in_the_corpus(folder, tmp_path):
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "b.md").write_text("B.")
+    names = list(find_documents([folder, other]).sources)
+    assert names == ["docs/a_note.txt", "docs/b.md", "docs/deep/c.HTML", "docs/deep/d.pdf", "docs/e.docx", "other/b.md"]
+    assert list(find_documents([folder / "b.md", folder / "b.md"]).sources) == ["b.md"]
+    with pytest.raises(UserError, match="would both be named 'b.md'"):
+        find_documents([folder / "b.md", other / "b.md"])
+
+
+def test_what_is_not_there_or_no_document_is_an_error(folder, tmp_path):
+    with pytest.raises(UserError, match="nowhere does not exist"):
+        find_documents([tmp_path / "nowhere"])
+    with pytest.raises(UserError, match=r"picture\.png: files of this kind cannot be read"):
+        find_documents([folder / "picture.png"])
+    (tmp_path / "void").mkdir()
+    with pytest.raises(UserError, match=r"there is no document\. Suffixes"):
+        find_documents([tmp_path / "void"])

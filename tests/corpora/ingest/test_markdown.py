@@ -1,0 +1,68 @@
+"""Markdown: headings, front matter, lists, tables and code."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.ingest.markdown import read_markdown
+from signatures.common.errors import UserError
+
+NOTE = """---
+title: The lamp
+url: https://lamps.example
+date: 2026-03-01
+tags: [oil, brass]
+nested: {a: 1}
+---
+
+# Introduction
+
+The lamp
+was *lit* in [1871](https://x.example).
+
+## Parts
+
+1. wick
+2. glass
+
+| Part | Age |
+|---|---|
+| wick | 3 |
+
+```
+# not a heading
+```
+"""
+
+
+def test_front_matter_headings_and_blocks():
+    document = read_markdown(NOTE.encode())
+    assert document.title == "The lamp"
+    assert document.keys == {"url": "https://lamps.example", "date": "2026-03-01", "tags": ["oil", "brass"]}
+    first, second = document.sections
+    assert first.headings == ()  # the only heading of its level is the title that the file would have
+    assert [paragraph.text for paragraph in first.paragraphs] == ["The lamp was lit in 1871."]
+    assert second.headings == ("Parts",)
+    texts = [" ".join(paragraph.text.split()) for paragraph in second.paragraphs]
+    assert texts == ["1. wick", "2. glass", "Part | Age", "wick | 3", "# not a heading"]
+
+
+def test_two_rules_are_no_front_matter():
+    document = read_markdown(b"---\nThe lamp is lit.\n---\nIt burns.\n")
+    texts = [paragraph.text for section in document.sections for paragraph in section.paragraphs]
+    headings = [heading for section in document.sections for heading in section.headings]
+    assert "The lamp is lit." in " ".join([document.title, *headings, *texts])
+    assert texts[-1] == "It burns."
+    assert read_markdown(b"---\n!!python/object:os.system {}\n---\nSafe.\n").sections[-1].paragraphs[-1].text == "Safe."
+
+
+def test_raw_html_is_read_as_html():
+    document = read_markdown(b"Before.\n\n<script>bad()</script>\n\n<p>Inside.</p>\n\n</main>After.\n")
+    assert [p.text for section in document.sections for p in section.paragraphs] == ["Before.", "Inside.", "After."]
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read(text):
+    try:
+        read_markdown(text.encode("utf-8", "replace"))
+    except UserError:
+        assert "\0" in text

@@ -1,0 +1,49 @@
+"""Documents are cut below their headings; passages know file, headings and pages."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corpora.ingest.document import Document, Paragraph, Section
+from corpora.ingest.passages import document_passages
+
+DOCUMENT = Document(
+    "Lamps",
+    (
+        Section((), (Paragraph("One two three.", 1),)),
+        Section(("Oil", "Wick"), (Paragraph("Four five. Six", 1), Paragraph("seven eight. Nine ten.", 3))),
+    ),
+    {"url": "https://x.example", "page": "not ours", "id": "neither"},
+)
+
+
+def test_keys_titles_and_pages():
+    first, second, third = document_passages(DOCUMENT, "docs/lamps.pdf", words=4)
+    assert (first.title, first.text, first.model_extra) == (
+        "Lamps",
+        "One two three.",
+        {"source": "docs/lamps.pdf", "page": 1, "url": "https://x.example"},
+    )
+    assert (second.title, second.text) == ("Lamps > Wick", "Four five. Six")
+    assert second.model_extra["headings"] == ["Oil", "Wick"]
+    assert (second.model_extra["page"], "last_page" in second.model_extra) == (1, False)
+    assert (third.text, third.model_extra["page"]) == ("seven eight. Nine ten.", 3)
+    (_, whole) = document_passages(DOCUMENT, "a", words=100, headings_in_title=False)
+    assert (whole.title, whole.model_extra["page"], whole.model_extra["last_page"]) == ("Lamps", 1, 3)
+    assert whole.sentences is not None
+    assert "".join("".join(whole.sentences).split()) == "".join(whole.text.split())
+
+
+words = st.lists(st.sampled_from(["oil", "is", "lit.", "Why?", "灯。", "[1]"]), min_size=1, max_size=12).map(" ".join)
+
+
+@given(st.lists(words, min_size=1, max_size=6), st.integers(1, 9))
+def test_nothing_is_lost_and_pages_are_those_of_the_text(texts, size):
+    marked = [f"p{number} {text}" for number, text in enumerate(texts, start=1)]
+    section = Section((), tuple(Paragraph(text, number) for number, text in enumerate(marked, start=1)))
+    passages = list(document_passages(Document("T", (section,)), "t", words=size))
+    kept = sorted("".join("".join(passage.text.split()) for passage in passages))
+    assert kept == sorted("".join("".join(marked).split()))
+    for number in range(1, len(texts) + 1):
+        (of_page,) = [passage for passage in passages if f"p{number}" in passage.text]
+        extra = of_page.model_extra
+        assert extra["page"] <= number <= extra.get("last_page", extra["page"])

@@ -1,0 +1,59 @@
+"""Lines of PDF pages: divided words, running lines, tables of contents, headings, paragraphs."""
+
+from corpora.ingest.document import Heading, Paragraph
+from corpora.ingest.pdf_lines import Outlined, blocks_of_page, content_lines, dehyphenated, running_lines
+
+
+def test_divided_words_are_joined_and_compounds_keep_their_hyphen():
+    pages = [["a Pen\ufffetium", "the multi\ufffehop way", "Half\ufffeLit"], ["multi-hop again", "loose\ufffe"]]
+    assert dehyphenated(pages) == [
+        ["a Pentium", "the multi-hop way", "Half-Lit"],
+        ["multi-hop again", "loose-"],
+    ]
+
+
+def test_lines_at_the_edges_of_three_pages_are_running_ones_whatever_their_numbers():
+    pages = [
+        ["Manual", f"text {letter}", "same inside", f"more {letter}", "end", f"Page {n} of 9"]
+        for n, letter in enumerate("abc")
+    ]
+    running = running_lines(pages)
+    assert running == {"Manual", "Page # of #", "end"}
+    assert content_lines(pages[0], running) == ["text a", "same inside", "more a"]
+    assert running_lines(pages[:2]) == set()
+    assert content_lines(["Manual", "text", "Manual", "y", "z"], {"Manual"}) == ["text", "Manual", "y", "z"]
+
+
+def test_entries_of_a_table_of_contents_are_left_out():
+    lines = ["Contents", "1.1 Scope . . . . . . . . . 3", "2 Lamps ........ iv", "It is so... 3 lamps", "wait ....."]
+    assert content_lines(lines, set()) == ["Contents", "It is so... 3 lamps"]
+
+
+def test_headings_are_found_with_their_number_over_several_lines_and_in_order():
+    lines = ["Chapter 4", "Oil and", "lamps", "Text of lamps that goes on.", "4.1. Wick", "Cotton.", "Wick"]
+    blocks = blocks_of_page(lines, [Outlined(1, "Oil and lamps"), Outlined(2, "Wick"), Outlined(2, "Lost")], 7)
+    assert blocks == [
+        Heading(1, "Oil and lamps"),
+        Paragraph("Text of lamps that goes on.", 7),
+        Heading(2, "Wick"),
+        Heading(2, "Lost"),
+        Paragraph("Cotton.", 7),
+        Paragraph("Wick", 7),
+    ]
+
+
+def test_paragraphs_end_with_a_short_last_line_and_before_items():
+    lines = [
+        "The first paragraph fills its line to the very end and",
+        "stops here.",
+        "The second paragraph fills its line to the end. It is",
+        "followed by items of a list, which may be long lines,",
+        "• one",
+        "2) two",
+    ]
+    assert [block.text for block in blocks_of_page(lines, [], 1)] == [
+        " ".join(lines[:2]),
+        " ".join(lines[2:4]),
+        "• one",
+        "2) two",
+    ]

@@ -1,0 +1,29 @@
+"""Work in processes: results in order, errors of the user returned, a crash costs one task."""
+
+import os
+import time
+
+from corpora.ingest.workers import run_in_processes
+from signatures.common.errors import UserError
+
+
+def work(task: int) -> int:
+    """Crash at 13, refuse 5, and return the square of any other number."""
+    if task == 13:
+        os._exit(1)
+    if task == 5:
+        raise UserError("five is refused")
+    time.sleep(0.02 if task % 7 == 0 else 0)  # later tasks finish first
+    return task * task
+
+
+def test_results_come_in_order_and_a_crash_costs_one_task():
+    tasks = [*range(12), 13, *range(14, 22)]
+    found = list(run_in_processes(work, tasks, 2))
+    assert [result for result in found if isinstance(result, int)] == [n * n for n in tasks if n not in (5, 13)]
+    assert str(found[5]) == "five is refused"
+    assert "its reader crashed" in str(found[12])
+
+
+def test_no_task_needs_no_process():
+    assert list(run_in_processes(work, [], 2)) == []

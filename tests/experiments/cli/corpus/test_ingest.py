@@ -1,0 +1,40 @@
+"""`verihop ingest`: from a folder of documents to an answer with its source."""
+
+import json
+
+
+def test_a_folder_becomes_passages_an_index_and_an_answer(verihop, tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "ossa.md").write_text("# Ossa\n\nThe Ossa ends in Lake Marn.\n\n## Fish\n\nTrout live in it.\n")
+    (docs / "bad.pdf").write_bytes(b"no pdf")
+    (docs / "map.png").write_bytes(b"\x89PNG")
+    out = tmp_path / "passages.jsonl"
+    code, said, err = verihop("ingest", docs, "--out", out, "--quiet")
+    assert code == 0
+    assert f"Wrote 2 passages of 1 documents (1 Markdown; 1 could not be read) to {out}." in said
+    assert "Not read: " in err
+    assert "bad.pdf: it cannot be read as PDF" in err
+    assert "Files of other kinds were left out: 1 .png." in err
+    assert f"Next: verihop index {out}" in err
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(row["title"], row["source"], row.get("headings")) for row in rows] == [
+        ("Ossa", "ossa.md", None),
+        ("Ossa > Fish", "ossa.md", ["Fish"]),
+    ]
+    assert verihop("index", out, "--retriever", "bm25", "--quiet")[0] == 0
+
+
+def test_json_and_mistakes(verihop, tmp_path):
+    (tmp_path / "a.txt").write_text("The Ossa ends in Lake Marn.")
+    out = tmp_path / "p.jsonl"
+    command = ("ingest", tmp_path / "a.txt", "--out", out, "--quiet")
+    report = json.loads(verihop(*command, "--json")[1])
+    assert (report["passages"], report["documents"], report["errors"]) == (1, {"text": 1}, [])
+    code, _, err = verihop(*command)
+    assert (code, "replace it with --overwrite" in err) == (2, True)
+    assert verihop(*command, "--overwrite")[0] == 0
+    code, _, err = verihop(*command, "--overwrite", "--titles", "long")
+    assert (code, "Unknown kind of titles 'long'" in err) == (2, True)
+    code, _, err = verihop("ingest", tmp_path / "gone", "--out", tmp_path / "q.jsonl")
+    assert (code, "does not exist" in err) == (2, True)
