@@ -15,6 +15,14 @@ from signatures.types import Passage
 _RULE = 'Every line needs "id" (a unique string) and "text"; "title" and "sentences" are optional.'
 
 
+SECTION_DIVIDER = " > "  # in titles of passages: "document > heading"
+
+
+def document_title(title: str) -> str:
+    """Return the title of the document from that of one of its passages, which may name a heading as well."""
+    return title.split(SECTION_DIVIDER, 1)[0]
+
+
 def not_blank(text: str) -> str:
     """Return `text`; raise ValueError if it is blank."""
     if not text.strip():

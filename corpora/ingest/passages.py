@@ -7,10 +7,9 @@ from typing import Any
 from corpora.cut import cut_text
 from corpora.ingest.document import Document, Section
 from corpora.paragraphs import passage_id
-from corpora.passages import PassageRecord
+from corpora.passages import SECTION_DIVIDER, PassageRecord
 
 OWN_KEYS = ("id", "title", "text", "sentences", "score", "source", "headings", "page", "last_page")
-_DIVIDER = " > "
 
 
 def document_passages(
@@ -31,7 +30,7 @@ def document_passages(
     keys = {name: value for name, value in document.keys.items() if name not in OWN_KEYS}
     for section in document.sections:
         inner = section.headings[-1] if headings_in_title and section.headings else ""
-        title = _DIVIDER.join(part for part in (document.title, inner) if part)
+        title = SECTION_DIVIDER.join(part for part in (document.title, inner) if part)
         headings = {"headings": list(section.headings)} if section.headings else {}
         for sentences, text, pages in _cut(section, words):
             record: dict[str, Any] = {"id": passage_id(title, text), "title": title, "text": text}

@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 
+from corpora.passages import document_title
 from optimizers.metrics.answer import findable
 from signatures.text import normalize_answer
 
@@ -176,11 +177,11 @@ def converted_article(passage_id: str) -> str | None:
 def article(passage_id: str, title: str = "") -> str:
     """Return the key of a passage's article: from its title, else from an id that our converters made, else the id.
 
-    Keys are lower-case letters and digits, at most 40 characters as in the ids: long titles that begin alike share a
-    key.
+    The article of a passage of a cut document ("document > heading") is the document. Keys are lower-case letters and
+    digits, at most 40 characters as in the ids: long titles that begin alike share a key.
     """
     if title.strip():
-        return _NOT_LETTERS.sub("-", title.lower())[:_SLUG].strip("-") or passage_id
+        return _NOT_LETTERS.sub("-", document_title(title).lower())[:_SLUG].strip("-") or passage_id
     return converted_article(passage_id) or passage_id
 
 

@@ -8,7 +8,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.app import App
-from experiments.cli.shared.console import counter, emit, next_step, say, transfer
+from experiments.cli.shared.console import counter, emit, next_step, note, say, transfer
 from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError, unknown
@@ -156,6 +156,38 @@ def pool(
     say(", ".join(f"{what.replace('_', ' ')} {count}" for what, count in counts.items()))
     say(f"Written: {out}")
     next_step(command("verihop", "index", out, "--out", new_path(out.parent / "index")))
+
+
+@data.command()
+@with_option_groups
+def gold(
+    questions: Annotated[Path, typer.Argument(help="questions.jsonl with gold_titles or gold_documents.")],
+    corpus: Annotated[Path, typer.Option(help="passages.jsonl.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The questions with gold_ids.")],
+    output: options.Replacing,
+) -> None:
+    """Find the gold passages of questions that name them by title or document.
+
+    A title or document with several passages needs a text of the right one in the question's gold_quotes.
+    """
+    from corpora.gold import resolve_gold
+    from corpora.passages import read_passages
+    from corpora.questions import read_questions, write_questions
+
+    if out.exists() and not output.overwrite:
+        raise UserError(f"{out} exists already: choose another file, or replace it with --overwrite.")
+    result = resolve_gold(read_questions(questions), read_passages(corpus))
+    write_questions(out, result.questions)
+    if output.as_json:
+        emit({"questions": str(out), **{name: value for name, value in vars(result).items() if name != "questions"}})
+        return
+    for name in result.missing:
+        note(f"No passage has the title or document {name!r}.")
+    for name, count in result.ambiguous.items():
+        note(f"{name!r} has {count} passages: add a text of the right one to gold_quotes, or measure by document.")
+    say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in result.counts.items()))
+    say(f"Written: {out}")
+    next_step(_evaluation(out, corpus.parent / "index", "gold"))
 
 
 @data.command()

@@ -51,3 +51,24 @@ def test_an_index_stands_beside_its_corpus_unless_told_otherwise(verihop, tmp_pa
     (tmp_path / "p.jsonl").write_text('{"id": "1", "text": "a river"}\n')
     assert verihop("index", tmp_path / "p.jsonl", "--retriever", "bm25", "--quiet")[0] == 0
     assert (tmp_path / "index" / "index.json").exists()
+
+
+def test_gold_named_by_title_becomes_ids(verihop, tmp_path):
+    (tmp_path / "p.jsonl").write_text(
+        '{"id": "1", "title": "Ossa", "text": "a river"}\n'
+        '{"id": "2", "title": "Lake", "text": "deep"}\n{"id": "3", "title": "Lake", "text": "cold"}\n'
+    )
+    rows = [
+        {"id": "q1", "question": "?", "gold_titles": ["ossa"]},
+        {"id": "q2", "question": "?", "gold_titles": ["Lake", "Sea"]},
+    ]
+    rows.append({"id": "q3", "question": "?", "gold_titles": ["Lake"]})
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    command = ("data", "gold", tmp_path / "q.jsonl", "--corpus", tmp_path / "p.jsonl", "--out", tmp_path / "g.jsonl")
+    code, out, err = verihop(*command)
+    assert (code, "1 resolved, 1 missing, 1 ambiguous" in out) == (0, True)
+    assert "No passage has the title or document 'Sea'." in err
+    assert "'Lake' has 2 passages: add a text of the right one to gold_quotes" in err
+    assert json.loads((tmp_path / "g.jsonl").read_text().splitlines()[0])["gold_ids"] == ["1"]
+    assert verihop(*command)[0] == 2
+    assert json.loads(verihop(*command, "--overwrite", "--json")[1])["missing"] == ["Sea"]

@@ -1,0 +1,141 @@
+"""Gold passages of questions that name them as people do: by title, or by document."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from corpora.passages import PassageRecord, document_title
+from corpora.questions import Question
+from signatures.common.errors import UserError
+
+
+@dataclass
+class Resolved:
+    """Questions with the gold that was found for them.
+
+    Args:
+        questions: All, in their order.
+        counts: How many questions had `gold_ids` already (`had_ids`), got them (`resolved`), name titles or documents
+            of which a passage is gold but not which (`ambiguous`), name some that the corpus lacks (`missing`), or name
+            nothing (`without_gold`).
+        missing: Names that no passage has, each once.
+        ambiguous: Name -> number of passages it may mean.
+    """
+
+    questions: list[Question] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    missing: list[str] = field(default_factory=list)
+    ambiguous: dict[str, int] = field(default_factory=dict)
+
+
+def resolve_gold(questions: Iterable[Question], passages: Iterable[PassageRecord]) -> Resolved:
+    """Fill in `gold_ids` of questions that have `gold_titles` or `gold_documents`.
+
+    A title is that of a passage, or of its document; a document is the `source` of a passage, or the end of it from a
+    `/` on. Case and white space do not matter. Of several passages with a name, the only one that contains one of the
+    question's `gold_quotes` is meant. A question gets `gold_ids` if each of its names means one passage: some of them
+    would make every recall wrong. `gold_titles` become titles of documents, which `passage_recall[title]` compares.
+
+    Args:
+        questions: Those with `gold_ids` are kept as they are.
+        passages: The corpus, read once.
+
+    Raises:
+        UserError: The corpus has none of the names, or a key is not a list of texts.
+    """
+    asked = list(questions)
+    wanted = [(question, _names(question)) for question in asked]
+    book = _Book(passages, {_plain(name) for _, names in wanted for _, name in names})
+    result = Resolved()
+    for question, names in wanted:
+        result.questions.append(_with_gold(question, names, book, result))
+    named = result.counts.total() - result.counts["had_ids"] - result.counts["without_gold"]
+    if named and result.counts["missing"] == named and not book.known:
+        raise UserError(
+            f"The corpus has none of the titles and documents that the questions name, e.g. {result.missing[0]!r}: "
+            "name the corpus that they were written for."
+        )
+    return result
+
+
+class _Book:
+    """The passages that the names of all questions may mean."""
+
+    def __init__(self, passages: Iterable[PassageRecord], wanted: set[str]):
+        self._by_name: dict[tuple[str, str], list[PassageRecord]] = defaultdict(list)
+        for passage in passages:
+            for key in _keys(passage):
+                if key[1] in wanted:
+                    self._by_name[key].append(passage)
+
+    @property
+    def known(self) -> bool:
+        """Whether the corpus has any of the names."""
+        return bool(self._by_name)
+
+    def of(self, kind: str, name: str) -> list[PassageRecord]:
+        """Return the passages of a name; those that have it as their full title, if there are any."""
+        found = self._by_name.get((kind, _plain(name)), [])
+        return [passage for passage in found if _plain(passage.title) == _plain(name)] or found
+
+
+def _keys(passage: PassageRecord) -> set[tuple[str, str]]:
+    keys = {("title", _plain(title)) for title in (passage.title, document_title(passage.title))}
+    source = (passage.model_extra or {}).get("source")
+    parts = _plain(source).split("/") if isinstance(source, str) else []
+    return keys | {("document", "/".join(parts[start:])) for start in range(len(parts))}
+
+
+def _names(question: Question) -> list[tuple[str, str]]:
+    if question.gold_ids:
+        return []
+    titles, documents = _texts(question, "gold_titles"), _texts(question, "gold_documents")
+    return [*(("title", name) for name in titles), *(("document", name) for name in documents)]
+
+
+def _texts(question: Question, key: str) -> list[str]:
+    value: Any = (question.model_extra or {}).get(key) or []
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise UserError(f"Question {question.id!r}: {key!r} must be a list of texts.")
+    return value
+
+
+def _with_gold(question: Question, names: Sequence[tuple[str, str]], book: _Book, result: Resolved) -> Question:
+    if not names:
+        result.counts["had_ids" if question.gold_ids else "without_gold"] += 1
+        return question
+    quotes = [_plain(quote) for quote in _texts(question, "gold_quotes")]
+    gold: list[PassageRecord] = []
+    articles: list[str] = []
+    unclear, lacking = False, False
+    for kind, name in names:
+        found = _chosen(book.of(kind, name), quotes)
+        articles += [document_title(found[0].title)] if found else []
+        if len(found) == 1:
+            gold += found
+        elif found:
+            unclear = True
+            result.ambiguous[name] = len(found)
+        else:
+            lacking = True
+            result.missing += [] if name in result.missing else [name]
+    result.counts["missing" if lacking else "ambiguous" if unclear else "resolved"] += 1
+    if lacking:
+        return question
+    update: dict[str, Any] = {"gold_titles": list(dict.fromkeys(articles))}
+    if not unclear:
+        update["gold_ids"] = list(dict.fromkeys(passage.id for passage in gold))
+    return Question.model_validate(question.model_dump(exclude_defaults=True) | update)
+
+
+def _chosen(passages: list[PassageRecord], quotes: Sequence[str]) -> list[PassageRecord]:
+    """Return the only passage with a quote if there are several passages; all of them without one."""
+    if len(passages) < 2:
+        return passages
+    quoted = [passage for passage in passages if any(quote and quote in _plain(passage.text) for quote in quotes)]
+    return quoted if len(quoted) == 1 else passages
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
