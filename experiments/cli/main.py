@@ -36,6 +36,7 @@ try:
     from experiments.cli.programs.app import programs
     from experiments.cli.review import review
     from experiments.cli.score import score
+    from experiments.cli.serve import serve
     from experiments.cli.shared.app import App
     from experiments.cli.tuning.replay import replay
     from experiments.cli.tuning.tune import tune
@@ -81,6 +82,7 @@ app.command("optimizers")(optimizers)
 app.command("metrics")(metrics)
 app.add_typer(review, name="review")
 app.command("doctor")(doctor)
+app.command("serve")(serve)
 
 
 def main() -> None:

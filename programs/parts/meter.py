@@ -168,6 +168,11 @@ def metered_beside() -> Iterator[Meter]:
         meter.join()
 
 
+def counts_so_far() -> dict[str, float]:
+    """Return the counts of the meter of the running context; all 0 without one."""
+    return (_current.get() or Meter()).counts()
+
+
 def record_unreadable(reply: str | None) -> None:
     """Keep a reply that could not be parsed in the meter of the running context, if it is the first and not None."""
     meter = _current.get()

@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 _WIDEST = {"max_content_width": 110}  # as wide as the terminal up to here; 80 if there is none
 
 
+_SEVERAL = ("--budget", "--question-budget")
 _LIMIT = re.compile(r"(calls|tokens|usd|seconds)=\S*")
 
 
@@ -17,10 +18,10 @@ class Command(TyperCommand):
     """A command whose help has one section for each panel of its options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of a command, with several limits behind one --budget as one value."""
+        """Parse the words of a command, with several limits behind one option as one value."""
         joined: list[str] = []
         for word in args:
-            if len(joined) > 1 and joined[-2] == "--budget" and _LIMIT.fullmatch(word):
+            if len(joined) > 1 and joined[-2] in _SEVERAL and _LIMIT.fullmatch(word):
                 joined[-1] += f",{word}"
             else:
                 joined.append(word)

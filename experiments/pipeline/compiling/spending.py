@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from programs.lms.calls.earlier import PAID
+from programs.lms.calls.share import PAID
 
 if TYPE_CHECKING:
     from programs.lms.calls.budget import Budget

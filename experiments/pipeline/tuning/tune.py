@@ -28,7 +28,7 @@ from optimizers.tuning.objective import Objective
 from optimizers.tuning.outcomes import Evaluator, LiveEvaluator
 from optimizers.tuning.samplers import PRUNE_BELOW, open_pruner, open_sampler
 from optimizers.tuning.space import Space, knob_space
-from programs.lms.calls.earlier import PAID
+from programs.lms.calls.share import PAID
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:

@@ -8,25 +8,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from programs.lms.calls.control import current_control
-from programs.lms.calls.earlier import Earlier
 from programs.lms.calls.ledger import Ledger
-from programs.lms.calls.share import Share
+from programs.lms.calls.share import Earlier, Share
 from signatures.common.errors import UserError
 
 SLICE = 0.2  # seconds between checks of the stop signal
 
 
 class BudgetExceeded(BaseException):  # not an Exception: optimizers catch those and continue
-    """The next LM call would exceed the budget and was not sent; completed calls are not affected.
+    """The next LM call would exceed the budget and was not sent.
 
     Args:
         message: Which limit, and what was spent.
-        share: The share of `Budget.within` that is used up; None if it is the budget itself.
+        share: The share of `Budget.within` that is used up, if it is that.
     """
 
     def __init__(self, message: str = "", share: "Share | None" = None):
         super().__init__(message)
         self.share = share
+        self.of_question = False  # whether it is the budget that a question has of its own (`limited_by`)
 
 
 @dataclass

@@ -33,6 +33,7 @@ from programs.lms.calls.call_record import Recorded, call_key
 from programs.lms.calls.concurrency import ConcurrencyLimit, shared_limit
 from programs.lms.calls.control import current_control
 from programs.lms.calls.estimates import prompt_tokens_at_most, reply_tokens_at_most, tokens_at_most
+from programs.lms.calls.question_budget import checks_of, reserve_in_both
 from programs.lms.calls.redaction import hide_keys_in, without_keys
 from programs.lms.calls.retry import Attempts, check_readable
 from programs.lms.calls.transport import Transport
@@ -173,11 +174,11 @@ class MeteredLM(dspy.LM):
     def _send(self, call: PreparedCall) -> CallResult:
         """Send a call until it is answered, or has failed too often."""
         attempts = Attempts(
-            self.transport, self.concurrency, clock=self.clock, remote=self.remote, check=self.budget.check_seconds
+            self.transport, self.concurrency, clock=self.clock, remote=self.remote, check=checks_of(self.budget)
         )
         while True:
             try:
-                with attempts.permit(), self.budget.reserve(tokens=tokens_at_most(call), calls=call.n) as booking:
+                with attempts.permit(), reserve_in_both(self.budget, tokens_at_most(call), call.n) as booking:
                     record(calls=call.n, rounds=1)  # counted even if it fails
                     result = self._complete(call, booking)
                     record(**_counts(result.usage, result.cost))
@@ -192,7 +193,7 @@ class MeteredLM(dspy.LM):
 
     def _complete(self, call: PreparedCall, booking: Reservation) -> CallResult:
         """Call the engine once, within the time limit."""
-        check = self.budget.check_seconds
+        check = checks_of(self.budget)
         try:
             if getattr(self.engine, "abortable", False):
                 with checked_calls(check):

@@ -1,0 +1,95 @@
+"""`verihop serve`: a program over HTTP, with a page to ask it."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import typer
+
+from experiments.cli.shared import options
+from experiments.cli.shared.console import note, note_defaults
+from experiments.cli.shared.limits import Limits as Budgets
+from experiments.cli.shared.limits import parse_limits
+from experiments.cli.shared.option_groups import with_option_groups
+from signatures.common.errors import UserError
+
+TOKEN_VARIABLE = "VERIHOP_TOKEN"
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Where requests are answered, and what each may take."""
+
+    PANEL: ClassVar[str] = "Service"
+    host: Annotated[str, typer.Option(help="Name or address to listen on; any but a loopback one needs a token.")] = (
+        "127.0.0.1"
+    )
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free.")] = 8080
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help=f"Requests must state it (Authorization: Bearer TOKEN). Safer in the variable {TOKEN_VARIABLE}: "
+            "others on this machine see arguments.",
+            show_default=False,
+        ),
+    ] = None
+    width: Annotated[int, typer.Option(min=1, max=256, help="Questions answered at a time.")] = 16
+    queue: Annotated[int, typer.Option(min=0, help="Questions that may wait; further ones get status 503.")] = 64
+    seconds: Annotated[float, typer.Option(min=0.1, help="That a question may take, once it is begun.")] = 600.0
+    question_budget: Annotated[
+        list[str] | None,
+        typer.Option(help="What one question may take, e.g. calls=50 tokens=20000.", show_default=False),
+    ] = None
+
+
+@with_option_groups
+def serve(
+    program: options.AnyProgram,
+    lm: options.LM,
+    limits: Budgets,
+    serving: Serving,
+    artifact_folder: Annotated[
+        Path | None, typer.Argument(metavar="[ARTIFACT]", help="A compiled program.", show_default=False)
+    ] = None,
+) -> None:
+    """Answer questions over HTTP: JSON, server-sent events, OpenAI's chat API, and a page for people.
+
+    Routes: /v1/answers, /v1/chat/completions, /retrieve, /health, /docs, and the page at /.
+    """
+    from experiments.pipeline.defaults import with_defaults
+    from experiments.service.limits import Limits
+    from experiments.service.run import Address, open_service
+    from experiments.service.run import serve as serve_until_stopped
+
+    _require_extra()
+    address = Address(serving.host, serving.port, serving.token or os.environ.get(TOKEN_VARIABLE) or None)
+    granted = Limits(
+        serving.width,
+        serving.queue,
+        seconds=serving.seconds,
+        budget=parse_limits(serving.question_budget, "--question-budget"),
+    )
+    program_config, lm_config, chosen = with_defaults(_named(program, artifact_folder), lm.config(serving.width))
+    note_defaults(chosen)
+    service = open_service(program_config, lm_config, granted, address, limits.budget())
+    serve_until_stopped(service, address, lambda url: _tell(url, service.about))
+
+
+def _named(program: options.AnyProgram, folder: Path | None) -> Any:
+    from dataclasses import replace
+
+    if folder is not None and program.artifact is not None and folder != program.artifact:
+        raise UserError(f"{folder} and {program.artifact} are both named: serve one of them.")
+    return replace(program, artifact=folder or program.artifact).config()
+
+
+def _require_extra() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
+        raise UserError("The service needs FastAPI and uvicorn: pip install 'verihop[serve]'.")
+
+
+def _tell(url: str, about: dict[str, Any]) -> None:
+    note(f"Ready: {url} ({about['program']}, {about['lm']}). Routes: {url}docs. Ctrl-C stops.")

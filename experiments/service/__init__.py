@@ -1,0 +1,1 @@
+"""The HTTP service: answers, retrieval, the page, and their limits."""

@@ -1,0 +1,202 @@
+"""Answer the questions of many clients: a limited number at a time, each with its budget, hop by hop.
+
+A question is answered in a task of its own, so that whoever asked may leave at any moment: then no further LM call is
+sent, and its place is free.
+"""
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from experiments.service.failures import Failure, Refused, failure_of
+from experiments.service.limits import Limits
+
+if TYPE_CHECKING:
+    import dspy
+
+    from programs.inference import Answerer
+    from signatures.types import Hop
+
+_COSTS = ("calls", "cached_calls", "prompt_tokens", "completion_tokens", "usd")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something that happened to a question: "started", "hop", "answer" or "error", and what clients are told."""
+
+    kind: str
+    data: dict[str, Any]
+
+
+@dataclass
+class Counts:
+    """What a service has done so far, and is doing now."""
+
+    answering: int = 0
+    waiting: int = 0
+    answered: int = 0
+    failed: int = 0
+    abandoned: int = 0
+
+
+@dataclass
+class Answering:
+    """Answers questions with one program.
+
+    Args:
+        answerer: Has a width of at least that of the limits.
+        limits: Of questions.
+        counts: Of this service.
+    """
+
+    answerer: "Answerer"
+    limits: Limits
+    counts: Counts = field(default_factory=Counts)
+
+    def __post_init__(self) -> None:
+        """Make the places of the questions that are answered at a time."""
+        self._places = asyncio.Semaphore(self.limits.width)
+
+    async def events(self, question: str) -> AsyncIterator[Event]:
+        """Yield what happens to a question, at last an answer or an error; to stop the iteration abandons the question.
+
+        Raises:
+            Refused: The queue is full; nothing was yielded.
+        """
+        if self._places.locked() and self.counts.waiting >= self.limits.queue:
+            raise Refused(Failure(503, "queue_full", "Too many questions are waiting. Ask again in a few seconds."))
+        told: asyncio.Queue[Event | None] = asyncio.Queue()
+        task = asyncio.create_task(self._answer(question, told))
+        try:
+            while (event := await told.get()) is not None:
+                yield event
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    async def _answer(self, question: str, told: "asyncio.Queue[Event | None]") -> None:
+        """Put what happens into `told`, then None."""
+        id = f"ans-{secrets.token_hex(6)}"
+        ended = False
+        try:
+            async with self._place(id, told):
+                try:
+                    told.put_nowait(Event("answer", await self._hop_by_hop(id, question, told)))
+                    self.counts.answered += 1
+                except _Ended as error:
+                    told.put_nowait(Event("error", error.failure.as_dict()))
+                    self.counts.failed += 1
+            ended = True
+        finally:
+            self.counts.abandoned += not ended
+            told.put_nowait(None)
+
+    @contextlib.asynccontextmanager
+    async def _place(self, id: str, told: "asyncio.Queue[Event | None]") -> AsyncIterator[None]:
+        """Wait for a place in the order of arrival."""
+        if self._places.locked():
+            self.counts.waiting += 1
+            told.put_nowait(Event("started", {"id": id, "waiting": self.counts.waiting}))
+            try:
+                await self._places.acquire()
+            finally:
+                self.counts.waiting -= 1
+        else:
+            await self._places.acquire()
+        self.counts.answering += 1
+        told.put_nowait(Event("started", {"id": id, "waiting": 0}))
+        try:
+            yield
+        finally:
+            self.counts.answering -= 1
+            self._places.release()
+
+    async def _hop_by_hop(self, id: str, question: str, told: "asyncio.Queue[Event | None]") -> dict[str, Any]:
+        """Put each hop into `told`, and return the answer as clients see it.
+
+        Raises:
+            _Ended: There is no answer.
+        """
+        import dspy
+
+        from programs.lms.calls.budget import Budget
+        from programs.lms.calls.question_budget import limited_by
+        from programs.parts.meter import metered
+
+        limits: Any = self.limits.budget
+        costs, number = _Costs(), 0
+        try:
+            with metered() as meter, limited_by(Budget(**limits)):
+                stream = self.answerer.stream(question)
+                async with asyncio.timeout(self.limits.seconds), _closing(stream) as items:
+                    async for item in items:
+                        if isinstance(item, dspy.Prediction):
+                            answer = as_answer(item)
+                            break
+                        cost = costs.since_last(stream.costs[number])
+                        number += 1
+                        told.put_nowait(Event("hop", {"number": number, "hop": _plain(item), "cost": cost}))
+                # Rounds are counted when the stream is closed.
+                return {"id": id, "question": question, **answer, **costs.at_end(meter.counts())}
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # a spent budget is no Exception
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+            raise _Ended(failure_of(error)) from error
+
+
+class _Ended(Exception):
+    def __init__(self, failure: Failure):
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@contextlib.asynccontextmanager
+async def _closing(stream: Any) -> AsyncIterator[Any]:
+    """Close an iterator over a stream at once, not when it is collected: only then its LM calls stop."""
+    iterator = aiter(stream)
+    try:
+        yield iterator
+    finally:
+        await iterator.aclose()
+
+
+class _Costs:
+    """What steps cost: the difference of counts and time between two looks."""
+
+    def __init__(self) -> None:
+        self._begun = self._then = time.perf_counter()
+        self._before: dict[str, float] = dict.fromkeys(_COSTS, 0)
+
+    def since_last(self, counts: dict[str, float]) -> dict[str, float]:
+        now = time.perf_counter()
+        cost = {name: counts[name] - self._before[name] for name in _COSTS}
+        cost["seconds"] = round(now - self._then, 3)
+        self._before, self._then = {name: counts[name] for name in _COSTS}, now
+        return cost
+
+    def at_end(self, counts: dict[str, float]) -> dict[str, dict[str, float]]:
+        rest = self.since_last(counts)
+        return {"cost": {**counts, "seconds": round(time.perf_counter() - self._begun, 3)}, "rest_cost": rest}
+
+
+def as_answer(prediction: "dspy.Prediction") -> dict[str, Any]:
+    """Return the fields of a prediction that every program has, as plain values."""
+    named = {name: prediction[name] for name in ("answer", "response", "abstained", "stop_reason")}
+    return {
+        **named,
+        "citations": list(prediction.citations),
+        "hops": [_plain(hop) for hop in prediction.hops],
+        "passages": [_plain(passage) for passage in prediction.passages],
+    }
+
+
+def _plain(value: "Hop | Any") -> dict[str, Any]:
+    found: dict[str, Any] = value.model_dump(mode="json")
+    return found

@@ -1,0 +1,128 @@
+"""What is checked of every request before it is read: who sends it, from where, and how large it is.
+
+Any page in a browser can send requests to a server on the loopback address. So without a token only requests are
+answered whose Host header names this server (against DNS rebinding), and none that a page of another origin sent.
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+from experiments.service.failures import Failure
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+OPEN = {"/", "/page.css", "/page.js", "/health"}  # need no token
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Guards:
+    """Refuses requests, and adds headers to responses.
+
+    Args:
+        application: Answers the others.
+        token: That requests must state as `Authorization: Bearer ...`; None for none.
+        hosts: Names that the Host header may have, without port; None for any.
+        body_bytes: Most bytes of a request.
+    """
+
+    def __init__(self, application: Application, *, token: str | None, hosts: tuple[str, ...] | None, body_bytes: int):
+        self._application, self._token, self._hosts, self._body_bytes = application, token, hosts, body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        send = _with_headers(send)
+        if failure := self._refuse(scope["path"], headers):
+            await _respond(send, failure)
+            return
+        body = _Body(receive, send, self._body_bytes)
+        await self._application(scope, body.receive, body.send)
+
+    def _refuse(self, path: str, headers: dict[str, str]) -> Failure | None:
+        host = headers.get("host", "")
+        if self._hosts is not None and _without_port(host) not in self._hosts:
+            return Failure(421, "invalid_request", "This server answers to the names of this machine only.")
+        origin = headers.get("origin")
+        if origin is not None and origin.partition("://")[2] != host:
+            return Failure(403, "invalid_request", "Pages of other sites may not send requests to this server.")
+        length = headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > self._body_bytes:
+            return _too_large(self._body_bytes)
+        if self._token is None or path in OPEN or path.endswith(".js"):
+            return None
+        kind, _, stated = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer" and hmac.compare_digest(stated.strip().encode(), self._token.encode()):
+            return None
+        return Failure(401, "unauthorized", "This server needs a token: send Authorization: Bearer TOKEN.")
+
+
+def _without_port(host: str) -> str:
+    return host.rpartition(":")[0].lower() if host.rpartition(":")[2].isdigit() else host.lower()
+
+
+class _TooLarge(Exception):
+    pass
+
+
+class _Body:
+    """Counts the bytes of a body, because a length need not be stated, or be true; more than `most` are refused."""
+
+    def __init__(self, receive: Receive, send: Send, most: int):
+        self._receive, self._send, self._most = receive, send, most
+        self._left, self._answered = most, False
+
+    async def receive(self) -> MutableMapping[str, Any]:
+        """Return the next message, or raise an error after too many bytes."""
+        message = await self._receive()
+        self._left -= len(message.get("body", b""))
+        if self._left < 0:
+            raise _TooLarge
+        return message
+
+    async def send(self, message: MutableMapping[str, Any]) -> None:
+        """Send a message; after too many bytes the refusal in place of what the application says of the error."""
+        if self._left >= 0:
+            await self._send(message)
+        elif not self._answered:
+            self._answered = True
+            await _respond(self._send, _too_large(self._most))
+
+
+def _too_large(most: int) -> Failure:
+    return Failure(413, "too_large", f"A request may have at most {most:,} bytes.")
+
+
+def _with_headers(send: Send) -> Send:
+    added = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+    async def sending(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", []), *added]}
+        await send(message)
+
+    return sending
+
+
+async def _respond(send: Send, failure: Failure) -> None:
+    import json
+
+    body = json.dumps(failure.as_dict()).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close"}
+    headers |= failure.headers
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": failure.status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,36 @@
+"""What a service grants to one request, and to all of them together."""
+
+from dataclasses import dataclass, field
+
+from signatures.common.errors import UserError
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a service.
+
+    Args:
+        width: Questions that are answered at a time.
+        queue: Questions that may wait for their turn; further ones are refused with status 503.
+        body_bytes: Of a request.
+        question_characters: Of a question.
+        queries: Of one retrieval.
+        seconds: That a question may take, without waiting for its turn; None for no limit.
+        budget: LM calls, tokens and price (`calls`, `tokens`, `usd`) that one question may take.
+    """
+
+    width: int = 16
+    queue: int = 64
+    body_bytes: int = 1 << 18
+    question_characters: int = 4000
+    queries: int = 256
+    seconds: float | None = 600.0
+    budget: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise UserError if no question could be answered."""
+        for name, least in (("width", 1), ("queue", 0), ("body_bytes", 100), ("question_characters", 1)):
+            if getattr(self, name) < least:
+                raise UserError(f"{name} of the service must be at least {least}, got {getattr(self, name)}.")
+        if self.seconds is not None and self.seconds <= 0:
+            raise UserError(f"seconds of a question must be more than 0, got {self.seconds}.")

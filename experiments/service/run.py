@@ -1,0 +1,139 @@
+"""Open a program, warm it up, and serve it until a signal comes."""
+
+import contextlib
+import logging
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from experiments.service.guards import LOOPBACK
+from experiments.service.limits import Limits
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from experiments.pipeline.setup import ProgramConfig
+    from experiments.runs.config import LMConfig
+    from experiments.service.app import Service
+    from programs.lms.calls.budget import Budget
+
+_GRACE = 30  # seconds that questions in progress have after the first signal
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a service listens, and who may ask.
+
+    Args:
+        host: A name or address of this machine.
+        port: 0 for any that is free.
+        token: That requests must state; needed unless the host is a loopback address.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    token: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise UserError if others could ask without a token."""
+        if self.token is None and not self.local:
+            raise UserError(
+                f"Everyone who reaches {self.host} could ask, at your cost: set a token, or listen on 127.0.0.1."
+            )
+        if self.token is not None and (not self.token.isascii() or not self.token.strip() or " " in self.token):
+            raise UserError("The token must be a word of ASCII characters.")
+
+    @property
+    def local(self) -> bool:
+        """Whether only this machine reaches it."""
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+    @property
+    def hosts(self) -> tuple[str, ...] | None:
+        """Names that the Host header may have; with a token any."""
+        return None if self.token is not None else (*LOOPBACK, self.host)
+
+
+def open_service(
+    program_config: "ProgramConfig", lm_config: "LMConfig", limits: Limits, address: Address, budget: "Budget | None"
+) -> "Service":
+    """Return a service that is ready to answer: models are loaded, and the LM has replied.
+
+    Raises:
+        UserError: The program, its index or its LM cannot be opened, or the LM does not answer.
+    """
+    from experiments.pipeline import setup
+    from experiments.pipeline.warm_up import warm
+    from experiments.service.answering import Answering
+    from experiments.service.app import Service
+    from programs.inference import Answerer
+
+    retrieve = setup.open_retriever(program_config)
+    connection = setup.open_lm(lm_config, budget)
+    program = setup.open_program(program_config, retrieve, connection)
+    warm(program, connection)
+    answering = Answering(Answerer(program, connection, width=limits.width), limits)
+    return Service(answering, retrieve, _about(program, connection.id, retrieve), address.token, address.hosts)
+
+
+def _about(program: Any, lm: str, retrieve: Any) -> dict[str, Any]:
+    from programs.artifact import program_name
+
+    index = getattr(retrieve, "retriever", retrieve)  # that of a reranker
+    corpus = {"passages": len(index)} if hasattr(index, "__len__") else None
+    title = (type(program).__doc__ or "").strip().partition("\n")[0]
+    named = {"program": program_name(program), "title": title, "lm": lm, "corpus": corpus}
+    return {**named, "max_calls": program.max_calls()}
+
+
+def serve(service: "Service", address: Address, ready: Callable[[str], None]) -> None:
+    """Answer requests until SIGINT or SIGTERM; questions in progress may then go on for a while.
+
+    Args:
+        service: What is served.
+        address: Where.
+        ready: Called with the URL once requests are answered.
+
+    Raises:
+        UserError: The address cannot be opened.
+        KeyboardInterrupt: SIGINT came, and the service has stopped.
+    """
+    with contextlib.closing(listening(address)) as listener:
+        port = listener.getsockname()[1]
+        host = f"[{address.host}]" if ":" in address.host else address.host
+        ready(f"http://{host}:{port}/")
+        make_server(service).run(sockets=[listener])
+
+
+def make_server(service: "Service") -> "uvicorn.Server":
+    """Return the server of a service; it listens on the sockets that it is run with."""
+    import uvicorn
+
+    from experiments.service.app import make_app
+
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    return uvicorn.Server(
+        uvicorn.Config(
+            make_app(service),
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_GRACE,
+        )
+    )
+
+
+def listening(address: Address) -> socket.socket:
+    """Return a socket that listens: a client that connects from now on is answered."""
+    try:
+        family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((address.host, address.port), family=family, backlog=2048)
+    except (OSError, OverflowError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"{address.host}:{address.port} cannot be opened ({reason}). Choose another port, or 0 for any."
+        ) from None
+    return listener

@@ -1,0 +1,158 @@
+"""A service on a port of its own, with a program of two hops whose LM the test holds up and lets go on."""
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import dspy
+import httpx
+import pytest
+
+from experiments.service.answering import Answering
+from experiments.service.app import Service
+from experiments.service.limits import Limits
+from experiments.service.run import Address, listening, make_server
+from programs.inference import Answerer
+from programs.lms.adapter import JsonForm
+from programs.lms.calls.budget import Budget
+from programs.lms.calls.metered import metered_lm
+from programs.lms.connect import Connection
+from programs.parts.prediction import make_prediction, settled
+from signatures.types import Hop, Passage
+from tests.conftest import ScriptedEngine
+
+PATIENCE = 30  # seconds; only what is broken waits so long
+
+PASSAGES = [
+    Passage(id="p1", title="Ossa", text="The Ossa ends in Lake Marn."),
+    Passage(id="p2", title="Lake Marn", text="Lake Marn lies in Veld."),
+]
+
+
+class TwoHops(dspy.Module):
+    """Ask the LM twice, then answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ask = dspy.Predict("question -> answer")
+
+    def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
+        hops = []
+        for number in (1, 2):
+            answer = self.ask(question=f"{question} {number}").answer
+            hops.append(settled(Hop(question=f"part {number}", answer=answer, passage_ids=[f"p{number}"])))
+        return make_prediction(
+            hops[-1].answer, hops=hops, passages=PASSAGES, citations=["p2"], response="It lies in Veld [2]."
+        )
+
+    def max_calls(self) -> int:
+        return 2
+
+
+class Corpus:
+    """Returns the passages, whatever is asked."""
+
+    fingerprint = "corpus"
+
+    def __call__(self, query: str, k: int) -> list[Passage]:
+        return [passage.model_copy(update={"score": 1.5}) for passage in PASSAGES[:k]]
+
+    def many(self, queries: list[str], k: int) -> list[list[Passage]]:
+        return [self(query, k) for query in queries]
+
+
+@dataclass
+class Lm:
+    """The LM: replies "Veld", or as the test says, and can be held up.
+
+    Args:
+        reply: What it says to a prompt, or an error.
+        held: Calls wait for it while it is not set.
+        begun: Released once for each call that has begun.
+    """
+
+    reply: Callable[[str], Any] = lambda prompt: {"answer": "Veld"}
+    held: threading.Event = field(default_factory=threading.Event)
+    begun: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    engine: Any = None
+
+    def __post_init__(self) -> None:
+        self.held.set()
+        self.engine = ScriptedEngine(self._say)
+
+    def _say(self, system: str, prompt: str) -> Any:
+        self.begun.release()
+        assert self.held.wait(PATIENCE)
+        return self.reply(prompt)
+
+    def await_calls(self, count: int) -> None:
+        """Wait until so many more calls have begun."""
+        for _ in range(count):
+            assert self.begun.acquire(timeout=PATIENCE)
+
+
+@pytest.fixture
+def lm() -> Iterator[Lm]:
+    found = Lm()
+    yield found
+    found.held.set()
+
+
+@dataclass
+class Running:
+    """A service that answers.
+
+    Args:
+        client: Sends requests to it.
+        answering: Its counts.
+        url: Where it is.
+    """
+
+    client: httpx.Client
+    answering: Answering
+    url: str
+
+    def await_counts(self, **wanted: int) -> None:
+        """Wait until the counts are these."""
+        looked = threading.Event()
+        for _ in range(PATIENCE * 200):
+            counts = vars(self.answering.counts)
+            if all(counts[name] == value for name, value in wanted.items()):
+                return
+            looked.wait(0.005)
+        raise AssertionError(f"the counts are {self.answering.counts}, not {wanted}")
+
+
+@pytest.fixture
+def serving(lm) -> Iterator[Callable[..., Running]]:
+    """Return a function that starts a service with limits, and other arguments of `Service`."""
+    with contextlib.ExitStack() as stack:
+
+        def start(limits: Limits | None = None, *, budget: Budget | None = None, **more: Any) -> Running:
+            model = metered_lm("local/scripted", engine=lm.engine, budget=budget, cache=False, temperature=0.0)
+            connection = Connection("scripted", model, JsonForm(), None, "samples")
+            granted = limits or Limits()
+            answering = Answering(Answerer(TwoHops(), connection, width=granted.width), granted)
+            more = {"retrieve": Corpus(), "about": {"program": "two_hops"}, **more}
+            return stack.enter_context(_served(Service(answering, **more)))
+
+        yield start
+        lm.held.set()
+
+
+@contextlib.contextmanager
+def _served(service: Service) -> Iterator[Running]:
+    with contextlib.closing(listening(Address(port=0))) as listener:
+        server = make_server(service)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        try:
+            with httpx.Client(base_url=url, timeout=PATIENCE) as client:
+                yield Running(client, service.answering, url)
+        finally:
+            server.should_exit = True
+            thread.join(PATIENCE)
+            assert not thread.is_alive()

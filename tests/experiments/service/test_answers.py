@@ -1,0 +1,175 @@
+"""`/v1/answers`: whole and streamed, with costs; who leaves stops the work; limits hold."""
+
+import json
+
+import httpx
+import pytest
+
+from experiments.service.limits import Limits
+from programs.lms.calls.budget import Budget
+from signatures.common.errors import UserError
+
+QUESTION = {"question": "Where does the Ossa end?"}
+
+
+def _events(lines):
+    """Yield (event, data) of server-sent events."""
+    kind = None
+    for line in lines:
+        if line.startswith("event: "):
+            kind = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield kind, json.loads(line.removeprefix("data: "))
+
+
+def test_an_answer_has_hops_passages_citations_and_costs(serving):
+    answer = serving().client.post("/v1/answers", json=QUESTION).json()
+    assert (answer["answer"], answer["response"], answer["citations"]) == ("Veld", "It lies in Veld [2].", ["p2"])
+    assert [hop["question"] for hop in answer["hops"]] == ["part 1", "part 2"]
+    assert [passage["id"] for passage in answer["passages"]] == ["p1", "p2"]
+    cost = answer["cost"]
+    assert (cost["calls"], cost["prompt_tokens"], cost["completion_tokens"], cost["rounds"]) == (2, 20, 10, 2)
+    assert answer["question"] == QUESTION["question"]
+
+
+def test_hops_are_sent_as_they_settle_with_what_they_cost(serving, lm):
+    service = serving()
+    lm.held.clear()
+    with service.client.stream("POST", "/v1/answers", json={**QUESTION, "stream": True}) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        events = _events(response.iter_lines())
+        kind, started = next(events)
+        assert (kind, started["waiting"]) == ("started", 0)
+        lm.held.set()
+        kind, hop = next(events)
+        assert (kind, hop["number"], hop["hop"]["answer"], hop["cost"]["calls"]) == ("hop", 1, "Veld", 1)
+        kind, hop = next(events)
+        assert (kind, hop["number"], hop["cost"]["prompt_tokens"]) == ("hop", 2, 10)
+        kind, answer = next(events)
+        assert (kind, answer["answer"], answer["id"]) == ("answer", "Veld", started["id"])
+        assert (answer["cost"]["calls"], answer["rest_cost"]["calls"]) == (2, 0)
+        assert list(events) == []
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_the_work_stops_when_the_client_leaves(serving, lm, stream):
+    service = serving()
+    lm.held.clear()
+    asked = {**QUESTION, "stream": stream}
+    with (
+        pytest.raises(httpx.ReadTimeout),
+        httpx.stream("POST", f"{service.url}/v1/answers", json=asked, timeout=0.3) as sent,
+    ):
+        sent.read()
+    service.await_counts(answering=0, abandoned=1)
+    lm.held.set()
+    assert len(lm.engine.requests) == 1  # the second hop was never asked
+
+
+def test_two_hundred_aborted_connections_leave_nothing_running(serving, lm):
+    import socket
+
+    service = serving(Limits(width=8, queue=500))
+    lm.held.clear()
+    host, port = service.url.removeprefix("http://").split(":")
+    body = json.dumps({**QUESTION, "stream": True})
+    head = f"POST /v1/answers HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    clients = []
+    for _ in range(200):
+        client = socket.create_connection((host, int(port)))
+        client.sendall(f"{head}\r\n\r\n{body}".encode())
+        clients.append(client)
+    service.await_counts(answering=8, waiting=192)
+    for client in clients:
+        client.close()
+    service.await_counts(answering=0, waiting=0, abandoned=200)
+    lm.held.set()
+    assert service.client.post("/v1/answers", json=QUESTION).json()["answer"] == "Veld"
+    assert len(lm.engine.requests) <= 8 + 2
+
+
+def test_questions_wait_in_order_and_a_full_queue_refuses(serving, lm):
+    service = serving(Limits(width=1, queue=1))
+    lm.held.clear()
+    with service.client.stream("POST", "/v1/answers", json={**QUESTION, "stream": True}) as first:
+        events = _events(first.iter_lines())
+        assert next(events)[1]["waiting"] == 0
+        with service.client.stream("POST", "/v1/answers", json={**QUESTION, "stream": True}) as second:
+            behind = _events(second.iter_lines())
+            kind, started = next(behind)
+            assert (kind, started["waiting"]) == ("started", 1)
+            refused = service.client.post("/v1/answers", json=QUESTION)
+            assert (refused.status_code, refused.json()["error"]["type"]) == (503, "queue_full")
+            assert refused.headers["retry-after"] == "5"
+            lm.held.set()
+            assert [kind for kind, _ in events] == ["hop", "hop", "answer"]
+            kind, started = next(behind)
+            assert (kind, started["waiting"]) == ("started", 0)
+            assert [kind for kind, _ in behind] == ["hop", "hop", "answer"]
+
+
+def test_a_question_has_its_own_budget_and_the_service_one_of_all(serving):
+    service = serving(Limits(budget={"calls": 1}), budget=Budget(calls=3))
+    for _ in range(2):
+        ended = service.client.post("/v1/answers", json=QUESTION)
+        assert (ended.status_code, ended.json()["error"]["type"]) == (422, "budget_exceeded")
+        assert "each question has" in ended.json()["error"]["message"]
+    service = serving(budget=Budget(calls=3))
+    assert service.client.post("/v1/answers", json=QUESTION).status_code == 200
+    ended = service.client.post("/v1/answers", json=QUESTION)
+    assert (ended.status_code, "budget of this service" in ended.json()["error"]["message"]) == (503, True)
+
+
+def test_a_question_may_take_only_so_long(serving, lm):
+    service = serving(Limits(seconds=0.05))
+    lm.held.clear()
+    ended = service.client.post("/v1/answers", json=QUESTION)
+    assert (ended.status_code, ended.json()["error"]["type"]) == (504, "timeout")
+
+
+def test_errors_say_nothing_of_the_inside(serving, lm, caplog):
+    def fail(prompt: str) -> str:
+        raise RuntimeError("secret sk-123 in /home/somebody")
+
+    lm.reply = fail
+    ended = serving().client.post("/v1/answers", json=QUESTION)
+    assert ended.status_code in (500, 503)
+    assert "sk-123" not in ended.text
+    assert "/home" not in ended.text
+    assert "of the log" in ended.json()["error"]["message"]
+    with serving().client.stream("POST", "/v1/answers", json={**QUESTION, "stream": True}) as response:
+        kinds = [(kind, data) for kind, data in _events(response.iter_lines())]
+    assert kinds[-1][0] == "error"
+    assert "sk-123" not in json.dumps(kinds)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "said"),
+    [
+        ({"question": "  "}, 422, "question: it is empty"),
+        ({"question": "x" * 101}, 413, "at most 100 characters"),
+        ({"question": 7}, 422, "question: Input should be a valid string"),
+        ({"question": "Who?", "k": 3}, 422, "k: Extra inputs are not permitted"),
+        ({}, 422, "question: Field required"),
+    ],
+)
+def test_what_is_no_question_is_refused(serving, sent, status, said):
+    answer = serving(Limits(question_characters=100)).client.post("/v1/answers", json=sent)
+    assert answer.status_code == status
+    assert said in answer.json()["error"]["message"]
+
+
+def test_lone_surrogates_and_other_content_are_refused(serving):
+    client = serving().client
+    headers = {"content-type": "application/json"}
+    answer = client.post("/v1/answers", content=b'{"question": "\\ud800"}', headers=headers)
+    assert answer.status_code == 422
+    answer = client.post("/v1/answers", content=b"question=Who", headers={"content-type": "text/plain"})
+    assert (answer.status_code, answer.json()["error"]["type"]) in [(415, "invalid_request"), (422, "invalid_request")]
+
+
+def test_limits_that_would_answer_nothing_are_refused():
+    with pytest.raises(UserError, match="width of the service must be at least 1, got 0"):
+        Limits(width=0)
+    with pytest.raises(UserError, match="seconds of a question must be more than 0"):
+        Limits(seconds=0)

@@ -1,0 +1,84 @@
+"""Token, host, origin, size, headers, the routes that describe the service, and retrieval."""
+
+import pytest
+
+from experiments.service.guards import LOOPBACK
+from experiments.service.limits import Limits
+
+QUESTION = {"question": "Where?"}
+
+
+def test_a_token_is_needed_where_one_is_set(serving):
+    client = serving(token="lantern-7").client
+    for path in ("/v1/info", "/docs", "/openapi.json", "/v1/models"):
+        assert client.get(path).status_code == 401
+    refused = client.post("/v1/answers", json=QUESTION)
+    assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+    assert refused.json()["error"]["type"] == "unauthorized"
+    for wrong in ("Bearer lantern", "Basic lantern-7", "lantern-7", "Bearer lantérn".encode("latin-1")):
+        assert client.post("/v1/answers", json=QUESTION, headers={"Authorization": wrong}).status_code == 401
+    right = {"Authorization": "bearer lantern-7"}
+    assert client.post("/v1/answers", json=QUESTION, headers=right).status_code == 200
+    assert client.get("/health").json() == {
+        "status": "ok",
+        "version": client.get("/health").json()["version"],
+        "token_required": True,
+    }
+
+
+def test_without_a_token_only_names_of_this_machine_and_its_own_page_are_answered(serving):
+    client = serving(hosts=LOOPBACK).client
+    assert client.get("/v1/info").status_code == 200
+    assert client.get("/v1/info", headers={"Host": "localhost:80"}).status_code == 200
+    assert client.get("/v1/info", headers={"Host": "evil.example"}).status_code == 421
+    assert client.get("/v1/info", headers={"Host": "evil.example:80"}).status_code == 421
+    own = f"http://{client.base_url.host}:{client.base_url.port}"
+    assert client.post("/v1/answers", json=QUESTION, headers={"Origin": own}).status_code == 200
+    for origin in ("http://evil.example", "null", f"{own}.evil.example"):
+        assert client.post("/v1/answers", json=QUESTION, headers={"Origin": origin}).status_code == 403
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_body_may_be_only_so_large_whatever_length_it_states(serving, chunked):
+    client = serving(Limits(body_bytes=1000)).client
+    body = b'{"question": "' + b"x" * 2000 + b'"}'
+    headers = {"Content-Type": "application/json"}
+    content = iter([body[:500], body[500:]]) if chunked else body
+    answer = client.post("/v1/answers", content=content, headers=headers)
+    assert (answer.status_code, answer.json()["error"]["type"]) == (413, "too_large")
+
+
+def test_every_response_has_headers_that_keep_browsers_from_mischief(serving):
+    client = serving().client
+    for response in (client.get("/health"), client.get("/nowhere"), client.post("/v1/answers", json={})):
+        assert "default-src 'none'" in response.headers["content-security-policy"]
+        assert response.headers["x-content-type-options"] == "nosniff"
+        assert "server" not in response.headers
+
+
+def test_the_service_describes_itself(serving):
+    client = serving().client
+    info = client.get("/v1/info").json()
+    assert (info["program"], info["limits"]["width"], info["counts"]["answered"]) == ("two_hops", 16, 0)
+    routes = set(client.get("/openapi.json").json()["paths"])
+    assert routes == {"/health", "/v1/info", "/v1/models", "/v1/answers", "/v1/chat/completions", "/retrieve"}
+    page = client.get("/docs").text
+    for route in routes:
+        assert route in page
+    assert "<script" not in page
+    assert "http://" not in page.replace("http://localhost:8080", "")
+
+
+def test_passages_are_retrieved_as_search_r1_expects_them(serving):
+    client = serving().client
+    found = client.post("/retrieve", json={"queries": ["Ossa", "Veld"], "topk": 1, "return_scores": True}).json()
+    assert [len(ranking) for ranking in found["result"]] == [1, 1]
+    (first,) = found["result"][0]
+    assert first["score"] == 1.5
+    title, text = first["document"]["contents"].split("\n", 1)
+    assert (title, text, first["document"]["id"]) == ('"Ossa"', "The Ossa ends in Lake Marn.", "p1")
+    plain = client.post("/retrieve", json={"queries": ["Ossa"], "other": 1}).json()["result"][0]
+    assert [document["id"] for document in plain] == ["p1", "p2"]
+    assert client.post("/retrieve", json={"queries": []}).status_code == 422
+    assert client.post("/retrieve", json={"queries": ["q"] * 300}).status_code == 413
+    assert serving(retrieve=None).client.post("/retrieve", json={"queries": ["q"]}).status_code == 404
