@@ -1,0 +1,1 @@
+"""What the HTTP service adds to the time of an answer, with many clients at once."""
