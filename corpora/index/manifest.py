@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE, ExactKind
 from corpora.retrievers.settings import RELEVANT, RetrievalSettings
-from corpora.retrievers.store import OFFSETS_FILE, TEXT_FILE
+from corpora.retrievers.store import KEYS_FILE, KEYS_OFFSETS_FILE, OFFSETS_FILE, TEXT_FILE
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import atomic_write, exclusive_lock, remove_temporaries, sha256_text
 from signatures.common.strict_json import read_strict_json
@@ -20,7 +20,8 @@ from signatures.common.strict_json import read_strict_json
 SCHEMA = 1
 INFO_FILE, STATE_FILE, LOCK_FILE = "index.json", "build.json", "build.lock"
 REBUILD = ".rebuild"  # subfolder of an index that is being replaced
-OWN = (INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, "bm25", "bm25s", "dense")
+_KEYS = frozenset({KEYS_FILE, KEYS_OFFSETS_FILE})  # both, or none if no passage has other keys
+OWN = (INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, *sorted(_KEYS), "bm25", "bm25s", "dense")
 _LARGE, _BLOCK, _BLOCKS = 4 << 20, 4096, 64  # bytes; of larger files, the size and number of the blocks hashed
 
 # Retriever -> the parts of an index folder that it needs.
@@ -132,7 +133,7 @@ def _check_parts(info: IndexInfo) -> None:
         path = PurePosixPath(name)
         if "\0" in name or path.is_absolute() or ".." in path.parts or path.parts[:1] not in [(own,) for own in OWN]:
             raise ValueError(f"{name[:60]!r} is no file of an index")
-    needed = {TEXT_FILE, OFFSETS_FILE}
+    needed = {TEXT_FILE, OFFSETS_FILE} | (_KEYS if _KEYS & info.files.keys() else set())
     if has_vectors(info.retriever):
         needed.add(f"dense/{VECTORS_FILE}")
         needed |= {f"dense/{file}" for file in CODE_FILES[info.dense_kind or "flat"]}

@@ -14,7 +14,7 @@ from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.engine import Engine, IndexRetriever
 from corpora.retrievers.hybrid import HybridEngine
 from corpora.retrievers.settings import make_settings
-from corpora.retrievers.store import PassageStore
+from corpora.retrievers.store import KEYS_FILE, PassageStore
 from signatures.common.errors import UserError, unknown
 
 
@@ -57,7 +57,7 @@ def open_index(
         raise UserError(f"{', '.join(fixed)} is fixed when an index is built: rebuild with another value.")
     info = _as_retriever(info, name, settings)
     model = _embedder_of(info.embedder, embedder, precision) if info.embedder else Embedder()
-    store = PassageStore(folder)
+    store = PassageStore(folder, keys=KEYS_FILE in info.files)
     if len(store) != info.passages:
         raise damaged(folder, f"it has {len(store)} passages instead of {info.passages}")
     return IndexRetriever(_ENGINES[name](folder, info, model), store, _fingerprint(info, model.precision))
