@@ -52,19 +52,19 @@ def stored(passage: Passage) -> Stored:
     Raises:
         UserError: Its other keys have values that are no plain JSON, such as NaN or nesting without end.
     """
-    fields = (part.encode("utf-8", "replace") for part in (passage.id, passage.title, passage.text))
+    name, title, text = (part.encode("utf-8", "replace") for part in (passage.id, passage.title, passage.text))
     if not passage.metadata:
-        return Stored(*fields, b"")
+        return Stored(name, title, text, b"")
     try:
-        text = json.dumps(passage.metadata, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        keys = text.encode("utf-8", "replace")
+        dumped = json.dumps(passage.metadata, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        keys = dumped.encode("utf-8", "replace")
         parse_strict_json(keys)
     except (ValueError, TypeError, RecursionError) as error:
         raise UserError(
             f"Passage {passage.id[:60]!r}: its other keys cannot be stored ({one_line(error, 200)}): correct or remove "
             "them."
         ) from error
-    return Stored(*fields, keys)
+    return Stored(name, title, text, keys)
 
 
 def content_hash(passages: Iterable[Stored]) -> str:
