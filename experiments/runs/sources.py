@@ -40,9 +40,10 @@ def source_and_link(metadata: Mapping[str, Any]) -> tuple[str, str | None]:
 def _parts(metadata: Mapping[str, Any]) -> list[str]:
     source = _first(metadata, _SOURCES, _LONGEST)
     parts = [source] if source else []
+    last = _first(metadata, ("last_page",), _LONGEST)
     for name in _PLACES:
         if text := _first(metadata, (name,), _LONGEST):
-            parts.append(f"{name} {text}")
+            parts.append(f"pages {text}-{last}" if name == "page" and last else f"{name} {text}")
     return parts
 
 

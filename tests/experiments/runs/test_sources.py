@@ -11,6 +11,8 @@ from experiments.runs.sources import source_and_link, source_line
         ({}, ""),
         ({"author": "Ann", "score": 3}, ""),
         ({"source": "report.pdf", "page": 12}, "report.pdf, page 12"),
+        ({"source": "report.pdf", "page": 12, "last_page": 13, "headings": ["A", "B"]}, "report.pdf, pages 12-13"),
+        ({"last_page": 13}, ""),
         ({"page": "iv", "url": "https://example.org"}, "page iv, https://example.org"),
         ({"file": "a\nb", "section": "Rivers"}, "a b, section Rivers"),
         ({"source": {"name": "x"}, "page": True, "url": None}, ""),
