@@ -3,7 +3,7 @@
 This module imports nothing of the project.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
@@ -46,9 +46,18 @@ class Passage(_Value):
 
 
 class SourcedPassage(Passage):
-    """A passage with other keys than those of `Passage`; `metadata` returns them."""
+    """A passage with other keys than those of `Passage`; `metadata` returns them.
+
+    Its text form is that of a `Passage`, because optimizers of DSPy put text forms of values into prompts.
+    """
 
     model_config = ConfigDict(frozen=True, extra="allow")
+
+    def __repr_name__(self) -> str:
+        return Passage.__name__
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return [(name, value) for name, value in super().__repr_args__() if name in Passage.model_fields]
 
 
 class Candidate(_Value):

@@ -40,3 +40,13 @@ def test_nor_do_demonstrations_show_or_save_them(form, scripted, passages):
     assert "Filler sentence" in sent
     assert MARK not in sent
     assert MARK not in str(dump_state(program))
+
+
+def test_nor_does_dspy_in_prompts_about_prompts(passages):
+    """MIPRO shows demonstrations by the text forms of their values."""
+    from dspy.propose.utils import create_example_string
+
+    fields = build("rag").reading.signature.fields
+    shown = [create_example_string(fields, {"passages": each}) for each in (passages, sourced(passages))]
+    assert "Filler sentence" in shown[0]
+    assert shown[0] == shown[1]

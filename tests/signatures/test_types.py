@@ -35,6 +35,13 @@ def test_a_passage_without_other_keys_is_what_it_was():
     assert Passage.model_validate({**FIELDS, **KEYS}) == passage  # as everything else that reads passages does
 
 
+def test_its_text_form_is_that_of_a_passage():
+    """Optimizers of DSPy put text forms of values into prompts."""
+    plain, keyed = Passage(**FIELDS), make_passage({**FIELDS, **KEYS})
+    assert str([keyed]) == str([plain])
+    assert f"{keyed}" == f"{plain}"
+
+
 def test_values_that_are_no_json_become_text():
     passage = SourcedPassage(**FIELDS, written=date(2026, 1, 2), by=object)
     assert plain_metadata(passage) == {"written": "2026-01-02", "by": "<class 'object'>"}
