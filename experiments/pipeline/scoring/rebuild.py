@@ -76,7 +76,7 @@ def prediction_of(row: Row, corpus: "Mapping[str, Passage]") -> Any:
     from signatures.types import Hop, Passage, make_passage
 
     texts = [*row.get("cited_passages", []), *row.get("read_passages", [])]
-    known = {each["id"]: make_passage({"title": "", "text": "", **each}) for each in texts}
+    known = {each["id"]: make_passage({"title": "", "text": "", **each, "score": None}) for each in texts}
     passages = [corpus.get(id) or known.get(id) or Passage(id=id, text="") for id in row.get("passage_ids") or []]
     fields = {
         "answer": row.get("answer") or "",

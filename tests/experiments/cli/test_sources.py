@@ -62,6 +62,7 @@ def test_own_metrics_find_them_in_rows_and_in_the_index(quillon, verihop):
     from experiments.pipeline.scoring.rebuild import prediction_of
 
     row = {"passage_ids": ["quillon"], "cited_passages": [{"id": "quillon", "title": "Q", "text": "x", "page": 3}]}
+    row["cited_passages"][0]["score"] = "of another system"
     assert [passage.metadata for passage in prediction_of(row, {}).passages] == [{"page": 3}]
     corpus = Corpus(index=quillon / "index").find(["quillon"])
     assert [passage.metadata for passage in prediction_of(row, corpus).passages] == [KEYS]
