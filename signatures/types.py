@@ -3,10 +3,11 @@
 This module imports nothing of the project.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import to_jsonable_python
 
 
 class _Value(BaseModel):
@@ -37,6 +38,26 @@ class Passage(_Value):
     title: str = ""
     text: str
     score: float | None = None
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """The passage's other keys in the corpus (source, page, url ...), as JSON values; no prompt contains them."""
+        return self.model_extra or {}
+
+
+class SourcedPassage(Passage):
+    """A passage with other keys than those of `Passage`; `metadata` returns them.
+
+    Its text form is that of a `Passage`, because optimizers of DSPy put text forms of values into prompts.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+    def __repr_name__(self) -> str:
+        return Passage.__name__
+
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        return [(name, value) for name, value in super().__repr_args__() if name in Passage.model_fields]
 
 
 class Candidate(_Value):
@@ -102,6 +123,18 @@ class Retriever(Protocol):
     def many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
         """Return the rankings of all queries in their order; the same as one call per query, but faster."""
         ...
+
+
+def make_passage(fields: Mapping[str, Any]) -> Passage:
+    """Return a `SourcedPassage` if there are other keys than the fields of `Passage`, else a `Passage`."""
+    kind = Passage if fields.keys() <= Passage.model_fields.keys() else SourcedPassage
+    return kind.model_validate(fields)
+
+
+def plain_metadata(passage: Passage) -> dict[str, Any]:
+    """Return the metadata of a passage as JSON values; what is none, as a date of an own retriever, becomes text."""
+    values: dict[str, Any] = to_jsonable_python(dict(passage.metadata), fallback=str)
+    return values
 
 
 class Similarity(Protocol):

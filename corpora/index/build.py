@@ -1,8 +1,9 @@
 """Build an index folder from a corpus.
 
-An index is a folder of plain files: the passages (`passages.txt` and their offsets), `bm25/` (tantivy), `bm25s/`,
-`dense/` (`vectors.npy`, FAISS codes for large corpora) and `index.json`, which is written last: a folder without it
-cannot be opened. The result of each step is complete or absent, so that an interrupted build can be resumed.
+An index is a folder of plain files: the passages (`passages.txt` and their offsets, other keys in `passages.keys.*`),
+`bm25/` (tantivy), `bm25s/`, `dense/` (`vectors.npy`, FAISS codes for large corpora) and `index.json`, which is written
+last: a folder without it cannot be opened. The result of each step is complete or absent, so that an interrupted build
+can be resumed.
 """
 
 import contextlib
@@ -11,39 +12,23 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
-from corpora.index.cluster import Cluster, embed_on_cluster
-from corpora.index.manifest import (
-    PARTS,
-    EmbedderInfo,
-    IndexInfo,
-    Request,
-    clear,
-    exclusive,
-    has_vectors,
-    list_files,
-    prepare,
-    read_info,
-    remove_leftovers,
-    write_info,
-)
+from corpora.index.cluster import Cluster
+from corpora.index.embedding import Kept, step_dense
+from corpora.index.info import PARTS, EmbedderInfo, IndexInfo, Request, UpdateInfo, has_vectors
+from corpora.index.long_passages import note_long_passages
+from corpora.index.manifest import clear, exclusive, list_files, prepare, read_info, remove_leftovers, write_info
 from corpora.index.progress import progress_bar
 from corpora.index.replace import finish_replacing, rebuild_folder
 from corpora.passages import corpus_hash, read_passages
-from corpora.retrievers.arrays import write_npy
 from corpora.retrievers.bm25 import build_bm25
 from corpora.retrievers.bm25s_reference import build_bm25s
-from corpora.retrievers.dense import CODES_FILE, VECTORS_FILE, ExactKind, build_codes, choose_kind, passage_text
+from corpora.retrievers.dense import choose_kind
 from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
 from corpora.retrievers.settings import RetrievalSettings
 from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
 from signatures.common.errors import UserError, unknown
 from signatures.common.versions import RETRIEVAL, installed_versions
 
-SHARD = 1024  # passages embedded per file; a kill loses at most these
-_STEP = 256  # passages embedded between two updates of the progress bar
-_LONGEST = 1500  # bytes of a passage that count as work: models cut longer ones, most of them at 256 or 512 tokens
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # Messages of errors without a number: tantivy and FAISS, tantivy at a file size limit, numpy.
 _FULL_WORDS = ("No space left", "os error 27", "requested and")
@@ -74,6 +59,8 @@ def build_index(
         settings: None for the defaults, which scored best in the benchmarks.
         cluster: Where passages are embedded; None for this process.
 
+    Warns with a `UserNotice` if passages are so long that they are documents (`corpora.index.long_passages`).
+
     Raises:
         UserError: Unknown retriever, unusable corpus or folder, missing model, or a full disk.
     """
@@ -94,7 +81,7 @@ def build_index(
         embedder=info,
         settings=settings or RetrievalSettings(),
     )
-    with _explained(folder), exclusive(folder):
+    with explained(folder, f"then build {folder} again with resume"), exclusive(folder):
         remove_leftovers(folder)
         finish_replacing(folder)
         new = rebuild_folder(folder, resume=resume, overwrite=overwrite)
@@ -113,15 +100,15 @@ def build_index(
 
 
 @contextlib.contextmanager
-def _explained(folder: Path) -> Iterator[None]:
-    """Raise UserError for a full disk and for missing permissions."""
+def explained(folder: Path, then: str) -> Iterator[None]:
+    """Raise UserError for a full disk and for missing permissions; `then` says what to do when there is space."""
     try:
         yield
     except UserError:
         raise
     except (OSError, RuntimeError, ValueError) as error:
         if getattr(error, "errno", None) in _FULL or any(words in str(error) for words in _FULL_WORDS):
-            raise UserError(f"The disk is full: free some space, then build {folder} again with resume.") from error
+            raise UserError(f"The disk is full: free some space, {then}.") from error
         if isinstance(error, PermissionError):
             raise UserError(f"{folder} cannot be written to: choose another folder.") from error
         raise
@@ -133,6 +120,31 @@ def _build(
     if not (folder / OFFSETS_FILE).is_file():
         with progress_bar("Passages", None, shown) as advance:
             write_store(folder, read_passages(corpus_path), advance)
+    note_long_passages(PassageStore(folder))
+    build_parts(folder, request, embedder, shown=shown, cluster=cluster)
+
+
+def build_parts(
+    folder: Path,
+    request: Request,
+    embedder: Embedder,
+    *,
+    shown: bool,
+    cluster: Cluster | None,
+    kept: Kept | None = None,
+    update: UpdateInfo | None = None,
+) -> None:
+    """Build all parts of an index from its stored passages, but those that are there, and write `index.json`.
+
+    Args:
+        folder: With the files of the passages.
+        request: What to build.
+        embedder: Makes the vectors, if there are some.
+        shown: Show progress.
+        cluster: Where passages are embedded; None for this process.
+        kept: Vectors of the first passages; None embeds all.
+        update: Recorded in `index.json`.
+    """
     store = PassageStore(folder)
     parts = PARTS[request.retriever]
     dimension = kind = None
@@ -142,7 +154,7 @@ def _build(
         step_bm25s(folder, store, request.settings, shown=shown)
     if "dense" in parts:
         kind = choose_kind(len(store), request.settings.dense_kind)
-        dimension = step_dense(folder, store, embedder, kind, shown=shown, cluster=cluster)
+        dimension = step_dense(folder, store, embedder, kind, shown=shown, cluster=cluster, kept=kept)
     info = IndexInfo(
         **dict(request),
         passages=len(store),
@@ -150,6 +162,7 @@ def _build(
         dimension=dimension,
         versions=installed_versions(RETRIEVAL),
         files=list_files(folder),
+        update=update,
     )
     write_info(folder, info)
 
@@ -184,88 +197,3 @@ def _atomic_folder(folder: Path) -> Iterator[Path | None]:
         part.replace(folder)
     finally:
         shutil.rmtree(part, ignore_errors=True)
-
-
-def step_dense(
-    folder: Path,
-    store: PassageStore,
-    embedder: Embedder,
-    kind: ExactKind,
-    *,
-    shown: bool,
-    cluster: Cluster | None = None,
-) -> int:
-    """Write `dense/`; return the dimension of the vectors."""
-    dense = folder / "dense"
-    dense.mkdir(exist_ok=True)
-    if not (dense / VECTORS_FILE).is_file():
-        _embed(dense, store, embedder, shown=shown, cluster=cluster)
-        _assemble(dense, len(store))
-    for shard in _shards(dense, len(store)):
-        shard.unlink(missing_ok=True)
-    if kind != "flat" and not (dense / CODES_FILE).is_file():
-        with progress_bar("Compressing vectors", None, shown):
-            build_codes(dense, kind)
-    return int(np.load(dense / VECTORS_FILE, mmap_mode="r", allow_pickle=False).shape[1])
-
-
-def _shards(dense: Path, count: int) -> list[Path]:
-    return [dense / f"shard-{start:09d}.npy" for start in range(0, count, SHARD)]
-
-
-def _embed(dense: Path, store: PassageStore, embedder: Embedder, *, shown: bool, cluster: Cluster | None) -> None:
-    """Write the shards that are missing."""
-    files = _shards(dense, len(store))
-    if cluster is None:
-        embedder.load()  # before the bar, whose rate is that of embedding
-    sizes = np.minimum(store.sizes(), _LONGEST)
-    with progress_bar("Embedding", len(store), shown, work=float(sizes.sum())) as advance:
-
-        def count(rows: slice, *, skipped: bool = False) -> None:
-            advance(len(sizes[rows]), float(sizes[rows].sum()), skipped=skipped)
-
-        missing = []
-        for number, file in enumerate(files):
-            if file.is_file():
-                count(_rows(number), skipped=True)
-            else:
-                missing.append(number)
-        if cluster is not None and missing:
-            for number, vectors in embed_on_cluster(missing, lambda n: _texts(store, _rows(n)), embedder, cluster):
-                _check(vectors, len(sizes[_rows(number)]), embedder)
-                write_npy(files[number], vectors.shape, [vectors])
-                count(_rows(number))
-            return
-        for number in missing:
-            blocks = []
-            stop = min(_rows(number).stop, len(store))
-            for first in range(_rows(number).start, stop, _STEP):
-                rows = slice(first, min(first + _STEP, stop))
-                vectors = embedder(_texts(store, rows))
-                _check(vectors, rows.stop - first, embedder)
-                blocks.append(vectors)
-                count(rows)
-            write_npy(files[number], (sum(map(len, blocks)), blocks[0].shape[1]), blocks)
-
-
-def _rows(number: int) -> slice:
-    return slice(number * SHARD, (number + 1) * SHARD)
-
-
-def _texts(store: PassageStore, rows: slice) -> list[str]:
-    return [passage_text(record) for record in store.records(rows.start, min(rows.stop, len(store)))]
-
-
-def _check(vectors: np.ndarray, expected: int, embedder: Embedder) -> None:
-    if vectors.ndim != 2 or len(vectors) != expected or not np.isfinite(vectors).all():
-        raise UserError(
-            f"Embedder {embedder.id!r} returned an array of shape {vectors.shape} for {expected} texts, or numbers "
-            "that are not finite: use another embedder."
-        )
-
-
-def _assemble(dense: Path, count: int) -> None:
-    """Join the shards into one `.npy` file, one shard in memory at a time."""
-    shards = _shards(dense, count)
-    width = np.load(shards[0], mmap_mode="r", allow_pickle=False).shape[1]
-    write_npy(dense / VECTORS_FILE, (count, width), (np.load(shard, allow_pickle=False) for shard in shards))

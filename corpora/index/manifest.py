@@ -6,94 +6,21 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
-from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
-from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE, ExactKind
-from corpora.retrievers.settings import RELEVANT, RetrievalSettings
-from corpora.retrievers.store import OFFSETS_FILE, TEXT_FILE
+from corpora.index.info import PARTS, SCHEMA, FileInfo, IndexInfo, Request, canonical, has_vectors
+from corpora.retrievers.dense import CODE_FILES, VECTORS_FILE
+from corpora.retrievers.store import KEYS_FILE, KEYS_OFFSETS_FILE, OFFSETS_FILE, TEXT_FILE
 from signatures.common.errors import UserError, first_problem
 from signatures.common.files import atomic_write, exclusive_lock, remove_temporaries, sha256_text
 from signatures.common.strict_json import read_strict_json
 
-SCHEMA = 1
 INFO_FILE, STATE_FILE, LOCK_FILE = "index.json", "build.json", "build.lock"
 REBUILD = ".rebuild"  # subfolder of an index that is being replaced
-OWN = (INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, "bm25", "bm25s", "dense")
+_KEYS = frozenset({KEYS_FILE, KEYS_OFFSETS_FILE})  # both, or none if no passage has other keys
+OWN = (INFO_FILE, STATE_FILE, LOCK_FILE, TEXT_FILE, OFFSETS_FILE, *sorted(_KEYS), "bm25", "bm25s", "dense")
 _LARGE, _BLOCK, _BLOCKS = 4 << 20, 4096, 64  # bytes; of larger files, the size and number of the blocks hashed
-
-# Retriever -> the parts of an index folder that it needs.
-PARTS: dict[str, frozenset[str]] = {
-    "bm25": frozenset({"bm25"}),
-    "bm25s": frozenset({"bm25s"}),
-    "dense": frozenset({"dense"}),
-    "hybrid": frozenset({"bm25", "dense"}),
-}
-
-_FIRST = {"bm25": "bm25/meta.json", "bm25s": "bm25s/params.index.json"}  # the file that a part cannot be without
-
-
-def has_vectors(retriever: str) -> bool:
-    """Return whether an index for this retriever contains vectors."""
-    return "dense" in PARTS[retriever]
-
-
-class EmbedderInfo(BaseModel):
-    """The model that made the vectors."""
-
-    model_config = ConfigDict(frozen=True)
-
-    id: str
-    weights_hash: str
-
-
-class Request(BaseModel):
-    """What to build; a build is resumed only with the request that it was started with."""
-
-    model_config = ConfigDict(frozen=True)
-
-    schema_version: int = SCHEMA
-    retriever: str
-    corpus_hash: str
-    embedder: EmbedderInfo | None = None
-    settings: RetrievalSettings = RetrievalSettings()
-
-    def fingerprint(self) -> str:
-        """Return a short string that changes with the corpus, engine, embedder and settings that affect the ranking."""
-        settings = self.settings.model_dump(include=set(RELEVANT[self.retriever]))
-        return f"{self.retriever}-{sha256_text(_canonical({**self.model_dump(), 'settings': settings}))[:16]}"
-
-
-class FileInfo(BaseModel):
-    """Size in bytes and digest (see `file_digest`) of one file of an index."""
-
-    model_config = ConfigDict(strict=True)
-
-    bytes: int
-    digest: str
-
-
-class IndexInfo(Request):
-    """The content of `index.json`, which makes an index complete.
-
-    Args:
-        passages: Number of passages.
-        dense_kind: How vectors are searched; None if there are none.
-        dimension: Of the vectors; None if there are none.
-        versions: Versions of the libraries that built the index.
-        files: Path inside the folder -> size and digest of the file.
-    """
-
-    passages: Annotated[int, Field(ge=1)]
-    dense_kind: ExactKind | None = None
-    dimension: int | None = None
-    versions: dict[str, str] = {}
-    files: dict[str, FileInfo] = {}
-
-
-def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def file_digest(path: Path) -> str:
@@ -132,7 +59,7 @@ def _check_parts(info: IndexInfo) -> None:
         path = PurePosixPath(name)
         if "\0" in name or path.is_absolute() or ".." in path.parts or path.parts[:1] not in [(own,) for own in OWN]:
             raise ValueError(f"{name[:60]!r} is no file of an index")
-    needed = {TEXT_FILE, OFFSETS_FILE}
+    needed = {TEXT_FILE, OFFSETS_FILE} | (_KEYS if _KEYS & info.files.keys() else set())
     if has_vectors(info.retriever):
         needed.add(f"dense/{VECTORS_FILE}")
         needed |= {f"dense/{file}" for file in CODE_FILES[info.dense_kind or "flat"]}
@@ -160,7 +87,7 @@ def read_info(folder: Path) -> IndexInfo:
         if version != SCHEMA:
             raise UserError(f"{path} has schema version {version!r:.20}, not {SCHEMA}: rebuild the index.")
         digest = content.pop("digest", None)
-        if digest != sha256_text(_canonical(content)):
+        if digest != sha256_text(canonical(content)):
             raise UserError(f"{path} has changed since it was written: rebuild the index with overwrite.")
         info = IndexInfo.model_validate(content)
         _check_parts(info)
@@ -179,8 +106,8 @@ def read_info(folder: Path) -> IndexInfo:
 def write_info(folder: Path, info: IndexInfo) -> None:
     """Write `index.json`, the last step of a build."""
     with atomic_write(folder / INFO_FILE) as file:
-        content = info.model_dump(mode="json")
-        content["digest"] = sha256_text(_canonical(content))
+        content = info.model_dump(mode="json", exclude=None if info.update else {"update"})
+        content["digest"] = sha256_text(canonical(content))
         file.write(json.dumps(content, indent=1, sort_keys=True) + "\n")
     (folder / STATE_FILE).unlink(missing_ok=True)
 
@@ -204,11 +131,11 @@ def prepare(folder: Path, request: Request, *, resume: bool, overwrite: bool) ->
     elif started:
         if not resume:
             raise UserError(f"{folder} contains an unfinished index: set resume to continue, or overwrite to restart.")
-        _require_same(folder, _read_state(folder), request)
+        _require_same(folder, read_state(folder), request)
     else:
         refuse_foreign(folder)
     with atomic_write(folder / STATE_FILE) as file:
-        file.write(_canonical(request.model_dump()) + "\n")
+        file.write(canonical(request.model_dump()) + "\n")
     return True
 
 
@@ -263,7 +190,12 @@ def exclusive(folder: Path) -> Iterator[None]:
                 folder.rmdir()
 
 
-def _read_state(folder: Path) -> Request:
+def read_state(folder: Path) -> Request:
+    """Return what the build in progress in `folder` was started with.
+
+    Raises:
+        UserError: The file is damaged.
+    """
     try:
         return Request.model_validate_json((folder / STATE_FILE).read_bytes())
     except ValidationError as error:

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from corpora.encoders.openvino_encoder import PRECISIONS
-from corpora.index.manifest import PARTS, EmbedderInfo, IndexInfo, Request, has_vectors, read_info
+from corpora.index.info import CONTENT, PARTS, EmbedderInfo, IndexInfo, Request, has_vectors
+from corpora.index.manifest import read_info
 from corpora.index.replace import complete_index
-from corpora.passages import corpus_hash
+from corpora.passages import corpus_hash, read_passages
 from corpora.retrievers.bm25 import Bm25Engine, damaged
 from corpora.retrievers.bm25s_reference import Bm25sEngine
 from corpora.retrievers.dense import DenseEngine
@@ -14,7 +15,7 @@ from corpora.retrievers.embedder import Embedder
 from corpora.retrievers.engine import Engine, IndexRetriever
 from corpora.retrievers.hybrid import HybridEngine
 from corpora.retrievers.settings import make_settings
-from corpora.retrievers.store import PassageStore
+from corpora.retrievers.store import KEYS_FILE, PassageStore, content_hash, stored
 from signatures.common.errors import UserError, unknown
 
 
@@ -31,7 +32,8 @@ def open_index(
 
     Args:
         folder: Written by `build_index`.
-        corpus_path: The corpus that the index must have been built from; None skips this check.
+        corpus_path: The corpus that the index must have been built from; None skips this check. If the index was
+            updated, the file must contain its passages in their order; `sentences` are not compared.
         retriever: By default the one the index was built for; a hybrid index also opens as "bm25" and "dense".
         embedder: The same model as that of the index; None opens it.
         precision: Of the embedder that is opened: "f32", "bf16" or "int8"; the last two are faster, and part of the
@@ -44,7 +46,7 @@ def open_index(
     """
     folder = complete_index(Path(folder))
     info = read_info(folder)
-    if corpus_path is not None and corpus_hash(Path(corpus_path)) != info.corpus_hash:
+    if corpus_path is not None and not _is_of(info, Path(corpus_path)):
         raise UserError(
             f"{folder} is a {info.retriever} index of another corpus than {corpus_path}: rebuild it with overwrite."
         )
@@ -57,10 +59,16 @@ def open_index(
         raise UserError(f"{', '.join(fixed)} is fixed when an index is built: rebuild with another value.")
     info = _as_retriever(info, name, settings)
     model = _embedder_of(info.embedder, embedder, precision) if info.embedder else Embedder()
-    store = PassageStore(folder)
+    store = PassageStore(folder, keys=KEYS_FILE in info.files)
     if len(store) != info.passages:
         raise damaged(folder, f"it has {len(store)} passages instead of {info.passages}")
     return IndexRetriever(_ENGINES[name](folder, info, model), store, _fingerprint(info, model.precision))
+
+
+def _is_of(info: IndexInfo, corpus_path: Path) -> bool:
+    if info.corpus_hash.startswith(CONTENT):
+        return info.corpus_hash == CONTENT + content_hash(map(stored, read_passages(corpus_path)))
+    return info.corpus_hash == corpus_hash(corpus_path)
 
 
 def fingerprints(folder: Path) -> set[str]:

@@ -9,7 +9,9 @@ import os
 import shutil
 from pathlib import Path
 
-from corpora.index.manifest import INFO_FILE, REBUILD, STATE_FILE, clear, read_info
+from corpora.index.info import Request
+from corpora.index.manifest import INFO_FILE, REBUILD, STATE_FILE, clear, prepare, read_info, read_state
+from signatures.common.errors import UserError
 from signatures.common.files import atomic_write
 
 
@@ -27,6 +29,26 @@ def rebuild_folder(folder: Path, *, resume: bool, overwrite: bool) -> Path | Non
             shutil.rmtree(new)
         return new
     return new if resume and (new / STATE_FILE).is_file() else None
+
+
+def update_folder(folder: Path, request: Request) -> Path:
+    """Return where to build the updated index: what an interrupted call with the same `request` left, or a new folder.
+
+    Whatever else was started there is deleted; the index in `folder` stays.
+    """
+    new = folder / REBUILD
+    if (new / STATE_FILE).is_file() and not _is_started(new, request):
+        (new / STATE_FILE).unlink()  # first: what a kill leaves is then no build that can be resumed
+        shutil.rmtree(new)
+    prepare(new, request, resume=True, overwrite=False)
+    return new
+
+
+def _is_started(new: Path, request: Request) -> bool:
+    try:
+        return read_state(new) == request
+    except UserError:
+        return False
 
 
 def finish_replacing(folder: Path) -> None:

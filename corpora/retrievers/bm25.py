@@ -177,6 +177,8 @@ class Bm25Engine:
         UserError: The files are damaged.
     """
 
+    name = "bm25"
+
     def __init__(self, folder: Path, *, passages: int, title_boost: float = 0.5):
         with tantivy_errors(folder):
             _check_sums(folder)

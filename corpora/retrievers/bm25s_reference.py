@@ -58,6 +58,8 @@ class Bm25sEngine:
         UserError: The files are damaged.
     """
 
+    name = "bm25s"
+
     def __init__(self, folder: Path, *, passages: int):
         import bm25s
 

@@ -136,6 +136,8 @@ class DenseEngine:
         probed_share: Share of the cells that "ivf_rabitq" searches, in (0, 1].
     """
 
+    name = "dense"
+
     def __init__(
         self,
         folder: Path,

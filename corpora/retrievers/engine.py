@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from corpora.encoders.query_vectors import never
+from corpora.retrievers.explain import Explained, Place
 from corpora.retrievers.store import PassageStore, utf8
 from signatures.common.errors import UserError
 from signatures.types import Passage
@@ -29,8 +30,19 @@ EMPTY = Ranking(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float64))
 class Engine(Protocol):
     """Ranks rows for queries that are not blank and contain no lone surrogates; safe under threads."""
 
+    name: str
+
     def rank(self, queries: Sequence[str], k: int) -> list[Ranking]:
         """Return one ranking of at most `k` rows per query, in the order of `queries`."""
+        ...
+
+
+@runtime_checkable
+class Fusing(Protocol):
+    """An engine whose ranking is made from rankings of others."""
+
+    def parts(self, query: str, k: int) -> dict[str, Ranking]:
+        """Return the rankings that `rank` fuses for the best `k`, by the names of their engines."""
         ...
 
 
@@ -56,6 +68,16 @@ def best(rows: Rows, scores: Scores, k: int) -> Ranking:
     """Return the `k` best of the scored `rows`; equal scores are in corpus order."""
     order = np.lexsort((rows, -scores))[:k]
     return Ranking(rows[order], scores[order])
+
+
+def _check_k(k: int) -> None:
+    if k < 1:
+        raise UserError(f"k={k}: at least one passage must be requested.")
+
+
+def _places(name: str, ranking: Ranking) -> dict[int, Place]:
+    pairs = zip(ranking.rows.tolist(), ranking.scores.tolist(), strict=True)
+    return {row: Place(name, rank, score) for rank, (row, score) in enumerate(pairs, start=1)}
 
 
 class IndexRetriever:
@@ -112,8 +134,7 @@ class IndexRetriever:
         Raises:
             UserError: `k` is below 1.
         """
-        if k < 1:
-            raise UserError(f"k={k}: at least one passage must be requested.")
+        _check_k(k)
         if isinstance(queries, str):
             raise TypeError("many() takes a list of queries, not one text.")
         clean = [utf8(query) for query in queries]
@@ -127,6 +148,26 @@ class IndexRetriever:
         for place, ranking in zip(places, rankings, strict=True):
             results[place] = list(islice(passages, len(ranking.rows)))
         return results
+
+    def explain(self, query: str, k: int) -> list[Explained]:
+        """Return what a call returns, each passage with its places in the rankings of the engines.
+
+        Raises:
+            UserError: `k` is below 1.
+        """
+        _check_k(k)
+        clean = utf8(query)
+        if not clean.strip():
+            return []
+        engine, count = self.engine, min(k, len(self._store))
+        ranking = engine.rank([clean], count)[0]
+        parts = engine.parts(clean, count) if isinstance(engine, Fusing) else {engine.name: ranking}
+        places = {name: _places(name, part) for name, part in parts.items()}
+        found = zip(self._store.passages(*ranking), ranking.rows.tolist(), strict=True)
+        return [
+            Explained(passage, tuple(own.get(row, Place(name, None, None)) for name, own in places.items()))
+            for passage, row in found
+        ]
 
     def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
         """Encode `queries` ahead (see `Prefetching`); without an embedder nothing is done."""

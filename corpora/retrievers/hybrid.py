@@ -65,6 +65,8 @@ class HybridEngine:
         candidates: Passages taken from each ranking, or `k` if that is more.
     """
 
+    name = "hybrid"
+
     def __init__(self, bm25: Bm25Engine, dense: DenseEngine, *, weight: float = 0.7, candidates: int = 100):
         self.bm25, self.dense = bm25, dense
         self._weight, self._candidates = weight, candidates
@@ -79,6 +81,11 @@ class HybridEngine:
                 near = best(rows, self.dense.scores(vector, rows), depth)
                 rankings.append(self._fuse(by_words[len(rankings)], near, vector, k))
         return rankings
+
+    def parts(self, query: str, k: int) -> dict[str, Ranking]:
+        """Return the two rankings that are fused for the best `k`, by the names of their engines."""
+        depth = max(k, self._candidates)
+        return {engine.name: engine.rank([query], depth)[0] for engine in (self.bm25, self.dense)}
 
     def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
         """Encode `queries` ahead; see `Prefetching`."""

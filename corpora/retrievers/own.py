@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from corpora.retrievers.explain import Explained, places_in
 from signatures.common.errors import UserError, one_line
 from signatures.common.own_code import code_digest, import_own
 from signatures.types import Passage
@@ -68,6 +69,16 @@ class OwnRetriever:
         if not isinstance(rankings, Sequence) or len(rankings) != len(queries):
             raise self._error(f"its many returned {one_line(repr(rankings), 60)} for {len(queries)} queries")
         return [self._ranking(ranking, k) for ranking in rankings]
+
+    def explain(self, query: str, k: int) -> list[Explained]:
+        """Return what a call returns, each passage with its place in it.
+
+        Raises:
+            UserError: See `__call__`.
+        """
+        found = self(query, k)
+        places = places_in(self.name, found)
+        return [Explained(passage, (places[passage.id],)) for passage in found]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "OwnRetriever":
         return self

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from corpora.encoders.query_vectors import never
 from corpora.retrievers.engine import Prefetching
+from corpora.retrievers.explain import BEFORE, Explained, explain, places_in
 from corpora.retrievers.rerank_features import CONTEXTS, NAMES, VERSION, Pool, pool_features
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
@@ -156,12 +157,47 @@ class Reranker:
         """Return the same as one call per query, in the order of `queries`."""
         if k < 1:
             raise UserError(f"k={k}: at least one passage must be retrieved.")
-        pools = [Pool(ranking) for ranking in self.retriever.many(queries, max(k, self._depth))]
+        retrieved = self.retriever.many(queries, max(k, self._depth))
+        _, rankings = self._reranked(queries, retrieved)
+        return [ranking[:k] for ranking in rankings]
+
+    def explain(self, query: str, k: int) -> list[Explained]:
+        """Return what a call returns; the places are those of the retriever and the rank before.
+
+        A passage that only the texts of the best passages retrieved has its places in their rankings.
+
+        Raises:
+            UserError: `k` is below 1.
+        """
+        if k < 1:
+            raise UserError(f"k={k}: at least one passage must be retrieved.")
+        before = explain(self.retriever, query, max(k, self._depth))
+        retrieved = [each.passage for each in before]
+        (pool,), (ranking,) = self._reranked([query], [retrieved])
+        first, known = places_in(BEFORE, retrieved), {each.passage.id: each.places for each in before}
+        by_text = [
+            places_in(f"text of {passage.id}", found) for passage, found in zip(pool.ranked, pool.found, strict=False)
+        ]
+        return [
+            Explained(
+                passage,
+                (*known[passage.id], first[passage.id])
+                if passage.id in known
+                else tuple(places[passage.id] for places in by_text if passage.id in places),
+            )
+            for passage in ranking[:k]
+        ]
+
+    def _reranked(
+        self, queries: Sequence[str], retrieved: Sequence[Sequence[Passage]]
+    ) -> tuple[list[Pool], list[list[Passage]]]:
+        """Return the last pool of each query, and its candidates, best first."""
+        pools = [Pool(ranking) for ranking in retrieved]
         rankings = [ordered(query, pool, self._first) for query, pool in zip(queries, pools, strict=True)]
         if self._second is not None:
             pools = widen(self.retriever, rankings, self._found)
             rankings = [ordered(query, pool, self._second) for query, pool in zip(queries, pools, strict=True)]
-        return [ranking[:k] for ranking in rankings]
+        return pools, rankings
 
     def prefetch(self, queries: Sequence[str], stop: Callable[[], bool] = never) -> None:
         """Encode `queries` ahead for the retriever, if it can; see `Prefetching`."""

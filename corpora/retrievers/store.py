@@ -1,27 +1,44 @@
-"""The passages of an index, read one at a time from a memory-mapped file, in constant memory.
+"""The passages of an index, read one at a time from memory-mapped files, in constant memory.
 
 `passages.txt` contains id, title and text of all passages, concatenated, in UTF-8, with a line feed after each text;
 `passages.offsets.npy` contains the offset of each of the three. Reading takes a third of the time of parsing JSON.
+If passages have other keys (source, page, url ...), `passages.keys.jsonl` contains a JSON object for each of these
+passages, and `passages.keys.npy` where the line of each passage starts; they are read for returned passages only.
 """
 
+import contextlib
+import hashlib
+import json
 import mmap
+import struct
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from corpora.retrievers.arrays import read_npy, write_npy
-from signatures.common.errors import UserError, first_problem
+from signatures.common.errors import UserError, first_problem, one_line
 from signatures.common.files import atomic_write
-from signatures.types import Passage
+from signatures.common.strict_json import parse_strict_json
+from signatures.types import Passage, make_passage
 
 TEXT_FILE = "passages.txt"
 OFFSETS_FILE = "passages.offsets.npy"
+KEYS_FILE, KEYS_OFFSETS_FILE = "passages.keys.jsonl", "passages.keys.npy"
 _PASSAGES = TypeAdapter(list[Passage])  # validates a list at half the cost of one call per passage
+
+
+class Stored(NamedTuple):
+    """A passage as the files have it, in UTF-8; `keys` is a JSON object, or empty."""
+
+    id: bytes
+    title: bytes
+    text: bytes
+    keys: bytes
 
 
 def utf8(text: str) -> str:
@@ -29,46 +46,141 @@ def utf8(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def write_store(folder: Path, passages: Iterable[Passage], advance: Callable[[int], object] = lambda _: None) -> int:
-    """Write id, title and text of `passages` into `folder`; return the number of passages.
+def stored(passage: Passage) -> Stored:
+    """Return what is stored of a passage.
 
-    Both files are complete or absent; the offsets are written last, so with them the store is complete.
+    Raises:
+        UserError: Its other keys have values that are no plain JSON, such as NaN or nesting without end.
+    """
+    name, title, text = (part.encode("utf-8", "replace") for part in (passage.id, passage.title, passage.text))
+    if not passage.metadata:
+        return Stored(name, title, text, b"")
+    try:
+        dumped = json.dumps(passage.metadata, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        keys = dumped.encode("utf-8", "replace")
+        parse_strict_json(keys)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise UserError(
+            f"Passage {passage.id[:60]!r}: its other keys cannot be stored ({one_line(error, 200)}): correct or remove "
+            "them."
+        ) from error
+    return Stored(name, title, text, keys)
+
+
+def content_hash(passages: Iterable[Stored]) -> str:
+    """Return the hexadecimal SHA-256 of passages with their keys, in order; not of their sentences."""
+    digest = hashlib.sha256()
+    for passage in passages:
+        digest.update(struct.pack("<4q", *map(len, passage)) + b"".join(passage))
+    return digest.hexdigest()
+
+
+def write_store(folder: Path, passages: Iterable[Passage], advance: Callable[[int], object] = lambda _: None) -> int:
+    """Write `passages` into `folder`; see `write_stored`.
+
+    Raises:
+        UserError: See `stored`.
+    """
+    return write_stored(folder, map(stored, passages), advance)
+
+
+def write_stored(folder: Path, passages: Iterable[Stored], advance: Callable[[int], object] = lambda _: None) -> int:
+    """Write id, title, text and other keys of `passages` into `folder`; return the number of passages.
+
+    All files are complete or absent; the offsets are written last, so with them the store is complete.
 
     Args:
-        folder: Of the two files.
+        folder: Of the files.
         passages: At least one, with unique ids (`read_passages` ensures both).
         advance: Called with 1 for each passage.
     """
-    starts = array("q")
-    end = 0
-    with atomic_write(folder / TEXT_FILE, "wb") as file:
+    starts, key_starts = array("q"), array("q")
+    end = keys_end = 0
+    for name in (KEYS_FILE, KEYS_OFFSETS_FILE):
+        (folder / name).unlink(missing_ok=True)
+    with contextlib.ExitStack() as files:
+        file = files.enter_context(atomic_write(folder / TEXT_FILE, "wb"))
+        keys_file = None
         for passage in passages:
-            for part in (passage.id, passage.title, passage.text + "\n"):
+            for part in (passage.id, passage.title, passage.text + b"\n"):
                 starts.append(end)
-                end += file.write(part.encode("utf-8", "replace"))
+                end += file.write(part)
+            key_starts.append(keys_end)
+            if passage.keys:
+                keys_file = keys_file or files.enter_context(atomic_write(folder / KEYS_FILE, "wb"))
+                keys_end += keys_file.write(passage.keys + b"\n")
             advance(1)
+    if keys_end:
+        key_starts.append(keys_end)
+        write_npy(folder / KEYS_OFFSETS_FILE, (len(key_starts), 1), [np.frombuffer(key_starts, np.int64)])
     starts.extend([end] * 3)
     table = np.frombuffer(starts, dtype=np.int64).reshape(-1, 3)
     write_npy(folder / OFFSETS_FILE, table.shape, [table])
     return len(table) - 1
 
 
-class PassageStore:
-    """Returns passages by row, their position in the corpus. Safe under threads."""
+def _damaged(path: Path, why: str) -> UserError:
+    return UserError(f"{path} is damaged ({why}): rebuild the index with overwrite.")
 
-    def __init__(self, folder: Path):
+
+def _mapped(path: Path, size: int) -> mmap.mmap:
+    """Return the bytes of a file, mapped, which must be `size`."""
+    try:
+        with open(path, "rb") as file:
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:  # an empty file cannot be mapped
+        raise _damaged(path, str(error)) from error
+    if len(content) != size:
+        raise _damaged(path, "its size is not what it should be")
+    return content
+
+
+class _Keys:
+    """The other keys of passages, by row."""
+
+    def __init__(self, folder: Path, passages: int):
+        self._path = folder / KEYS_FILE
+        starts = read_npy(folder / KEYS_OFFSETS_FILE, np.dtype(np.int64), columns=1, rows=passages + 1)
+        self._starts = starts[:, 0]
+        self._bytes = _mapped(self._path, int(self._starts[-1]))
+
+    def raw(self, rows: NDArray[np.int64]) -> list[bytes]:
+        """Return the JSON of the passages at `rows`; empty for those without other keys."""
+        begins, ends = self._starts[rows], self._starts[rows + 1]
+        if (begins < 0).any() or (begins > ends).any():
+            raise _damaged(self._path, "a line starts outside the file")
+        places = zip(begins.tolist(), ends.tolist(), strict=True)
+        return [self._bytes[begin : max(begin, end - 1)] for begin, end in places]
+
+    def parsed(self, raw: bytes) -> dict[str, Any]:
+        """Return the keys in a JSON text."""
+        try:
+            keys = parse_strict_json(raw)
+            if not isinstance(keys, dict) or keys.keys() & Passage.model_fields.keys():
+                raise ValueError("a line is no object of other keys")
+        except ValueError as error:
+            raise _damaged(self._path, one_line(error, 200)) from error
+        return keys
+
+
+class PassageStore:
+    """Returns passages by row, their position in the corpus. Safe under threads.
+
+    Args:
+        folder: Written by `write_store`.
+        keys: Return other keys if there are some; False ignores their files.
+
+    Raises:
+        UserError: A file is damaged.
+    """
+
+    def __init__(self, folder: Path, *, keys: bool = True):
         self._path = folder / TEXT_FILE
         self._starts = read_npy(folder / OFFSETS_FILE, np.dtype(np.int64), columns=3)
-        try:
-            with open(self._path, "rb") as file:
-                self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError) as error:  # an empty file cannot be mapped
-            raise self._damaged(str(error)) from error
-        if self._starts[-1].tolist() != [len(self._bytes)] * 3:
-            raise self._damaged("its size is not what it should be")
-
-    def _damaged(self, why: str) -> UserError:
-        return UserError(f"{self._path} is damaged ({why}): rebuild the index with overwrite.")
+        last = self._starts[-1].tolist()
+        self._bytes = _mapped(self._path, last[0] if last == [last[0]] * 3 else -1)
+        has_keys = keys and ((folder / KEYS_FILE).exists() or (folder / KEYS_OFFSETS_FILE).exists())
+        self._keys = _Keys(folder, len(self)) if has_keys else None
 
     def __len__(self) -> int:
         return len(self._starts) - 1
@@ -82,8 +194,17 @@ class PassageStore:
         stop = len(self) if stop is None else stop
         for first in range(start, stop, block):
             rows = np.arange(first, min(first + block, stop))
-            for passage in self.passages(rows, np.zeros(len(rows))):
-                yield {"title": passage.title, "text": passage.text}
+            for fields in self._fields(rows, np.zeros(len(rows))):
+                yield {"title": fields["title"], "text": fields["text"]}
+
+    def stored(self, rows: NDArray[np.int64], block: int = 1024) -> Iterator[Stored]:
+        """Yield the passages at `rows` as the files have them."""
+        for first in range(0, len(rows), block):
+            chosen = rows[first : first + block]
+            keys = [b""] * len(chosen) if self._keys is None else self._keys.raw(chosen)
+            for (begin, title, text), end, own in zip(*self._places(chosen), keys, strict=True):
+                raw = self._bytes
+                yield Stored(raw[begin:title], raw[title:text], raw[text : end - 1], own)
 
     def missing(self, ids: Iterable[str], block: int = 1 << 16) -> set[str]:
         """Return those of `ids` that no passage has."""
@@ -106,19 +227,34 @@ class PassageStore:
         return found
 
     def passages(self, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> list[Passage]:
-        """Return the passages at `rows`, each with its score, in the order of `rows`."""
-        starts, ends = self._starts[rows].tolist(), self._starts[rows + 1, 0].tolist()
+        """Return the passages at `rows`, each with its score, in the order of `rows`.
+
+        Raises:
+            UserError: The files are damaged.
+        """
+        fields = self._fields(rows, scores)
+        try:
+            if self._keys is None:
+                return _PASSAGES.validate_python(fields)
+            parsed = self._keys.parsed
+            found = zip(fields, self._keys.raw(rows), strict=True)
+            return [make_passage({**parsed(raw), **record} if raw else record) for record, raw in found]
+        except ValidationError as error:
+            raise _damaged(self._path, first_problem(error)) from error
+
+    def _places(self, rows: NDArray[np.int64]) -> tuple[list[list[int]], list[int]]:
+        return self._starts[rows].tolist(), self._starts[rows + 1, 0].tolist()
+
+    def _fields(self, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> list[dict[str, Any]]:
+        """Return id, title, text and score of the passages at `rows`."""
         records = []
-        for (begin, title, text), end, score in zip(starts, ends, scores.tolist(), strict=True):
+        for (begin, title, text), end, score in zip(*self._places(rows), scores.tolist(), strict=True):
             raw = self._bytes[begin : end - 1]
             parts: Any = raw.decode() if raw.isascii() else raw  # one decoding for three parts if bytes are characters
             fields = parts[: title - begin], parts[title - begin : text - begin], parts[text - begin :]
             try:
                 name, heading, body = fields if parts is not raw else (field.decode() for field in fields)
             except UnicodeDecodeError as error:
-                raise self._damaged(str(error)) from error
+                raise _damaged(self._path, str(error)) from error
             records.append({"id": name, "title": heading, "text": body, "score": score})
-        try:
-            return _PASSAGES.validate_python(records)
-        except ValidationError as error:
-            raise self._damaged(first_problem(error)) from error
+        return records

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.paired_runs import labels_of
 from experiments.runs.files import Json, Row, read_rows, read_run, repeat_of
+from experiments.runs.sources import source_line
 from optimizers.metrics.cost import costs_known
 from signatures.common.errors import UserError
 
@@ -77,7 +78,7 @@ def _cells(row: Row | None) -> dict[str, str]:
         "response": row["response"] if row["response"] != row["answer"] else "",
         "scores": "\n".join(f"{name} {_number(value)}" for name, value in row["scores"].items()),
         **{f"hop {number}": _hop(hop) for number, hop in enumerate(row["hops"], start=1)},
-        "cited": "\n".join(f"[{passage['id']}] {passage['title']}" for passage in row["cited_passages"]),
+        "cited": "\n".join(map(_cited, row["cited_passages"])),
         "details": "\n".join(f"{name}: {_text(value)}" for name, value in (row.get("details") or {}).items()),
         "stopped": row.get("stop_reason") or "",
         "cost": f"{row['calls']} LM calls, {tokens} tokens, {row['rounds']} rounds" if costs_known(row) else "unknown",
@@ -92,6 +93,11 @@ def _number(value: float | None) -> str:
 def _text(value: Any, most: int = 300) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def _cited(passage: Json) -> str:
+    source = source_line(passage)
+    return f"[{passage['id']}] {passage.get('title', '')}{f' ({source})' if source else ''}"
 
 
 def _hop(hop: Json) -> str:

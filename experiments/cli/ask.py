@@ -9,6 +9,7 @@ import typer
 from experiments.cli.shared import options
 from experiments.cli.shared.console import Activity, emit, note, note_defaults, say
 from experiments.cli.shared.option_groups import with_option_groups
+from experiments.runs.sources import source_line
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ def show_answer(prediction: "dspy.Prediction", unread: "Unreadable | None" = Non
     say(f"\nCited passages: {len(cited)} of {len(prediction.passages)} read")
     for passage in cited:
         say(f"  [{passage.id}] {passage.title}")
+        if source := source_line(passage.metadata):
+            say(f"      {source}")
         say(textwrap.indent(textwrap.fill(passage.text, 100), "      "))
 
 

@@ -24,6 +24,7 @@ try:
     from experiments.cli.corpus.data import data
     from experiments.cli.corpus.index import index
     from experiments.cli.corpus.ingest import ingest
+    from experiments.cli.corpus.search import search
     from experiments.cli.demo import demo
     from experiments.cli.distill.app import distill
     from experiments.cli.doctor import doctor
@@ -65,6 +66,7 @@ app.command("demo")(demo)
 app.command("ask")(ask)
 app.command("ingest")(ingest)
 app.command("index")(index)
+app.command("search")(search)
 app.add_typer(data, name="data")
 app.command("compile")(compile_)
 app.command("tune")(tune)

@@ -133,6 +133,7 @@ def check_cache() -> Check:
 
 def check_index(folder: Path) -> Check:
     """Open an index, check the hashes of its files and ask it one query."""
+    from corpora.index.info import CONTENT
     from corpora.index.manifest import read_info
     from corpora.index.open import open_index
 
@@ -141,7 +142,9 @@ def check_index(folder: Path) -> Check:
         found = open_index(folder)("Who was born where?", 1)
     except (UserError, OSError, ValueError) as error:
         return Check("index", "failed", one_line(error), "Build it again: verihop index CORPUS.")
-    what = f"{info.retriever}, {info.passages:,} passages, corpus {info.corpus_hash[:16]}"
+    what = f"{info.retriever}, {info.passages:,} passages, corpus {info.corpus_hash.removeprefix(CONTENT)[:16]}"
+    if info.update is not None:
+        what += ", updated since it was built"
     if not found:
         return Check("index", "warning", f"{what}; a query found nothing", "Check the texts of the corpus.")
     return Check("index", "ok", what)

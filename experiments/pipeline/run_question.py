@@ -12,6 +12,7 @@ from programs.lms.sampling import fresh_samples
 from programs.parts.meter import Meter, metered
 from programs.parts.predict import original_of
 from signatures.common.errors import user_error_within
+from signatures.types import Passage, plain_metadata
 
 if TYPE_CHECKING:
     import dspy
@@ -25,12 +26,19 @@ def _as_dict(value: Any) -> dict[str, Any]:
     return value.model_dump() if hasattr(value, "model_dump") else dict(value)
 
 
+def _passage(value: Any) -> dict[str, Any]:
+    """Return id, title, text and the other keys of a passage."""
+    fields = _as_dict(value)
+    own = {name: fields.get(name, "") for name in ("id", "title", "text")}
+    return {**own, **(plain_metadata(value) if isinstance(value, Passage) else {})}
+
+
 def _prediction_fields(prediction: Any) -> Row:
     def field(name: str, default: Any) -> Any:
         value = getattr(prediction, name, None)
         return default if value is None else value
 
-    passages = [_as_dict(passage) for passage in field("passages", [])]
+    passages = [_passage(passage) for passage in field("passages", [])]
     citations = list(field("citations", []))
     answer, stopped = str(field("answer", "")), field("stop_reason", None)
     return {
@@ -42,11 +50,7 @@ def _prediction_fields(prediction: Any) -> Row:
         "hops": [_as_dict(hop) for hop in field("hops", [])],
         "details": dict(field("details", {})),
         "passage_ids": [passage["id"] for passage in passages],
-        "cited_passages": [
-            {name: passage.get(name, "") for name in ("id", "title", "text")}
-            for passage in passages
-            if passage["id"] in citations
-        ],
+        "cited_passages": [passage for passage in passages if passage["id"] in citations],
     }
 
 

@@ -7,7 +7,8 @@ A row contains:
 
 - `id`, `question`, `answers`, `type`: the question with its gold answers;
 - `answer`, `response`, `abstained`, `citations`: the prediction; `hops` as plain dicts, `passage_ids` in reading order,
-  `cited_passages` with their text, so that a report needs no corpus; `details`, which differ between strategies;
+  `cited_passages` with their text and other keys (source, url ...), so that a report needs no corpus; `details`, which
+  differ between strategies;
   `stop_reason`, one of `programs.parts.stop_reasons`, None if the question failed;
 - `about`: the question's other fields (level, split ...), lists by their length;
 - `scores`: metric name -> score, None if undefined; `unparsed`: metric name -> number of unparseable texts or verdicts;

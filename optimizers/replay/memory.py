@@ -12,7 +12,7 @@ import dspy
 
 from programs.lms.calls.call_record import Reply, calls_recorded
 from programs.parts.meter import Meter
-from signatures.types import Passage
+from signatures.types import Passage, make_passage, plain_metadata
 
 Json = dict[str, Any]
 _Search = tuple[str, int]  # query and k
@@ -36,8 +36,7 @@ class Memory:
             for search in each["retrievals"]:
                 texts = each["passages"]
                 self._found[search["query"], search["k"]] = [
-                    Passage(id=id, title=texts[id][0], text=texts[id][1], score=score)
-                    for id, score in search["passages"]
+                    _passage(id, *texts[id], score=score) for id, score in search["passages"]
                 ]
 
     def __len__(self) -> int:
@@ -81,7 +80,7 @@ class Memory:
             self._new_replies, self._new_found = {}, {}
         if not replies and not found:
             return None
-        texts = {each.id: [each.title, each.text] for passages in found.values() for each in passages}
+        texts = {each.id: _texts(each) for passages in found.values() for each in passages}
         searches = [
             {"query": query, "k": k, "passages": [[each.id, each.score] for each in passages]}
             for (query, k), passages in found.items()
@@ -91,6 +90,15 @@ class Memory:
             "retrievals": searches,
             "passages": texts,
         }
+
+
+def _texts(passage: Passage) -> list[Any]:
+    """Return title and text of a passage, and its other keys if it has some."""
+    return [passage.title, passage.text, *([plain_metadata(passage)] if passage.metadata else [])]
+
+
+def _passage(id: str, title: str, text: str, keys: Json | None = None, *, score: float | None) -> Passage:
+    return make_passage({**(keys or {}), "id": id, "title": title, "text": text, "score": score})
 
 
 _memory: contextvars.ContextVar[Memory | None] = contextvars.ContextVar("verihop_memory", default=None)

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from pydantic_core import to_json
 
 from experiments.runs.files import Json, Row, repeat_of
+from experiments.runs.sources import source_and_link
 from optimizers.metrics.cost import costs_known
 from signatures.common.secrets import redact, redacted
 
@@ -113,15 +114,20 @@ def _packed(value: Any) -> Markup:
 
 def _trace(entry: Entry) -> Json:
     """Return the rows of a question in the order of the index; they refer to cited passages by place."""
-    passages: dict[tuple[str, str, str], int] = {}
+    passages: dict[tuple[str | None, ...], int] = {}
     rows = []
     for _, row in entry.rows:
-        texts = [
-            (passage["id"], passage.get("title", ""), passage.get("text", "")) for passage in row["cited_passages"]
-        ]
+        texts = map(_cited, row["cited_passages"])
         cited = [passages.setdefault(text, len(passages)) for text in texts]
         rows.append({**_answer(row), "cited": cited, "hops": [_hop(hop) for hop in row["hops"]]})
     return {"passages": list(passages), "rows": rows}
+
+
+def _cited(passage: Json) -> tuple[str | None, ...]:
+    """Return id, title and text of a passage, and, if it has a source, that and its link."""
+    source, link = source_and_link(passage)
+    named = (source, link) if source or link else ()
+    return (passage["id"], passage.get("title", ""), passage.get("text", ""), *named)
 
 
 def _answer(row: Row) -> Json:

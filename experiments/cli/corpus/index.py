@@ -1,15 +1,25 @@
-"""`verihop index`: build an index of a corpus."""
+"""`verihop index`: build an index of a corpus, add passages to one, or remove some."""
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, next_step, resumable, say
+from experiments.cli.shared.console import emit, next_step, note, resumable, say
+from experiments.cli.shared.lines import lines_of
 from experiments.cli.shared.next_commands import QUESTION, command
 from experiments.cli.shared.option_groups import with_option_groups
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from corpora.index.cluster import Cluster
+    from corpora.index.info import IndexInfo
+    from corpora.index.update import Updated
+    from corpora.questions import Question
+
+RETRIEVER, EMBEDDER = "hybrid", "all-MiniLM-L6-v2"
 
 
 @dataclass(frozen=True)
@@ -23,10 +33,19 @@ class Building:
             "--out", "-o", help="Folder for the index; by default `index` next to the corpus.", show_default=False
         ),
     ] = None
-    retriever: Annotated[str, typer.Option(help="bm25, bm25s, dense or hybrid.")] = "hybrid"
-    embedder: Annotated[str, typer.Option(help="A sentence-transformers model, by name or folder.")] = (
-        "all-MiniLM-L6-v2"
-    )
+    retriever: Annotated[
+        str | None, typer.Option(help=f"bm25, bm25s, dense or hybrid; by default {RETRIEVER}.", show_default=False)
+    ] = None
+    embedder: Annotated[
+        str | None,
+        typer.Option(
+            help=f"A sentence-transformers model, by name or folder; by default {EMBEDDER}.", show_default=False
+        ),
+    ] = None
+    questions: Annotated[
+        Path | None,
+        typer.Option(help="questions.jsonl; say whether the index has all their gold passages.", show_default=False),
+    ] = None
     cluster: Annotated[
         str | None,
         typer.Option(help="Embed with Ray: local, auto, or ray://HOST:10001.", show_default=False),
@@ -36,31 +55,164 @@ class Building:
     ] = None
     resume: options.Resume = False
 
+    def opened_cluster(self) -> "Cluster | None":
+        """Return where passages are embedded; None for this process."""
+        from corpora.index.cluster import Cluster
+
+        return None if self.cluster is None else Cluster(self.cluster, self.workers)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How the corpus of an index changes."""
+
+    PANEL: ClassVar[str] = "Change the index of --out instead of building one"
+    add: Annotated[
+        list[Path] | None, typer.Option(help="Add the passages of this passages.jsonl, repeatable.", show_default=False)
+    ] = None
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Remove passages: ids separated by commas, or @FILE with an id per line, repeatable. An id that is "
+            "removed and added is replaced.",
+            show_default=False,
+        ),
+    ] = None
+
 
 @with_option_groups
 def index(
-    corpus: Annotated[Path, typer.Argument(help="passages.jsonl, also .gz or .zst.")],
+    corpus: Annotated[
+        Path | None, typer.Argument(help="passages.jsonl, also .gz or .zst; omitted to change an index.")
+    ] = None,
+    *,
     building: Building,
+    changes: Changes,
     output: options.Replacing,
 ) -> None:
-    """Build an index of a corpus; resume an interrupted build with --resume."""
-    from corpora.index.build import build_index
-    from corpora.index.cluster import Cluster
-
-    folder = building.out or corpus.parent / "index"
-    with resumable():
-        info = build_index(
-            corpus,
-            folder,
-            retriever=building.retriever,
-            embedder=building.embedder,
-            resume=building.resume,
-            overwrite=output.overwrite,
-            progress=not output.quiet,
-            cluster=None if building.cluster is None else Cluster(building.cluster, building.workers),
-        )
+    """Build an index of a corpus, or change one with --add and --remove; the same command resumes a change."""
+    asked = None if building.questions is None else _questions(building.questions)
+    if changes.add or changes.remove:
+        folder = _checked_folder(corpus, building, output)
+        with resumable():
+            updated = _update(folder, building, changes, shown=not output.quiet)
+        info, summary = updated.info, _summary(folder, updated)
+    else:
+        if corpus is None:
+            raise UserError(
+                "Name the corpus to index (passages.jsonl), or change an index with --add or --remove and --out."
+            )
+        folder = building.out or corpus.parent / "index"
+        with resumable():
+            info = _build(corpus, folder, building, output)
+        summary = f"Indexed {info.passages} passages into {folder} ({info.retriever})."
+    gold = None if asked is None else _gold(asked, folder)
     if output.as_json:
-        emit({"index": str(folder), **info.model_dump(mode="json")})
+        changed = {"changed": updated.changed} if changes.add or changes.remove else {}
+        emit({"index": str(folder), **changed, **info.model_dump(mode="json"), **({"gold": gold} if gold else {})})
         return
-    say(f"Indexed {info.passages} passages into {folder} ({info.retriever}).")
-    next_step(command("verihop", "ask", "--program", "rag", "--index", folder, QUESTION))
+    say(summary)
+    if gold is not None:
+        if gold["missing"]:
+            note(f"Note: {gold['text']}")
+        else:
+            say(gold["text"])
+    verb = ["search"] if changes.add or changes.remove else ["ask", "--program", "rag"]
+    next_step(command("verihop", *verb, "--index", folder, QUESTION))
+
+
+def _build(corpus: Path, folder: Path, building: Building, output: options.Replacing) -> "IndexInfo":
+    from corpora.index.build import build_index
+
+    return build_index(
+        corpus,
+        folder,
+        retriever=building.retriever or RETRIEVER,
+        embedder=building.embedder or EMBEDDER,
+        resume=building.resume,
+        overwrite=output.overwrite,
+        progress=not output.quiet,
+        cluster=building.opened_cluster(),
+    )
+
+
+def _checked_folder(corpus: Path | None, building: Building, output: options.Replacing) -> Path:
+    """Return the index to change; raise UserError if options of a build are given."""
+    if corpus is not None:
+        raise UserError(
+            f"{corpus} would be indexed anew, and --add and --remove change an index: omit one of them, e.g. "
+            f"--add {corpus}."
+        )
+    if building.out is None:
+        raise UserError("Name the index that --add and --remove change: --out FOLDER.")
+    if output.overwrite or building.retriever is not None:
+        given = "--overwrite" if output.overwrite else "--retriever"
+        raise UserError(f"{given} is for building an index; --add and --remove change one: omit it.")
+    return building.out
+
+
+def _update(folder: Path, building: Building, changes: Changes, *, shown: bool) -> "Updated":
+    from corpora.index.update import update_index
+
+    return update_index(
+        folder,
+        add=changes.add or [],
+        remove=removed_ids(changes.remove or []),
+        embedder=building.embedder,
+        progress=shown,
+        cluster=building.opened_cluster(),
+    )
+
+
+def _summary(folder: Path, updated: "Updated") -> str:
+    update = updated.info.update
+    if update is None or not updated.changed:
+        return f"{folder} has this update already: nothing was changed ({updated.info.passages} passages)."
+    return (
+        f"Updated {folder} ({updated.info.retriever}): {updated.info.passages} passages, {update.kept} kept, "
+        f"{update.added} added, {update.removed} removed, {update.embedded} embedded."
+    )
+
+
+def removed_ids(values: list[str]) -> list[str]:
+    """Return the ids that --remove names: separated by commas, or in a file with an id per line.
+
+    Raises:
+        UserError: A value names none, or a file cannot be read.
+    """
+    found: list[str] = []
+    for value in values:
+        names = lines_of(Path(value[1:])) if value.startswith("@") else value.split(",")
+        ids = [name.strip() for name in names if name.strip()]
+        if not ids:
+            raise UserError(f"--remove {value} names no id. Example: --remove id1,id2 or --remove @ids.txt.")
+        found += ids
+    return found
+
+
+def _questions(path: Path) -> "list[Question]":
+    from experiments.pipeline.setup import open_questions
+
+    return open_questions(path)
+
+
+def _gold(questions: "list[Question]", folder: Path) -> dict[str, Any]:
+    """Return how many questions name gold passages, how many ids the index lacks, and a text that says so."""
+    from corpora.index.open import open_index
+    from experiments.pipeline.corpus_notes import gold_note
+
+    retrieve = open_index(folder)
+    named = [question for question in questions if question.gold_ids]
+    missing = len(retrieve.missing({name for question in named for name in question.gold_ids}))
+    others = [question for question in questions if not question.gold_ids and question.model_extra]
+    by_name = sum(not {"gold_titles", "gold_documents"}.isdisjoint(question.model_extra or {}) for question in others)
+    text = gold_note(questions, retrieve)
+    if text is None:
+        text = (
+            f"All gold passages of {len(named)} questions are in the index."
+            if named
+            else f"None of the {len(questions)} questions names ids of gold passages, so nothing can be checked."
+        )
+    if by_name:
+        text += f" {by_name} questions name titles or documents: `verihop data gold` finds the ids of their passages."
+    return {"questions": len(questions), "with_gold": len(named), "missing": missing, "text": text}

@@ -58,10 +58,12 @@ class Corpus:
 def _of_index(folder: Path, wanted: set[str]) -> "dict[str, Passage]":
     import numpy as np
 
+    from corpora.index.manifest import read_info
     from corpora.index.replace import complete_index
-    from corpora.retrievers.store import PassageStore
+    from corpora.retrievers.store import KEYS_FILE, PassageStore
 
-    store = PassageStore(complete_index(folder))
+    folder = complete_index(folder)
+    store = PassageStore(folder, keys=KEYS_FILE in read_info(folder).files)
     rows = np.array(sorted(store.rows_of(wanted).values()), dtype=np.int64)
     found = store.passages(rows, np.zeros(len(rows))) if len(rows) else []
     return {passage.id: passage.model_copy(update={"score": None}) for passage in found}

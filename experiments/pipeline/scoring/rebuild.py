@@ -73,10 +73,10 @@ def prediction_of(row: Row, corpus: "Mapping[str, Passage]") -> Any:
     """Return the prediction of a row; a passage whose text is not known has an empty one."""
     import dspy
 
-    from signatures.types import Hop, Passage
+    from signatures.types import Hop, Passage, make_passage
 
     texts = [*row.get("cited_passages", []), *row.get("read_passages", [])]
-    known = {each["id"]: Passage(**{name: each.get(name, "") for name in ("id", "title", "text")}) for each in texts}
+    known = {each["id"]: make_passage({"title": "", "text": "", **each, "score": None}) for each in texts}
     passages = [corpus.get(id) or known.get(id) or Passage(id=id, text="") for id in row.get("passage_ids") or []]
     fields = {
         "answer": row.get("answer") or "",

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from corpora.index import build, cluster
+from corpora.index import cluster, embedding
 from corpora.index.build import build_index
 from corpora.index.cluster import Cluster, EncodeShards
 from corpora.index.open import open_index
@@ -65,7 +65,7 @@ class FakeRay:
 def fake(monkeypatch):
     ray = FakeRay()
     monkeypatch.setattr(cluster, "_import_ray", lambda: ray)
-    monkeypatch.setattr(build, "SHARD", 16)
+    monkeypatch.setattr(embedding, "SHARD", 16)
     return ray
 
 
@@ -133,7 +133,7 @@ def test_without_ray_the_cure_is_named(tmp_path, corpus, fake_embedder, monkeypa
 @pytest.mark.slow
 def test_two_real_workers_write_the_same_bytes(tmp_path, corpus, monkeypatch):
     pytest.importorskip("ray.data", reason="Ray is not installed (extra `cluster`)")
-    monkeypatch.setattr(build, "SHARD", 16)
+    monkeypatch.setattr(embedding, "SHARD", 16)
     root = str(Path(__file__).parents[3])
     monkeypatch.setenv("PYTHONPATH", root)  # workers import this package
     build_index(corpus, tmp_path / "alone", embedder=Embedder(threads=1))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from corpora.index import build
+from corpora.index import embedding
 from corpora.index.build import build_index
 from corpora.index.manifest import exclusive
 from corpora.index.open import open_index
@@ -170,11 +170,11 @@ KILLED = """
 import os, signal, sys
 sys.path[:0] = [{root!r}, {tests!r}]
 import conftest
-from corpora.index import build
+from corpora.index import embedding
 from corpora.index.build import build_index
 from corpora.retrievers.embedder import Embedder
 
-build.SHARD, build._STEP = 10, 5
+embedding.SHARD, embedding._STEP = 10, 5
 
 def encode(texts):
     with open({log!r}, "a") as log:
@@ -266,7 +266,7 @@ def test_writes_that_really_fail_leave_no_index(tmp_path, corpus, limit):
 
 
 def test_progress_goes_to_stderr_only(tmp_path, corpus, fake_embedder, capsys, monkeypatch):
-    monkeypatch.setattr(build, "SHARD", 16)
+    monkeypatch.setattr(embedding, "SHARD", 16)
     build_index(corpus, tmp_path / "i", embedder=fake_embedder, progress=True)
     captured = capsys.readouterr()
     assert captured.out == ""

@@ -82,7 +82,7 @@ REQUIRED = {
     "compile": {"questions", "program", "out"},
     "eval": {"questions", "out"},
     "ask": {"question"},
-    "index": {"corpus"},
+    "index": set(),  # --add and --remove need none
     "demo": set(),
     "judge": {"runs", "out"},
     "keyfacts build": {"questions", "passages", "out"},

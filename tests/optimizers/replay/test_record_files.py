@@ -24,7 +24,7 @@ from optimizers.replay.record_files import (
 )
 from optimizers.replay.replaying import replay
 from signatures.common.errors import UserError
-from signatures.types import Passage
+from signatures.types import Passage, make_passage
 
 
 @pytest.fixture
@@ -252,3 +252,13 @@ def test_a_program_that_was_not_recorded_is_refused(written, oracle):
     with pytest.raises(UserError, match="program.name was 'cov_rag' and is now 'retro_rag'"):
         load_record(folder, oracle.built("retro_rag"))
     assert Record(record.run, oracle.built("cov_rag")).knobs == record.knobs
+
+
+def test_other_keys_of_passages_are_kept(tmp_path):
+    keyed = make_passage({"id": "a", "title": "A", "text": "x", "score": 0.5, "source": "report.pdf", "page": 3})
+    found = [keyed, Passage(id="b", text="y", score=0.25)]
+    memory = Memory()
+    memory.add_found("query", 2, found)
+    with RecordLog(tmp_path) as log:
+        log.add_memory("q", memory)
+    assert load_memories(tmp_path)["q"].found("query", 2) == found

@@ -136,3 +136,20 @@ def test_groups_of_questions_reach_the_page(run: Make, tmp_path: Path) -> None:
     assert page.count("<th>metric</th>") == 2
     assert "the questions&#39; gold hops" in page
     assert "Scores by" not in write_report(folders, tmp_path / "plain.html").read_text()
+
+
+def test_a_cited_passage_has_its_source_and_a_link_only_to_the_web(run: Make, unpack: Unpack, tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", n=1)
+    row = json.loads((folder / "rows.jsonl").read_text())
+    cited = [
+        {"id": "a", "title": "A", "text": "x", "source": "a.pdf", "page": 3, "url": "https://example.org/a"},
+        {"id": "b", "title": "", "text": "y", "url": "javascript:alert(1)"},
+        {"id": "c", "title": "", "text": "z", "tags": ["t"]},
+    ]
+    (folder / "rows.jsonl").write_text(json.dumps({**row, "cited_passages": cited}) + "\n")
+    page = write_report([folder], tmp_path / "report.html").read_text()
+    assert unpack(page, "traces0")[0]["passages"] == [
+        ["a", "A", "x", "a.pdf, page 3", "https://example.org/a"],
+        ["b", "", "y", "javascript:alert(1)", None],
+        ["c", "", "z"],
+    ]

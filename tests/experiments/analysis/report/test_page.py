@@ -242,3 +242,22 @@ def test_the_p_column_is_visible_on_a_small_screen(run: Make, tmp_path: Path, br
     assert seen == [True, True]
     wide = "[...document.querySelectorAll('.card')].filter((card) => card.scrollWidth > card.clientWidth).length"
     assert browser.run(wide) == 0
+
+
+def test_a_web_page_is_a_link_and_any_other_address_is_text(run: Make, tmp_path: Path, browser: Any) -> None:
+    folder = run(tmp_path / "run", n=1)
+    row = json.loads((folder / "rows.jsonl").read_text())
+    urls = ["https://example.org/a?b=<i>", "javascript:document.title='x'", "HTTP://example.org"]
+    cited = [{"id": url, "title": "", "text": "x", "source": "<b>s</b>", "url": url} for url in urls]
+    (folder / "rows.jsonl").write_text(json.dumps({**row, "cited_passages": cited}) + "\n")
+    browser.problems.clear()
+    browser.open(write_report([folder], tmp_path / "report.html").as_uri())
+    browser.wait(USABLE)
+    browser.click(f"{LISTED}[0]")
+    browser.wait("document.querySelectorAll('.answer').length === 1")
+    links = browser.run("[...document.querySelectorAll('.passage a')].map((a) => [a.textContent, a.rel])")
+    assert links == [[url, "noopener noreferrer"] for url in (urls[0], urls[2])]
+    text = browser.run("document.querySelector('.answer').textContent")
+    assert text.count("<b>s</b>, ") == 3
+    assert urls[1] in text
+    assert browser.problems == []

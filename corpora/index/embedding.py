@@ -1,0 +1,148 @@
+"""The step of a build that embeds: vectors are written in shards, so that a kill loses little, and then joined."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from corpora.index.cluster import Cluster, embed_on_cluster
+from corpora.index.progress import progress_bar
+from corpora.retrievers.arrays import write_npy
+from corpora.retrievers.dense import CODES_FILE, VECTORS_FILE, ExactKind, build_codes, passage_text
+from corpora.retrievers.embedder import Embedder
+from corpora.retrievers.store import PassageStore
+from signatures.common.errors import UserError
+
+SHARD = 1024  # passages embedded per file; a kill loses at most these
+_STEP = 256  # passages embedded between two updates of the progress bar
+_LONGEST = 1500  # bytes of a passage that count as work: models cut longer ones, most of them at 256 or 512 tokens
+_COPIED = 65_536  # vectors copied at a time; bounds memory
+
+
+class Kept(NamedTuple):
+    """Vectors that need not be computed: those of the first passages of the corpus.
+
+    Args:
+        vectors: Those of another index; shape (passages, dimension).
+        rows: Which of them, in the order of the corpus.
+    """
+
+    vectors: NDArray[np.float32]
+    rows: NDArray[np.int64]
+
+
+def step_dense(
+    folder: Path,
+    store: PassageStore,
+    embedder: Embedder,
+    kind: ExactKind,
+    *,
+    shown: bool,
+    cluster: Cluster | None = None,
+    kept: Kept | None = None,
+) -> int:
+    """Write `dense/`; return the dimension of the vectors.
+
+    Args:
+        folder: Of the index.
+        store: Its passages.
+        embedder: Makes the vectors.
+        kind: How they will be searched.
+        shown: Show progress.
+        cluster: Where passages are embedded; None for this process.
+        kept: Vectors of the first passages; None embeds all.
+
+    Raises:
+        UserError: The embedder returned no vectors, or others than those that are kept.
+    """
+    dense = folder / "dense"
+    dense.mkdir(exist_ok=True)
+    first = 0 if kept is None else len(kept.rows)
+    shards = _shards(dense, first, len(store))
+    if not (dense / VECTORS_FILE).is_file():
+        _embed(shards, store, embedder, shown=shown, cluster=cluster)
+        _assemble(dense, len(store), list(shards), kept)
+    for shard in shards:
+        shard.unlink(missing_ok=True)
+    if kind != "flat" and not (dense / CODES_FILE).is_file():
+        with progress_bar("Compressing vectors", None, shown):
+            build_codes(dense, kind)
+    return int(np.load(dense / VECTORS_FILE, mmap_mode="r", allow_pickle=False).shape[1])
+
+
+def _shards(dense: Path, first: int, count: int) -> dict[Path, range]:
+    """Return the files of the vectors that are computed, each with its rows."""
+    starts = range(first, count, SHARD)
+    return {dense / f"shard-{start:09d}.npy": range(start, min(start + SHARD, count)) for start in starts}
+
+
+def _embed(
+    shards: dict[Path, range], store: PassageStore, embedder: Embedder, *, shown: bool, cluster: Cluster | None
+) -> None:
+    """Write the shards that are missing."""
+    if not shards:
+        return
+    files, rows_of = list(shards), list(shards.values())
+    if cluster is None:
+        embedder.load()  # before the bar, whose rate is that of embedding
+    sizes = np.minimum(store.sizes(), _LONGEST)
+    work = float(sizes[rows_of[0].start :].sum())
+    with progress_bar("Embedding", rows_of[-1].stop - rows_of[0].start, shown, work=work) as advance:
+
+        def count(rows: range, *, skipped: bool = False) -> None:
+            advance(len(rows), float(sizes[rows.start : rows.stop].sum()), skipped=skipped)
+
+        missing = []
+        for number, file in enumerate(files):
+            if file.is_file():
+                count(rows_of[number], skipped=True)
+            else:
+                missing.append(number)
+        if cluster is not None and missing:
+            for number, vectors in embed_on_cluster(missing, lambda n: _texts(store, rows_of[n]), embedder, cluster):
+                _check(vectors, len(rows_of[number]), embedder)
+                write_npy(files[number], vectors.shape, [vectors])
+                count(rows_of[number])
+            return
+        for number in missing:
+            blocks = []
+            for start in range(rows_of[number].start, rows_of[number].stop, _STEP):
+                rows = range(start, min(start + _STEP, rows_of[number].stop))
+                vectors = embedder(_texts(store, rows))
+                _check(vectors, len(rows), embedder)
+                blocks.append(vectors)
+                count(rows)
+            write_npy(files[number], (sum(map(len, blocks)), blocks[0].shape[1]), blocks)
+
+
+def _texts(store: PassageStore, rows: range) -> list[str]:
+    return [passage_text(record) for record in store.records(rows.start, rows.stop)]
+
+
+def _check(vectors: np.ndarray, expected: int, embedder: Embedder) -> None:
+    if vectors.ndim != 2 or len(vectors) != expected or not np.isfinite(vectors).all():
+        raise UserError(
+            f"Embedder {embedder.id!r} returned an array of shape {vectors.shape} for {expected} texts, or numbers "
+            "that are not finite: use another embedder."
+        )
+
+
+def _assemble(dense: Path, count: int, shards: list[Path], kept: Kept | None) -> None:
+    """Join kept vectors and shards into one `.npy` file, one block in memory at a time."""
+    widths = {np.load(shard, mmap_mode="r", allow_pickle=False).shape[1] for shard in shards}
+    widths |= set() if kept is None else {kept.vectors.shape[1]}
+    if len(widths) != 1:
+        raise UserError(
+            f"The embedder makes vectors of {' and '.join(map(str, sorted(widths)))} dimensions: rebuild the index."
+        )
+
+    def blocks() -> Iterator[np.ndarray]:
+        if kept is not None:
+            for start in range(0, len(kept.rows), _COPIED):
+                yield kept.vectors[kept.rows[start : start + _COPIED]]
+        for shard in shards:
+            yield np.load(shard, allow_pickle=False)
+
+    write_npy(dense / VECTORS_FILE, (count, widths.pop()), blocks())

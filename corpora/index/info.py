@@ -1,0 +1,111 @@
+"""What `index.json` contains, and what a build is asked for."""
+
+import json
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from corpora.retrievers.dense import ExactKind
+from corpora.retrievers.settings import RELEVANT, RetrievalSettings
+from signatures.common.files import sha256_text
+
+SCHEMA = 1
+CONTENT = "passages:"  # begins the `corpus_hash` of an updated index
+
+# Retriever -> the parts of an index folder that it needs.
+PARTS: dict[str, frozenset[str]] = {
+    "bm25": frozenset({"bm25"}),
+    "bm25s": frozenset({"bm25s"}),
+    "dense": frozenset({"dense"}),
+    "hybrid": frozenset({"bm25", "dense"}),
+}
+
+
+def canonical(value: object) -> str:
+    """Return a value as JSON that is the same for equal values."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def has_vectors(retriever: str) -> bool:
+    """Return whether an index for this retriever contains vectors."""
+    return "dense" in PARTS[retriever]
+
+
+class EmbedderInfo(BaseModel):
+    """The model that made the vectors."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    weights_hash: str
+
+
+class Request(BaseModel):
+    """What to build; a build is resumed only with the request that it was started with."""
+
+    model_config = ConfigDict(frozen=True)
+
+    schema_version: int = SCHEMA
+    retriever: str
+    corpus_hash: str
+    embedder: EmbedderInfo | None = None
+    settings: RetrievalSettings = RetrievalSettings()
+
+    def fingerprint(self) -> str:
+        """Return a short string that changes with the corpus, engine, embedder and settings that affect the ranking."""
+        settings = self.settings.model_dump(include=set(RELEVANT[self.retriever]))
+        return f"{self.retriever}-{sha256_text(canonical({**self.model_dump(), 'settings': settings}))[:16]}"
+
+
+class FileInfo(BaseModel):
+    """Size in bytes and digest (see `file_digest`) of one file of an index."""
+
+    model_config = ConfigDict(strict=True)
+
+    bytes: int
+    digest: str
+
+
+class UpdateInfo(BaseModel):
+    """What the last update of an index changed; a build has none.
+
+    Args:
+        changes: Digest of what was asked for: the added files and the removed ids.
+        corpus_before: `corpus_hash` before the update.
+        kept: Passages that stayed.
+        added: Passages that were added.
+        removed: Passages that were removed.
+        embedded: Passages that were embedded.
+    """
+
+    model_config = ConfigDict(strict=True)
+
+    changes: str
+    corpus_before: str
+    kept: int
+    added: int
+    removed: int
+    embedded: int
+
+
+class IndexInfo(Request):
+    """The content of `index.json`, which makes an index complete.
+
+    `corpus_hash` is the SHA-256 of the corpus file; after an update, `CONTENT` and the hash of the stored passages
+    (`corpora.retrievers.store.content_hash`).
+
+    Args:
+        passages: Number of passages.
+        dense_kind: How vectors are searched; None if there are none.
+        dimension: Of the vectors; None if there are none.
+        versions: Versions of the libraries that built the index.
+        files: Path inside the folder -> size and digest of the file.
+        update: The last update; None if there was none.
+    """
+
+    passages: Annotated[int, Field(ge=1)]
+    dense_kind: ExactKind | None = None
+    dimension: int | None = None
+    versions: dict[str, str] = {}
+    files: dict[str, FileInfo] = {}
+    update: UpdateInfo | None = None
