@@ -114,9 +114,15 @@ class IndexRetriever:
 
     def titles(self, ids: Iterable[str]) -> dict[str, str]:
         """Return the titles of those of `ids` that are in the index and have one, by id."""
-        rows = self._store.rows_of(ids)
-        found = self._store.passages(np.asarray(list(rows.values()), dtype=np.int64), np.zeros(len(rows)))
-        return {passage.id: passage.title for passage in found if passage.title}
+        return {passage.id: passage.title for passage in self.passages(ids) if passage.title}
+
+    def passages(self, ids: Iterable[str]) -> list[Passage]:
+        """Return the passages with these ids that are in the index, without a score, in the order of `ids`."""
+        wanted = list(dict.fromkeys(ids))
+        rows = self._store.rows_of(wanted)
+        places = [rows[id] for id in wanted if id in rows]
+        found = self._store.passages(np.asarray(places, dtype=np.int64), np.zeros(len(places)))
+        return [passage.model_copy(update={"score": None}) for passage in found]
 
     def __call__(self, query: str, k: int) -> list[Passage]:
         """Return at most `k` passages, best first; equal scores are in corpus order.

@@ -145,6 +145,11 @@ class Reranker:
         ask = getattr(self.retriever, "titles", None)
         return dict(ask(ids)) if ask is not None else {}
 
+    def passages(self, ids: Iterable[str]) -> list[Passage]:
+        """Return the passages with these ids that the retriever's index has; none if it cannot say."""
+        ask = getattr(self.retriever, "passages", None)
+        return list(ask(ids)) if ask is not None else []
+
     def __call__(self, query: str, k: int) -> list[Passage]:
         """Return at most `k` passages, best first, with the scores of the reranking.
 

@@ -31,6 +31,7 @@ try:
     from experiments.cli.eval import eval_
     from experiments.cli.judge import judge
     from experiments.cli.keyfacts import keyfacts
+    from experiments.cli.mcp import mcp
     from experiments.cli.merge import merge
     from experiments.cli.metrics import metrics
     from experiments.cli.optimizers import optimizers
@@ -85,6 +86,7 @@ app.command("metrics")(metrics)
 app.add_typer(review, name="review")
 app.command("doctor")(doctor)
 app.command("serve")(serve)
+app.command("mcp")(mcp)
 
 
 def main() -> None:

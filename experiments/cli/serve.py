@@ -1,6 +1,7 @@
 """`verihop serve`: a program over HTTP, with a page to ask it."""
 
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -8,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import note, note_defaults
+from experiments.cli.shared.console import emit, note, note_defaults
 from experiments.cli.shared.limits import Limits as Budgets
 from experiments.cli.shared.limits import parse_limits
 from experiments.cli.shared.option_groups import with_option_groups
@@ -52,6 +53,7 @@ def serve(
     artifact_folder: Annotated[
         Path | None, typer.Argument(metavar="[ARTIFACT]", help="A compiled program.", show_default=False)
     ] = None,
+    as_json: options.Json = False,
 ) -> None:
     """Answer questions over HTTP: JSON, server-sent events, OpenAI's chat API, and a page for people.
 
@@ -62,7 +64,7 @@ def serve(
     from experiments.service.run import Address, open_service
     from experiments.service.run import serve as serve_until_stopped
 
-    _require_extra()
+    require_extra("fastapi", "uvicorn")
     address = Address(serving.host, serving.port, serving.token or os.environ.get(TOKEN_VARIABLE) or None)
     granted = Limits(
         serving.width,
@@ -70,13 +72,14 @@ def serve(
         seconds=serving.seconds,
         budget=parse_limits(serving.question_budget, "--question-budget"),
     )
-    program_config, lm_config, chosen = with_defaults(_named(program, artifact_folder), lm.config(serving.width))
+    program_config, lm_config, chosen = with_defaults(named_program(program, artifact_folder), lm.config(serving.width))
     note_defaults(chosen)
     service = open_service(program_config, lm_config, granted, address, limits.budget())
-    serve_until_stopped(service, address, lambda url: _tell(url, service.about))
+    serve_until_stopped(service, address, lambda url: _tell(url, service.about, as_json=as_json))
 
 
-def _named(program: options.AnyProgram, folder: Path | None) -> Any:
+def named_program(program: options.AnyProgram, folder: Path | None) -> Any:
+    """Return the configuration of a program that is named by options, or by the folder of its artifact."""
     from dataclasses import replace
 
     if folder is not None and program.artifact is not None and folder != program.artifact:
@@ -84,12 +87,16 @@ def _named(program: options.AnyProgram, folder: Path | None) -> Any:
     return replace(program, artifact=folder or program.artifact).config()
 
 
-def _require_extra() -> None:
+def require_extra(*modules: str) -> None:
+    """Raise UserError if a module of the extra `serve` is missing."""
     from importlib.util import find_spec
 
-    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-        raise UserError("The service needs FastAPI and uvicorn: pip install 'verihop[serve]'.")
+    if missing := [name for name in modules if find_spec(name) is None]:
+        raise UserError(f"This command needs {', '.join(missing)}: pip install 'verihop[serve]'.")
 
 
-def _tell(url: str, about: dict[str, Any]) -> None:
+def _tell(url: str, about: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        emit({"url": url, **about})
+        sys.stdout.flush()
     note(f"Ready: {url} ({about['program']}, {about['lm']}). Routes: {url}docs. Ctrl-C stops.")

@@ -5,7 +5,7 @@ import logging
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.service.guards import LOOPBACK
 from experiments.service.limits import Limits
@@ -88,6 +88,32 @@ def _about(program: Any, lm: str, retrieve: Any) -> dict[str, Any]:
     return {**named, "max_calls": program.max_calls()}
 
 
+def serve_tools(
+    service: "Service", address: Address | None = None, ready: Callable[[str], None] = lambda url: None
+) -> None:
+    """Offer a service as MCP tools until a signal comes, or the client ends.
+
+    Args:
+        service: What is offered.
+        address: Where, over HTTP; None for standard input and output.
+        ready: As for `serve`.
+    """
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    from experiments.service.guards import Guards
+    from experiments.service.tools import make_tools
+
+    tools = make_tools(service)
+    if address is None:
+        tools.run("stdio")
+        return
+    security = None if address.token is None else TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    limits = service.answering.limits
+    app = tools.streamable_http_app(max_request_body_size=limits.body_bytes, transport_security=security)
+    guarded = Guards(app, token=service.token, hosts=service.hosts, body_bytes=limits.body_bytes)
+    _run(guarded, address, ready, lifespan="on")
+
+
 def serve(service: "Service", address: Address, ready: Callable[[str], None]) -> None:
     """Answer requests until SIGINT or SIGTERM; questions in progress may then go on for a while.
 
@@ -100,27 +126,31 @@ def serve(service: "Service", address: Address, ready: Callable[[str], None]) ->
         UserError: The address cannot be opened.
         KeyboardInterrupt: SIGINT came, and the service has stopped.
     """
+    from experiments.service.app import make_app
+
+    _run(make_app(service), address, ready)
+
+
+def _run(app: Any, address: Address, ready: Callable[[str], None], *, lifespan: Literal["on", "off"] = "off") -> None:
     with contextlib.closing(listening(address)) as listener:
         port = listener.getsockname()[1]
         host = f"[{address.host}]" if ":" in address.host else address.host
         ready(f"http://{host}:{port}/")
-        make_server(service).run(sockets=[listener])
+        make_server(app, lifespan=lifespan).run(sockets=[listener])
 
 
-def make_server(service: "Service") -> "uvicorn.Server":
-    """Return the server of a service; it listens on the sockets that it is run with."""
+def make_server(app: Any, *, lifespan: Literal["on", "off"] = "off") -> "uvicorn.Server":
+    """Return the server of an ASGI application; it listens on the sockets that it is run with."""
     import uvicorn
-
-    from experiments.service.app import make_app
 
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     return uvicorn.Server(
         uvicorn.Config(
-            make_app(service),
+            app,
             log_config=None,
             access_log=False,
             server_header=False,
-            lifespan="off",
+            lifespan=lifespan,
             timeout_graceful_shutdown=_GRACE,
         )
     )

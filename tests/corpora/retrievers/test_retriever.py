@@ -148,3 +148,8 @@ def test_an_index_names_titles_by_id(retrievers, name):
     titles = retrievers[name].titles([*(passage.id for passage in reversed(found)), "nowhere"])
     assert titles == {passage.id: passage.title for passage in found if passage.title}
     assert retrievers[name].titles([]) == {}
+    ids = [passage.id for passage in reversed(found)]
+    whole = retrievers[name].passages([ids[0], "nowhere", *ids])
+    assert [passage.id for passage in whole] == ids
+    assert whole == [passage.model_copy(update={"score": None}) for passage in reversed(found)]
+    assert retrievers[name].passages([]) == []

@@ -1,6 +1,9 @@
 """A service on a port of its own, with a program of two hops whose LM the test holds up and lets go on."""
 
 import contextlib
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +14,7 @@ import httpx
 import pytest
 
 from experiments.service.answering import Answering
-from experiments.service.app import Service
+from experiments.service.app import Service, make_app
 from experiments.service.limits import Limits
 from experiments.service.run import Address, listening, make_server
 from programs.inference import Answerer
@@ -58,6 +61,9 @@ class Corpus:
 
     def __call__(self, query: str, k: int) -> list[Passage]:
         return [passage.model_copy(update={"score": 1.5}) for passage in PASSAGES[:k]]
+
+    def passages(self, ids: list[str]) -> list[Passage]:
+        return [passage for passage in PASSAGES if passage.id in ids]
 
     def many(self, queries: list[str], k: int) -> list[list[Passage]]:
         return [self(query, k) for query in queries]
@@ -126,17 +132,26 @@ class Running:
 
 
 @pytest.fixture
-def serving(lm) -> Iterator[Callable[..., Running]]:
-    """Return a function that starts a service with limits, and other arguments of `Service`."""
+def make_service(lm) -> Callable[..., Service]:
+    """Return a function that makes a service with limits, and other arguments of `Service`."""
+
+    def make(limits: Limits | None = None, *, budget: Budget | None = None, **more: Any) -> Service:
+        model = metered_lm("local/scripted", engine=lm.engine, budget=budget, cache=False, temperature=0.0)
+        connection = Connection("scripted", model, JsonForm(), None, "samples")
+        granted = limits or Limits()
+        answering = Answering(Answerer(TwoHops(), connection, width=granted.width), granted)
+        return Service(answering, **{"retrieve": Corpus(), "about": {"program": "two_hops"}, **more})
+
+    return make
+
+
+@pytest.fixture
+def serving(lm, make_service) -> Iterator[Callable[..., Running]]:
+    """Return a function that starts a service with the arguments of `make_service`."""
     with contextlib.ExitStack() as stack:
 
-        def start(limits: Limits | None = None, *, budget: Budget | None = None, **more: Any) -> Running:
-            model = metered_lm("local/scripted", engine=lm.engine, budget=budget, cache=False, temperature=0.0)
-            connection = Connection("scripted", model, JsonForm(), None, "samples")
-            granted = limits or Limits()
-            answering = Answering(Answerer(TwoHops(), connection, width=granted.width), granted)
-            more = {"retrieve": Corpus(), "about": {"program": "two_hops"}, **more}
-            return stack.enter_context(_served(Service(answering, **more)))
+        def start(*arguments: Any, **more: Any) -> Running:
+            return stack.enter_context(_served(make_service(*arguments, **more)))
 
         yield start
         lm.held.set()
@@ -145,7 +160,7 @@ def serving(lm) -> Iterator[Callable[..., Running]]:
 @contextlib.contextmanager
 def _served(service: Service) -> Iterator[Running]:
     with contextlib.closing(listening(Address(port=0))) as listener:
-        server = make_server(service)
+        server = make_server(make_app(service))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
@@ -156,3 +171,26 @@ def _served(service: Service) -> Iterator[Running]:
             server.should_exit = True
             thread.join(PATIENCE)
             assert not thread.is_alive()
+
+
+@pytest.fixture
+def started_command(tmp_path) -> Iterator[Callable[..., str]]:
+    """Return a function that starts Python with arguments, and returns the URL after "Ready: ".
+
+    Its attribute `processes` lists what was started.
+    """
+    running: list[subprocess.Popen[str]] = []
+
+    def start(arguments: list[str], **environment: str) -> str:
+        changed = {**os.environ, "VERIHOP_CACHE_DIR": str(tmp_path), **environment}
+        process = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True, env=changed)
+        running.append(process)
+        assert process.stderr is not None
+        line = next(line for line in process.stderr if line.startswith("Ready: "))
+        return line.split()[1]
+
+    start.processes = running  # type: ignore[attr-defined]
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()

@@ -1,10 +1,7 @@
 """`verihop serve` as a process: ready when it says so, answers, and stops with grace; and its mistakes."""
 
-import os
-import re
 import signal
 import subprocess
-import sys
 
 import httpx
 import pytest
@@ -14,28 +11,16 @@ from signatures.common.errors import UserError
 
 
 @pytest.fixture
-def started(small_world, tmp_path):
-    """Return a function that starts the command on a world, and returns the process and its URL."""
-    running = []
+def started(small_world, started_command):
+    """Return a function that serves a program on a world, and returns the process and its URL."""
 
-    def start(*arguments: str, **environment: str) -> tuple[subprocess.Popen, str]:
-        world = small_world(60)
-        command = ["serve", "--program", "genground", "--index", str(world / "index"), "--lm", "simulated"]
-        process = subprocess.Popen(
-            [sys.executable, "-m", "experiments.cli.main", *command, "--port", "0", *arguments],
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "VERIHOP_CACHE_DIR": str(tmp_path), **environment},
-        )
-        running.append(process)
-        assert process.stderr is not None
-        line = next(line for line in process.stderr if line.startswith("Ready: "))
-        return process, re.findall(r"http://\S+/", line)[0]
+    def start(**environment: str) -> tuple[subprocess.Popen, str]:
+        index = str(small_world(60) / "index")
+        command = ["serve", "--program", "genground", "--index", index, "--lm", "simulated", "--port", "0"]
+        url = started_command(["-m", "experiments.cli.main", *command], **environment)
+        return started_command.processes[-1], url
 
-    yield start
-    for process in running:
-        process.kill()
-        process.communicate()
+    return start
 
 
 def test_it_answers_and_stops_with_grace(started):

@@ -1,0 +1,144 @@
+"""The tools of MCP, called by the SDK's client: in memory, over stdio and over HTTP."""
+
+import asyncio
+import os
+import sys
+
+import pytest
+from mcp import Client, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
+
+from experiments.service.limits import Limits
+from experiments.service.tools import make_tools
+
+HOPS = [(1.0, "part 1 Veld"), (2.0, "part 2 Veld")]
+
+
+def _with_client(server, use):
+    """Return what `use` returns, called with a client of a server."""
+
+    async def run():
+        async with Client(server) as client:
+            return await use(client)
+
+    return asyncio.run(run())
+
+
+def test_asking_returns_the_evidence_and_tells_of_hops_on_the_way(make_service):
+    told = []
+
+    async def heard(progress, total, message):
+        told.append((progress, message))
+
+    async def ask(client):
+        return await client.call_tool("ask", {"question": "Where does it end?"}, progress_callback=heard)
+
+    result = _with_client(make_tools(make_service()), ask)
+    found = result.structured_content
+    assert (found["answer"], found["response"], found["cited"], found["llm_calls"]) == (
+        "Veld",
+        "It lies in Veld [2].",
+        ["p2"],
+        2,
+    )
+    assert [step["question"] for step in found["steps"]] == ["part 1", "part 2"]
+    assert [passage["title"] for passage in found["passages"]] == ["Ossa", "Lake Marn"]
+    assert told == HOPS
+
+
+def test_searching_and_reading(make_service):
+    async def use(client):
+        search = await client.call_tool("search", {"query": "river", "k": 1})
+        read = await client.call_tool("read_passage", {"id": "p2"})
+        missing = await client.call_tool("read_passage", {"id": "p9"})
+        return search.structured_content["result"], read.structured_content, missing
+
+    ranked, whole, missing = _with_client(make_tools(make_service()), use)
+    assert [(passage["id"], passage["score"]) for passage in ranked] == [("p1", 1.5)]
+    assert (whole["id"], whole["text"]) == ("p2", "Lake Marn lies in Veld.")
+    assert missing.is_error
+    assert "has no passage 'p9'" in missing.content[0].text
+
+
+def test_tools_have_descriptions_and_a_service_without_index_only_asks(make_service):
+    async def listed(client):
+        return (await client.list_tools()).tools
+
+    tools = _with_client(make_tools(make_service()), listed)
+    assert [tool.name for tool in tools] == ["ask", "search", "read_passage"]
+    for tool in tools:
+        assert tool.description
+        assert tool.annotations.read_only_hint is True
+        assert all(value.get("description") for value in tool.input_schema["properties"].values())
+    assert [tool.name for tool in _with_client(make_tools(make_service(retrieve=None)), listed)] == ["ask"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "limits", "said"),
+    [
+        ({"question": " "}, {}, "1 to 4,000 characters"),
+        ({"question": "x" * 5000}, {}, "1 to 4,000 characters"),
+        ({"question": "Where?"}, {"budget": {"calls": 1}}, "more than the budget that each question has"),
+    ],
+)
+def test_errors_are_those_of_the_tool_in_one_sentence(make_service, arguments, limits, said):
+    async def ask(client):
+        return await client.call_tool("ask", arguments)
+
+    result = _with_client(make_tools(make_service(Limits(**limits))), ask)
+    assert result.is_error
+    assert said in result.content[0].text
+    assert "Traceback" not in result.content[0].text
+
+
+def test_a_client_that_goes_stops_its_question(make_service, lm):
+    service = make_service()
+    lm.held.clear()
+
+    async def leave(client):
+        asked = asyncio.create_task(client.call_tool("ask", {"question": "Where?"}))
+        await asyncio.to_thread(lm.await_calls, 1)
+        asked.cancel()
+        await asyncio.gather(asked, return_exceptions=True)
+
+    _with_client(make_tools(service), leave)
+    lm.held.set()
+    assert vars(service.answering.counts) == {"answering": 0, "waiting": 0, "answered": 0, "failed": 0, "abandoned": 1}
+    assert len(lm.engine.requests) == 1
+
+
+@pytest.fixture
+def command(small_world, tmp_path) -> list[str]:
+    index = str(small_world(60) / "index")
+    return ["-m", "experiments.cli.main", "mcp", "--program", "rag", "--index", index, "--lm", "simulated"]
+
+
+def test_the_command_speaks_over_stdio(command, tmp_path):
+    environment = {**os.environ, "VERIHOP_CACHE_DIR": str(tmp_path)}
+
+    async def use(client):
+        ranked = (await client.call_tool("search", {"query": "founder", "k": 2})).structured_content["result"]
+        whole = (await client.call_tool("read_passage", {"id": ranked[0]["id"]})).structured_content
+        answer = await client.call_tool("ask", {"question": "Who founded it?"})
+        return ranked, whole, answer
+
+    parameters = StdioServerParameters(command=sys.executable, args=command, env=environment)
+    ranked, whole, answer = _with_client(stdio_client(parameters), use)
+    assert len(ranked) == 2
+    assert whole["text"] == ranked[0]["text"]
+    assert not answer.is_error
+
+
+def test_the_command_speaks_over_http_to_those_with_the_token(command, started_command, tmp_path):
+    url = started_command([*command, "--http", "--port", "0"], VERIHOP_TOKEN="lantern")
+
+    async def listed(client):
+        return [tool.name for tool in (await client.list_tools()).tools]
+
+    def connect(token: str):
+        http = create_mcp_http_client(headers={"Authorization": f"Bearer {token}"})
+        return streamable_http_client(url, http_client=http)
+
+    assert _with_client(connect("lantern"), listed) == ["ask", "search", "read_passage"]
+    with pytest.raises(BaseException, match=r"401|Unauthorized|unhandled errors"):
+        _with_client(connect("wrong"), listed)
