@@ -15,6 +15,7 @@ export class Entry {
     this.question = question;
     this.hops = []; // { line, hop, cost } as they arrived
     this.result = null;
+    this.followed = false; // whether the page scrolled to show a hop, so that it scrolls back to the answer
     const title = said("h2", question, { id: `question-${entries}` });
     this.short = make("span", { className: "short soft" });
     this.summary = make("summary", {}, title, this.short);
@@ -25,18 +26,25 @@ export class Entry {
     this.steps = make("section", { hidden: true, "aria-label": "Hops" }, make("h3", {}, "Hops"), this.list);
     this.costs = make("section", { className: "costs", hidden: true, "aria-label": "Cost" });
     this.aside = make("aside", { "aria-label": "Passages", tabIndex: -1 });
-    this.fold = make("details", { open: true }, this.summary, this.note, make("div", { className: "columns" },
-      make("div", {}, this.answer, this.steps), this.aside, this.costs));
+    this.columns = make("div", { className: "columns", hidden: true },
+      make("div", {}, this.answer, this.steps), this.aside, this.costs);
+    this.fold = make("details", { open: true }, this.summary, this.note, this.columns);
     this.element = make("article", { className: "entry running", "aria-labelledby": title.id }, this.fold);
     this.element.entry = this;
   }
 
   addHop({ number, hop, cost }) {
-    const line = newHop(number);
+    const line = newHop();
+    const before = this.list.lastElementChild ?? this.summary;
+    const atEnd = this.fold.open && before.getBoundingClientRect().bottom <= innerHeight;
     this.hops.push({ line, hop, cost });
     drawHop(line, number, hop, cost);
-    this.steps.hidden = false;
+    this.columns.hidden = this.steps.hidden = false;
     this.list.append(line);
+    if (!atEnd) return; // who reads something else stays there
+    const from = scrollY;
+    line.scrollIntoView({ block: "nearest" });
+    this.followed ||= scrollY !== from;
   }
 
   cost() {
@@ -47,11 +55,13 @@ export class Entry {
     this.result = result;
     this.passages = new Passages(result);
     this.element.classList.remove("running");
+    this.columns.hidden = false;
     this.#settleHops(result.hops);
     this.#showAnswer(result);
     this.#showCosts(result.rest_cost, result.cost);
     this.aside.replaceChildren(...this.passages.elements);
     this.short.replaceChildren("Answer: ", said("bdi", this.#answered() ? result.answer : "none"));
+    if (this.followed) this.element.scrollIntoView();
   }
 
   // Ended without an answer: what was settled stays.
@@ -69,7 +79,7 @@ export class Entry {
   // The final list rules: a program may go back over a hop, so lines are drawn again where they are.
   #settleHops(hops) {
     hops.forEach((hop, index) => {
-      const line = this.hops[index]?.line ?? newHop(index + 1);
+      const line = this.hops[index]?.line ?? newHop();
       drawHop(line, index + 1, hop, this.hops[index]?.cost, this.passages);
       if (!line.isConnected) this.list.append(line);
     });
@@ -92,7 +102,8 @@ export class Entry {
     if (loss) parts.push(make("p", { className: "loss" }, loss));
     const long = response && response.trim() !== answer?.trim();
     const marks = cited(clean(response)).some(([, numbers]) => numbers.some((one) => this.passages.cards.has(one)));
-    if (long || marks) parts.push(said("p", response, { className: "response" }, (shown) => this.#linked(shown)));
+    const render = (shown) => this.#linked(shown);
+    if (long || marks) parts.push(said("p", response, { className: "response" }, { render }));
     if (!marks && this.passages.citedNumbers.length) {
       const links = this.passages.citedNumbers.flatMap((number) => [" ", this.passages.link(number)]);
       parts.push(make("p", { className: "soft" }, "Cited:", ...links));

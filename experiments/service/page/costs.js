@@ -10,7 +10,7 @@ const COLUMNS = [
   ["Tokens sent", ({ prompt_tokens: sent }) => sent, number, false],
   ["Tokens written", ({ completion_tokens: written }) => written, number, false],
   ["Time", (cost) => cost.seconds, seconds, false],
-  ["Price", ({ usd }) => usd, (value) => (value > 0 ? dollars(value) : "0"), true],
+  ["Price", ({ usd }) => usd, dollars, true],
 ];
 
 // steps: [name, cost] in their order; total: its cost with the rounds, or null where the answer ended early.

@@ -1,6 +1,6 @@
 // Elements of the page. All text is inserted as text, never as HTML: questions, answers and passages are not trusted.
 
-const LONGEST = 4000; // characters shown of a text until the rest is asked for
+const LONGEST = 4000; // characters of a text that are shown until the rest is asked for
 
 // Invisible, or a command to the terminal that a copied text is pasted into.
 const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g;
@@ -26,10 +26,10 @@ export function button(onclick, properties, ...children) {
 }
 
 // Text of a person, of the server or of a model: in its own direction, and cut if it is very long.
-export function said(tag, text, properties = {}, render = (shown) => [shown]) {
+export function said(tag, text, properties = {}, { render = (shown) => [shown], longest = LONGEST } = {}) {
   const whole = clean(text);
   const element = make(tag, { dir: "auto", ...properties });
-  if (whole.length <= LONGEST) {
+  if (whole.length <= longest) {
     element.append(...render(whole));
     return element;
   }
@@ -38,8 +38,9 @@ export function said(tag, text, properties = {}, render = (shown) => [shown]) {
     element.tabIndex = -1; // the button that had the focus is gone
     element.focus();
   };
-  const rest = (whole.length - LONGEST).toLocaleString("en");
-  element.append(...render(whole.slice(0, LONGEST)), " … ", button(showAll, {}, `Show ${rest} more characters`));
+  const rest = (whole.length - longest).toLocaleString("en");
+  const more = button(showAll, { className: "more" }, `Show ${rest} more characters`);
+  element.append(...render(whole.slice(0, longest)), " … ", more);
   return element;
 }
 

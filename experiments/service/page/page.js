@@ -11,7 +11,7 @@ let running = null; // { entry, controller, started } of the question that is be
 let limits = {};
 let mostCalls = null;
 
-const IDLE = "Enter asks, Shift+Enter starts a new line.";
+const IDLE = matchMedia("(pointer: coarse)").matches ? "" : "Enter asks, Shift+Enter starts a new line.";
 
 function announce(text) {
   find("said").textContent = clean(text).slice(0, 500);
@@ -33,7 +33,7 @@ const lengthOf = (text) => [...text].length; // characters as Python counts them
 
 function roomLeft() {
   const most = limits.question_characters;
-  const length = lengthOf(field.value);
+  const length = lengthOf(field.value.trim());
   const tight = most && length > 0.9 * most;
   find("room").hidden = !tight;
   if (tight) find("room").textContent = `${number(length)} of ${number(most)} characters`;
@@ -141,12 +141,11 @@ function busy(on) {
   find("send").hidden = on;
   find("stop").hidden = !on;
   find("timer").hidden = !on;
-  find("answers").setAttribute("aria-busy", String(on));
   clearInterval(ticking);
   if (on) {
     const tick = () => {
       const passed = Math.floor((performance.now() - running.started) / 1000);
-      find("timer").textContent = passed < 60 ? `${passed} s` : seconds(passed);
+      find("timer").textContent = passed < 100 ? `${passed} s` : seconds(passed);
     };
     tick();
     ticking = setInterval(tick, 1000);

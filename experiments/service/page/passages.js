@@ -46,7 +46,7 @@ const quotesFor = (passage, hops) => hops
 
 export class Passages {
   static #from = null; // the mark that opened a passage last
-  static #back = button(() => Passages.goBack(), { className: "back" }, "Back to where it is cited ", make("kbd", {}, "b"));
+  static #back = button(() => Passages.goBack(), { className: "back" }, "Back ", make("kbd", {}, "b"));
 
   static goBack() {
     if (Passages.#from?.isConnected) reveal(Passages.#from);
@@ -101,10 +101,10 @@ export class Passages {
 
   open(number, from) {
     const card = this.cards.get(number);
-    reveal(card, card.querySelector("summary"));
-    card.querySelector("mark.quote, mark")?.scrollIntoView({ block: "nearest" });
     Passages.#from = from;
     card.append(Passages.#back);
+    reveal(card, card.querySelector("summary"));
+    card.querySelector("mark.quote, mark")?.scrollIntoView({ block: "nearest" });
   }
 
   numbersOf(ids) {

@@ -20,6 +20,7 @@ export function keepToken(value) {
 }
 
 async function request(path, { headers = {}, ...options } = {}) {
+  if (/[^ -~]/.test(token ?? "")) throw new Problem("token", { status: 401 }); // no header can hold it
   const all = token ? { ...headers, Authorization: `Bearer ${token}` } : headers;
   let response;
   try {

@@ -58,7 +58,7 @@ export const count = (value, one, more = `${one}s`) => `${number(value)} ${value
 
 export function seconds(value) {
   if (value < 0.05) return "0 s";
-  if (value < 60) return `${value < 9.95 ? value.toFixed(1) : Math.round(value)} s`;
+  if (value < 100) return `${value < 9.95 ? value.toFixed(1) : Math.round(value)} s`;
   const whole = Math.round(value);
   return `${Math.floor(whole / 60)} min ${whole % 60} s`;
 }

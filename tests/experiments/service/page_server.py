@@ -53,9 +53,9 @@ PASSAGES = [
     {
         "id": "demo-new-chandler-bridge",
         "title": "New Chandler Bridge",
-        "text": "The New Chandler Bridge is a cast-iron bridge across the Sorrel in Marrowgate, some 600 metres upstream "
-        "of its older namesake. It opened in 1858 to designs by\n  Edrin Tollavar. Its two spans are decorated with "
-        "iron bees, a tribute to the wax trade.",
+        "text": "The New Chandler Bridge is a cast-iron bridge across the Sorrel in Marrowgate, some 600 metres "
+        "upstream of its older namesake. It opened in 1858 to designs by\n  Edrin Tollavar. Its two spans are "
+        "decorated with iron bees, a tribute to the wax trade.",
         "score": 14.2,
         "source": "bridges.pdf",
         "page": 12,
@@ -120,7 +120,8 @@ def cost(calls: int, seconds: float, **others: float) -> dict[str, float]:
 
 STARTED = ("started", {"id": "ans-1", "waiting": 0})
 FIRST = ("hop", {"number": 1, "hop": HOPS[0], "cost": cost(2, 1.84)})
-SECOND = ("hop", {"number": 2, "hop": HOPS[1], "cost": cost(1, 0.02, cached_calls=1, prompt_tokens=0, completion_tokens=0)})
+CACHED = cost(1, 0.02, cached_calls=1, prompt_tokens=0, completion_tokens=0)
+SECOND = ("hop", {"number": 2, "hop": HOPS[1], "cost": CACHED})
 FOUND = {
     "id": "ans-1",
     "question": QUESTION,

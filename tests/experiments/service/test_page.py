@@ -1,6 +1,7 @@
 """The page of `verihop serve` in a real browser: asking, watching, reading the evidence, by mouse and by keyboard."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,13 @@ def test_marks_open_passages_in_which_quoted_words_are_marked(page, server):
     link = "document.querySelector('.passage a')"
     assert page.run(f"[{link}.href, {link}.rel]") == [scripted.PASSAGES[2]["url"], "noopener noreferrer"]
     assert texts(page, "blockquote .cite") == ["[1]", "[3]"]  # where the evidence stands word for word
+    page.run("document.querySelector('.candidates').open = true")
+    candidates = [
+        "kept [3] Edrin Tollavar was born in Quillbay.",
+        "among the first 2 (score 0.91, relevant 0.97, useful unread)",
+    ]
+    assert texts(page, ".candidates li")[0].split("\n") == candidates
+    assert texts(page, ".candidates li")[1].split("\n") == ["dropped Carts paid a toll.", "no score"]
     page.click("document.querySelectorAll('.hop')[0].querySelectorAll('.cite')[2]")  # one that is not cited
     page.wait("document.querySelector('.others').open && document.querySelector('.others .passage').open")
     assert page.problems == []
@@ -155,3 +163,42 @@ def test_copying_gives_the_answer_with_sources_and_the_json(page, server):
     page.click("document.querySelectorAll('.result .buttons button')[1]")
     page.wait("copied.startsWith('{')")
     assert json.loads(page.run("copied")) == FOUND
+
+
+def test_without_https_copying_works_by_a_selection(page, server):
+    page.run("Object.defineProperty(navigator, 'clipboard', {value: undefined})")
+    page.run("document.addEventListener('copy', () => { copied = document.activeElement.value; })")
+    answered(page, server)
+    page.click("document.querySelector('.result .buttons button')")
+    page.wait("document.querySelector('.result [role=status]').textContent === 'Copied.'")
+    assert page.run("copied").startswith(f"{QUESTION}\n\nAnswer: Quillbay\n")
+    assert driver.focused(page).startswith("Copy answer")
+
+
+@pytest.mark.parametrize("scrolled", [False, True])
+def test_the_page_follows_hops_below_the_window_and_returns_to_the_answer(page, server, scrolled):
+    page.size(360, 740)
+    more = [("hop", {**FIRST[1], "number": number}) for number in (2, 3, 4)]
+    server.plan(STARTED, FIRST, *more, PAUSE, ("hop", {**FIRST[1], "number": 5}), PAUSE, ANSWER)
+    ask(page)
+    page.wait(hops(4))
+    last = "[...document.querySelectorAll('.hop')].at(-1).getBoundingClientRect().bottom <= innerHeight"
+    assert page.run(last)
+    if scrolled:
+        page.run("scrollTo(0, 0)")
+    server.go()
+    page.wait(hops(5))
+    assert page.run(last) is not scrolled  # who reads something else stays there
+    server.go()
+    page.wait(IDLE)
+    top = page.run("document.querySelector('.found').getBoundingClientRect().top")
+    assert 0 <= top < 740
+
+
+def test_the_files_of_the_page_hold_no_inline_code_and_set_no_html():
+    for file in sorted(scripted.PAGE.iterdir()):
+        content = file.read_text(encoding="utf-8")
+        assert len(content.splitlines()) <= 300, file.name
+        assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", content)
+        assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", content), file.name
+    assert not re.search(r"<style|style=|\son\w+=|<script>", (scripted.PAGE / "page.html").read_text(encoding="utf-8"))
