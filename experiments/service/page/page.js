@@ -88,7 +88,7 @@ async function follow(entry) {
       return;
     } catch (problem) {
       if (problem.status !== 401 || entry.hops.length) throw problem;
-      if (!(await tokenGiven())) throw new Problem("token");
+      if (!(await tokenGiven())) throw new Problem("unauthorized");
       if (signal.aborted) throw signal.reason;
     }
   }

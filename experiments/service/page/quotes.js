@@ -66,7 +66,7 @@ export function marked(text, quotes, answer) {
   return pieces;
 }
 
-// Citation marks as signatures/citation_marks.py reads them: [1], [1, 2], [1-3], [^1], [[1]], also with full-width signs.
+// Citation marks as signatures/citation_marks.py reads them: [1], [1, 2], [1-3], [^1], [[1]], also full-width.
 
 const BRACKET =
   /\[\[[^[\]\n]{1,80}\]\]|\[[^[\]\n]{1,80}\]|［[^［］\n]{1,80}］|【[^【】\n]{1,80}】|〔[^〔〕\n]{1,80}〕/g;

@@ -20,7 +20,7 @@ export function keepToken(value) {
 }
 
 async function request(path, { headers = {}, ...options } = {}) {
-  if (/[^ -~]/.test(token ?? "")) throw new Problem("token", { status: 401 }); // no header can hold it
+  if (/[^ -~]/.test(token ?? "")) throw new Problem("unauthorized", { status: 401 }); // no header can hold it
   const all = token ? { ...headers, Authorization: `Bearer ${token}` } : headers;
   let response;
   try {
@@ -31,8 +31,7 @@ async function request(path, { headers = {}, ...options } = {}) {
   if (response.ok) return response;
   const { error = {} } = await response.json().catch(() => ({}));
   const wait = Number.parseInt(response.headers.get("Retry-After"), 10);
-  const full = [429, 503].includes(response.status) && wait >= 0; // of questions that wait
-  throw new Problem(full ? "busy" : error.type, { status: response.status, wait, message: error.message });
+  throw new Problem(error.type, { status: response.status, wait, message: error.message });
 }
 
 export const health = async () => (await request("health")).json();

@@ -94,19 +94,24 @@ const later = (wait) => (wait > 0 ? `in ${count(wait, "second")}` : "in a moment
 const PROBLEMS = {
   unreachable: () => "The server cannot be reached: check that it runs and that you are online, then ask again.",
   broken: (after) => `The connection broke ${after}: what was settled is kept here, and you can ask again.`,
-  token: () => "The server needs a token to answer: ask again to enter one.",
-  long: () => "The question is too long for this server: shorten it and ask again.",
-  busy: (_, wait) => `Too many questions are waiting: ask again ${later(wait)}.`,
-  question: () => "The server cannot read this question: change it and ask again.",
-  budget_exceeded: () => "The server's budget is used up: the person who runs it can raise it.",
+  unauthorized: () => "The server needs a token to answer: ask again to enter one.",
+  too_large: () => "The question is too long for this server: shorten it and ask again.",
+  queue_full: (_, wait) => `Too many questions are waiting: ask again ${later(wait)}.`,
+  invalid_request: () => "The server cannot read this question: change it and ask again.",
+  budget_exceeded: (_, wait, status) => (status === 422
+    ? "The question needs more than the server grants each question: ask for less at once."
+    : "The server's budget is used up: the person who runs it can raise it."),
   unavailable: (_, wait) => `The language model or the search does not answer: ask again ${later(wait)}.`,
   timeout: () => "The answer took longer than the server allows: ask again, or ask for less at once.",
   internal: () => "The server failed: ask again, and if it fails again, tell the person who runs it.",
 };
-const STATUSES = { 401: "token", 413: "long", 422: "question", 400: "question", 429: "busy", 504: "timeout" };
+const STATUSES = {
+  400: "invalid_request", 401: "unauthorized", 413: "too_large", 422: "invalid_request", 429: "queue_full",
+  503: "unavailable", 504: "timeout",
+};
 
 export function problemWords({ kind, status, wait, hops }) {
   const known = Object.hasOwn(PROBLEMS, kind ?? "") ? kind : null;
   const after = hops ? `after hop ${hops}` : "before the first hop";
-  return PROBLEMS[known ?? STATUSES[status] ?? "internal"](after, wait);
+  return PROBLEMS[known ?? STATUSES[status] ?? "internal"](after, wait, status);
 }

@@ -20,17 +20,17 @@ def server():
         yield running
 
 
-def opened(browser, server, *, fragment: str = "", ready: str = "document.getElementById('about').textContent"):
+def opened(browser, address: str, *, ready: str = "document.getElementById('about').textContent"):
     browser.open("about:blank")  # a change of the fragment alone would not load the page
     browser.problems.clear()
-    browser.open(f"{server.base}{fragment}")
+    browser.open(address)
     browser.wait(ready)
 
 
 @pytest.fixture
 def page(browser, server):
     browser.size(1200, 900)
-    opened(browser, server)
+    opened(browser, server.base)
     yield browser
     browser.run("sessionStorage.clear()")
     browser.open("about:blank")

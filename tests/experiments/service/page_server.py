@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from experiments.service.guards import HEADERS
 from tests.conftest import load_module
 
 loopback = load_module(Path(__file__).parents[2] / "loopback.py")
@@ -20,10 +21,9 @@ KINDS = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
-    ".svg": "image/svg+xml",
 }
-# Stricter than the server's: a page that passes here sets no HTML, loads nothing from elsewhere and has no inline code.
-POLICY = "default-src 'self'; require-trusted-types-for 'script'; base-uri 'none'; form-action 'none'"
+# The service's own, and stricter: a page that passes here sets no HTML.
+POLICY = f"{HEADERS['Content-Security-Policy']}; require-trusted-types-for 'script'"
 PAUSE = ("pause", None)
 BREAK = ("break", None)  # the connection is reset
 SECONDS = 30  # a test that never goes on fails instead of hanging

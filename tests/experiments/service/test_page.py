@@ -143,7 +143,7 @@ def test_earlier_answers_stay_and_fold(page, server):
     folded = "[...document.querySelectorAll('.short')].filter((e) => e.checkVisibility()).map((e) => e.textContent)"
     assert page.run(folded) == ["Answer: Quillbay"]
     assert page.run("location.hash") == "#question=Another+question%3F"
-    driver.opened(page, server, fragment="#question=A+shared%20one%3F")
+    driver.opened(page, f"{server.base}#question=A+shared%20one%3F")
     assert page.run("document.getElementById('question').value") == "A shared one?"
     assert len(server.asked) == 2  # nothing is asked by itself
 
@@ -202,3 +202,37 @@ def test_the_files_of_the_page_hold_no_inline_code_and_set_no_html():
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", content)
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", content), file.name
     assert not re.search(r"<style|style=|\son\w+=|<script>", (scripted.PAGE / "page.html").read_text(encoding="utf-8"))
+
+
+def test_the_service_itself_answers_the_page_and_stops_with_it(browser, serving, lm):
+    about = {"program": "two_hops", "title": "asks twice", "lm": "scripted", "corpus": {"passages": 2}, "max_calls": 2}
+    service = serving(about=about, token="sesame")
+
+    def one_at_a_time(prompt: str) -> dict[str, str]:
+        lm.held.clear()  # holds up the next call
+        return {"answer": "Lake Marn"}
+
+    lm.reply = one_at_a_time
+    browser.size(1200, 900)
+    driver.opened(browser, f"{service.url}/", ready="document.getElementById('door').open")
+    browser.type("sesame")
+    browser.press("Enter")
+    browser.wait("document.getElementById('about').textContent === 'two_hops: asks twice · scripted · 2 passages'")
+    ask(browser, "Where does the Ossa end?")
+    browser.wait(f"{STATE} === '1 hop settled, working on the next step. 1 call of at most 2.'")
+    browser.press("Escape")
+    service.await_counts(abandoned=1, answering=0)
+    browser.wait(IDLE)
+    assert text(browser, ".note").startswith("You stopped it after hop 1")
+
+    lm.reply = lambda prompt: {"answer": "Veld"}
+    lm.held.set()
+    ask(browser, "Where does the Ossa end?")
+    browser.wait(f"{IDLE} && {driver.ENTRY}.querySelectorAll('.cite').length")
+    assert text(browser, ".found") == "Veld"
+    assert text(browser, ".passage[open] summary") == "[2] Lake Marn"
+    assert texts(browser, ".passage[open] mark.answer") == ["Veld"]
+    assert texts(browser, "tbody th")[:2] == ["Hop 1", "Hop 2"]
+    assert browser.problems == []
+    browser.run("sessionStorage.clear()")
+    browser.open("about:blank")

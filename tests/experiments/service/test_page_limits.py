@@ -64,10 +64,11 @@ def test_hostile_text_stays_text(page, server):
 @pytest.mark.parametrize(
     ("refusal", "said"),
     [
-        (scripted.Refusal(429, error("busy", 429), {"Retry-After": "5"}), "waiting: ask again in 5 seconds."),
-        (scripted.Refusal(503, error("unavailable", 503), {"Retry-After": "1"}), "waiting: ask again in 1 second."),
-        (scripted.Refusal(413, error("too_long", 413)), "The question is too long for this server: shorten it"),
-        (scripted.Refusal(422, error("bad_request", 422)), "The server cannot read this question: change it"),
+        (scripted.Refusal(429, error("rate_limited", 429), {"Retry-After": "5"}), "waiting: ask again in 5 seconds."),
+        (scripted.Refusal(503, error("queue_full", 503), {"Retry-After": "1"}), "waiting: ask again in 1 second."),
+        (scripted.Refusal(503, error("unavailable", 503), {"Retry-After": "5"}), "not answer: ask again in 5 seconds."),
+        (scripted.Refusal(413, error("too_large", 413)), "The question is too long for this server: shorten it"),
+        (scripted.Refusal(422, error("invalid_request", 422)), "The server cannot read this question: change it"),
         (scripted.Refusal(500, error("internal", 500)), "The server failed: ask again"),
     ],
 )
@@ -88,6 +89,7 @@ def test_a_refused_question_says_why_and_what_to_do(page, server, refusal, said)
     ("end", "said"),
     [
         (("error", {"error": error("budget_exceeded", 503)}), "The server's budget is used up"),
+        (("error", {"error": error("budget_exceeded", 422)}), "The question needs more than the server grants"),
         (("error", {"error": error("unavailable", 503)}), "The language model or the search does not answer"),
         (("error", {"error": error("timeout", 504)}), "The answer took longer than the server allows"),
         (("error", {"error": error("internal", 500)}), "The server failed"),
@@ -118,7 +120,7 @@ def test_a_server_that_is_gone_is_said_to_be(page, server):
 def test_a_token_is_asked_for_and_kept_for_the_tab(browser, server):
     server.token = "sesame"
     door = "document.getElementById('door').open"
-    driver.opened(browser, server, ready=door)
+    driver.opened(browser, server.base, ready=door)
     assert browser.run("document.activeElement.id") == "token"
     assert browser.run("document.getElementById('token').type") == "password"
     for wrong in ("wrong", "口令"):  # no header can hold the second
