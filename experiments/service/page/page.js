@@ -1,0 +1,285 @@
+// The page of `verihop serve`: asks one question at a time, and moves by keys.
+
+import { clean, dotted, find, make } from "./elements.js";
+import { Entry } from "./answers.js";
+import { Passages } from "./passages.js";
+import { answering, hasToken, health, info, keepToken, Problem } from "./stream.js";
+import { count, number, problemWords, seconds } from "./words.js";
+
+const field = find("question");
+let running = null; // { entry, controller, started } of the question that is being answered
+let limits = {};
+let mostCalls = null;
+
+const IDLE = matchMedia("(pointer: coarse)").matches ? "" : "Enter asks, Shift+Enter starts a new line.";
+
+function announce(text) {
+  find("said").textContent = clean(text).slice(0, 500);
+}
+
+function state(text, bad = false) {
+  find("state").textContent = text;
+  find("state").classList.toggle("bad", bad);
+}
+
+function titled(prefix, question) {
+  const short = question.length > 60 ? `${question.slice(0, 60)}…` : question;
+  document.title = prefix ? `${prefix} ${short} · verihop` : "verihop";
+}
+
+// Asking
+
+const lengthOf = (text) => [...text].length; // characters as Python counts them
+
+function roomLeft() {
+  const most = limits.question_characters;
+  const length = lengthOf(field.value.trim());
+  const tight = most && length > 0.9 * most;
+  find("room").hidden = !tight;
+  if (tight) find("room").textContent = `${number(length)} of ${number(most)} characters`;
+  find("room").classList.toggle("bad", length > most);
+  return !(length > most);
+}
+
+function submit() {
+  const question = field.value.trim();
+  const refused = running ? "The last question is still being answered: Escape stops it."
+    : !question ? "Type a question first."
+      : !roomLeft() ? "The question is too long: shorten it first." : null;
+  if (refused) {
+    if (!running) state(refused, true);
+    announce(refused);
+    if (!running) field.focus();
+    return;
+  }
+  // Kept in the fragment, which browsers do not send to servers.
+  history.replaceState(null, "", `#${new URLSearchParams({ question })}`);
+  ask(question);
+}
+
+async function ask(question) {
+  const entry = new Entry(question);
+  for (const other of document.querySelectorAll(".entry > details")) other.open = false;
+  find("empty").hidden = true;
+  find("answers").prepend(entry.element);
+  running = { entry, controller: new AbortController(), started: performance.now() };
+  busy(true);
+  state("Sending the question.");
+  titled("Answering:", question);
+  entry.summary.focus({ preventScroll: true });
+  try {
+    await follow(entry);
+    titled("Answered:", question);
+  } catch (problem) {
+    ended(entry, problem);
+    titled("No answer:", question);
+  }
+  const inside = find("stop") === document.activeElement;
+  running = null;
+  busy(false);
+  if (inside) entry.summary.focus({ preventScroll: true });
+}
+
+async function follow(entry) {
+  const { signal } = running.controller;
+  for (;;) {
+    try {
+      for await (const { name, data } of answering(entry.question, signal)) HEARD.get(name)?.(entry, data);
+      return;
+    } catch (problem) {
+      if (problem.status !== 401 || entry.hops.length) throw problem;
+      if (!(await tokenGiven())) throw new Problem("unauthorized");
+      if (signal.aborted) throw signal.reason;
+    }
+  }
+}
+
+function heardStart(entry, { waiting }) {
+  state(waiting ? `Waiting: ${count(waiting, "question")} before this one.` : "Working on the first step.");
+}
+
+function heardHop(entry, event) {
+  entry.addHop(event);
+  const calls = entry.cost().calls ?? 0;
+  const most = mostCalls ? ` of at most ${number(mostCalls)}` : "";
+  state(`${count(entry.hops.length, "hop")} settled, working on the next step. ${count(calls, "call")}${most}.`);
+  announce(`Hop ${event.number}: ${event.hop.question} ${event.hop.answer ?? ""}`);
+}
+
+function heardAnswer(entry, result) {
+  entry.finish(result);
+  announce(result.answer && !result.abstained ? `Answer: ${result.answer}` : "There is no answer.");
+}
+
+const HEARD = new Map([["started", heardStart], ["hop", heardHop], ["answer", heardAnswer]]);
+
+function ended(entry, problem) {
+  if (problem.name === "AbortError") {
+    const kept = entry.hops.length ? ` after hop ${entry.hops.length}: what was settled is kept here.` : ".";
+    entry.end(`You stopped it${kept}`, { bad: false, again: () => again(entry) });
+    announce("Stopped.");
+    return;
+  }
+  const known = problem instanceof Problem ? problem : new Problem("internal", { message: "" });
+  const sentence = problemWords({ ...known, hops: entry.hops.length });
+  entry.end(sentence, { detail: known.message, again: () => again(entry) });
+  announce(sentence);
+  if (!(problem instanceof Problem)) throw problem; // an error of this page belongs in the console
+}
+
+function again(entry) {
+  field.value = entry.question;
+  submit();
+}
+
+const stop = () => running?.controller.abort();
+
+let ticking = null;
+
+function busy(on) {
+  find("row").classList.toggle("running", on);
+  find("send").hidden = on;
+  find("stop").hidden = !on;
+  find("timer").hidden = !on;
+  clearInterval(ticking);
+  if (on) {
+    const tick = () => {
+      const passed = Math.floor((performance.now() - running.started) / 1000);
+      find("timer").textContent = passed < 100 ? `${passed} s` : seconds(passed);
+    };
+    tick();
+    ticking = setInterval(tick, 1000);
+  } else {
+    state(IDLE);
+  }
+}
+
+// The token
+
+function tokenGiven() {
+  const door = find("door");
+  if (hasToken()) find("door-state").textContent = "The server does not accept this token. Type it again.";
+  find("token").value = "";
+  door.returnValue = "";
+  door.showModal();
+  find("token").focus();
+  return new Promise((resolve) => {
+    door.addEventListener("close", () => resolve(door.returnValue === "given"), { once: true });
+  });
+}
+
+find("door-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  keepToken(find("token").value.trim());
+  find("door").close("given");
+});
+find("door-cancel").onclick = () => find("door").close("");
+
+// Keys
+
+const entryHere = () => (document.activeElement?.closest(".entry") ?? document.querySelector(".entry"))?.entry;
+
+function move(by) {
+  const stops = [...document.querySelectorAll("[data-stop]")].filter((element) => element.checkVisibility());
+  if (!stops.length) return;
+  const here = document.activeElement?.closest("[data-stop], .passage, .entry");
+  const at = stops.indexOf(here?.querySelector(":scope > [data-stop], :scope > details > [data-stop]") ?? here);
+  const next = stops[at === -1 ? 0 : Math.max(0, Math.min(at + by, stops.length - 1))];
+  next.focus({ preventScroll: true });
+  next.scrollIntoView({ block: "nearest" });
+}
+
+function copyHere() {
+  const entry = entryHere();
+  if (entry?.result) entry.copy(entry.asText());
+}
+
+function openHop() {
+  const fold = document.activeElement.querySelector(":scope > .candidates");
+  if (fold) fold.open = !fold.open;
+}
+
+const KEYS = [
+  // keys, what they do, the command; without a command the browser or another listener does it
+  [["/"], "go to the question", () => field.select()],
+  [["Enter"], "ask; open or close a passage, a question or what a hop weighed", null],
+  [["Shift Enter"], "a new line in the question", null],
+  [["Esc"], "stop answering; leave the question", null],
+  [["j", "↓"], "next hop or passage", () => move(1)],
+  [["k", "↑"], "the one before", () => move(-1)],
+  [["b"], "back from a passage to the mark that opened it", Passages.goBack],
+  [["c"], "copy the answer and its sources", copyHere],
+  [["?"], "these keys", () => find("help").showModal()],
+];
+const ARROWS = { ArrowDown: "↓", ArrowUp: "↑" };
+
+function keyPressed(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+  if (document.querySelector("dialog[open]")) return;
+  const here = document.activeElement;
+  if (event.key === "Escape") {
+    if (running) stop();
+    else if (here === field) (document.querySelector(".entry summary") ?? find("send")).focus();
+    return;
+  }
+  if (here === field) return;
+  if (event.key === "Enter" && here?.dataset.stop === "hop") openHop();
+  // Arrows scroll, unless one moves between hops and passages already.
+  if (event.key in ARROWS && !here?.closest("[data-stop]")) return;
+  const pressed = ARROWS[event.key] ?? event.key;
+  const command = KEYS.find(([keys]) => keys.includes(pressed))?.[2];
+  if (!command) return;
+  event.preventDefault();
+  command();
+}
+
+// Start
+
+function fromAddress() {
+  const question = new URLSearchParams(location.hash.slice(1)).get("question");
+  if (question) field.value = question;
+  roomLeft();
+}
+
+async function describe() {
+  const { version, token_required: needed } = await health();
+  find("version").textContent = `verihop ${version}`;
+  if (needed && !hasToken()) await tokenGiven();
+  for (;;) {
+    try {
+      return await info();
+    } catch (problem) {
+      if (problem.status !== 401 || !(await tokenGiven())) throw problem;
+    }
+  }
+}
+
+async function start() {
+  fromAddress();
+  state(IDLE);
+  const { program, title, lm, corpus, max_calls: most, limits: bounds } = await describe();
+  limits = bounds ?? {};
+  mostCalls = most ?? null;
+  const passages = corpus ? [`${number(corpus.passages)} passages`] : [];
+  find("about").replaceChildren(...dotted([`${program}: ${title}`, lm, ...passages]));
+  roomLeft();
+}
+
+field.addEventListener("keydown", (event) => {
+  // While an input method is open, Enter takes its suggestion.
+  if (event.key !== "Enter" || event.shiftKey || event.isComposing || event.keyCode === 229) return;
+  event.preventDefault();
+  submit();
+});
+field.addEventListener("input", roomLeft);
+find("ask").addEventListener("submit", (event) => { event.preventDefault(); submit(); });
+find("stop").onclick = stop;
+find("keys").onclick = () => find("help").showModal();
+find("key-list").append(...KEYS.flatMap(([keys, what]) =>
+  [make("dt", {}, ...keys.map((key) => make("kbd", {}, key))), make("dd", {}, what)]));
+document.addEventListener("keydown", keyPressed);
+addEventListener("hashchange", fromAddress);
+start().catch((problem) => {
+  find("about").textContent = problem.status === 401 ? "This server needs a token; a question asks for it again."
+    : problemWords(problem);
+});

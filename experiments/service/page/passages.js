@@ -1,0 +1,119 @@
+// The passages of an answer: cited ones first, each opens with the quoted words marked.
+
+import { button, clean, dotted, make, reveal, said } from "./elements.js";
+import { marked, stands } from "./quotes.js";
+import { count } from "./words.js";
+
+const MOST_OPEN = 2; // cited passages that a wide window shows open
+
+function webAddress(text) {
+  try {
+    const address = new URL(text);
+    return ["http:", "https:"].includes(address.protocol) ? address.href : null;
+  } catch {
+    return null;
+  }
+}
+
+export function pagesOf({ page, last_page: last }) {
+  if (page === undefined || page === null) return "";
+  return last === undefined || last === null || last === page ? `page ${page}` : `pages ${page} to ${last}`;
+}
+
+function sourceLine(passage) {
+  const { source, headings, url } = passage;
+  const trail = Array.isArray(headings) ? headings.join(" › ") : headings;
+  const parts = [source, pagesOf(passage), trail].filter(Boolean).map((part) => said("bdi", part));
+  const address = url ? webAddress(url) : null;
+  // A new tab, because this page forgets its answers when it is left.
+  const safe = { rel: "noopener noreferrer", target: "_blank" };
+  if (address) parts.push(make("a", { dir: "auto", href: address, ...safe }, address));
+  else if (url) parts.push(said("bdi", url));
+  return parts.length ? [make("p", { className: "source soft" }, ...dotted(parts))] : [];
+}
+
+function pieces(passage, quotes, answer) {
+  return marked(clean(passage.text), quotes, clean(answer)).map(([words, kind]) => {
+    if (!kind) return words;
+    return make("mark", { className: kind, title: kind === "answer" ? "The answer" : "Quoted by a hop" }, words);
+  });
+}
+
+// Of the hops that read the passage; a hop that does not say what it read may quote any.
+const quotesFor = (passage, hops) => hops
+  .filter(({ evidence, passage_ids: ids }) => evidence && (!ids?.length || ids.includes(passage.id)))
+  .map(({ evidence }) => clean(evidence));
+
+export class Passages {
+  static #from = null; // the mark that opened a passage last
+  static #back = button(() => Passages.goBack(), { className: "back" }, "Back ", make("kbd", {}, "b"));
+
+  static goBack() {
+    if (Passages.#from?.isConnected) reveal(Passages.#from);
+  }
+
+  constructor({ passages, citations, hops, answer }) {
+    this.passages = passages;
+    const numbers = passages.map((_, index) => index + 1);
+    this.citedNumbers = numbers.filter((number) => citations.includes(passages[number - 1].id));
+    const others = numbers.filter((number) => !this.citedNumbers.includes(number));
+    this.cards = new Map(numbers.map((number) => [number, this.#card(number, hops, answer)]));
+    this.elements = this.#sections(this.citedNumbers.map((number) => this.cards.get(number)),
+      others.map((number) => this.cards.get(number)));
+    if (matchMedia("(min-width: 52rem)").matches) {
+      for (const number of this.citedNumbers.slice(0, MOST_OPEN)) this.cards.get(number).open = true;
+    }
+  }
+
+  #card(number, hops, answer) {
+    const passage = this.passages[number - 1];
+    const title = said("bdi", passage.title || passage.id);
+    const text = make("p", { dir: "auto", className: "text" }, ...pieces(passage, quotesFor(passage, hops), answer));
+    const summary = make("summary", {}, make("span", { className: "number" }, `[${number}]`), " ", title);
+    summary.dataset.stop = "passage";
+    const card = make("details", { className: "passage" }, summary, text, ...sourceLine(passage),
+      make("p", { className: "soft id" }, "Id: ", said("bdi", passage.id)));
+    card.dataset.number = number;
+    return card;
+  }
+
+  #sections(cited, others) {
+    if (!this.passages.length) return [make("p", { className: "soft" }, "No passage was read.")];
+    const heading = cited.length ? `Cited: ${count(cited.length, "passage")}` : "No passage is cited";
+    const elements = [make("h3", {}, heading), ...cited];
+    if (others.length) {
+      const summary = make("summary", {}, `${count(others.length, cited.length ? "other passage" : "passage")} read`);
+      summary.dataset.stop = "others";
+      elements.push(make("details", { className: "others" }, summary, make("div", { className: "stack" }, ...others)));
+    }
+    return elements;
+  }
+
+  // A button that opens a passage; a number that no passage has stays text.
+  link(number) {
+    const card = this.cards.get(number);
+    if (!card) return String(number);
+    const { title, id } = this.passages[number - 1];
+    const label = `Passage ${number}: ${clean(title || id).slice(0, 200)}`;
+    return button((event) => this.open(number, event.currentTarget), { className: "cite", "aria-label": label },
+      `[${number}]`);
+  }
+
+  open(number, from) {
+    const card = this.cards.get(number);
+    Passages.#from = from;
+    card.append(Passages.#back);
+    reveal(card, card.querySelector("summary"));
+    card.querySelector("mark.quote, mark")?.scrollIntoView({ block: "nearest" });
+  }
+
+  numbersOf(ids) {
+    return (ids ?? []).map((id) => this.passages.findIndex((passage) => passage.id === id) + 1).filter(Boolean);
+  }
+
+  // Passages read by a hop in which its evidence stands word for word.
+  quotedIn(hop) {
+    const read = hop.passage_ids?.length ? this.numbersOf(hop.passage_ids) : [...this.cards.keys()];
+    return read.filter((number) => stands(clean(this.passages[number - 1].text), clean(hop.evidence)));
+  }
+}
