@@ -10,7 +10,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from types import FrameType
-from typing import TextIO
+from typing import Annotated, TextIO
 
 INTERRUPTED = 130  # as shells report a process that Ctrl-C ended
 
@@ -62,7 +62,27 @@ _DISK = {
 app = App(
     name="verihop",
     help="Answer multi-hop questions over a corpus with compiled DSPy programs, and show the evidence.",
+    completion=True,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"verihop {version('verihop')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 app.command("demo")(demo)
 app.command("ask")(ask)
 app.command("ingest")(ingest)

@@ -71,14 +71,15 @@ class App(typer.Typer):
 
     Args:
         cls: The kind of group.
+        completion: Has options that install and show shell completion.
         options: Of `typer.Typer`.
     """
 
-    def __init__(self, *, cls: type[Group] = Group, **options: Any) -> None:
+    def __init__(self, *, cls: type[Group] = Group, completion: bool = False, **options: Any) -> None:
         super().__init__(
             cls=cls,
             no_args_is_help=True,
-            add_completion=False,
+            add_completion=completion,
             pretty_exceptions_enable=False,
             rich_markup_mode=None,
             context_settings=_WIDEST,

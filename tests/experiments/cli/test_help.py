@@ -1,10 +1,14 @@
 """Help and listings of the command line."""
 
 import json
+import os
+import subprocess
+import sys
+from importlib import metadata
 
 import pytest
 
-DATA_COMMANDS = ["list", "fetch", "convert", "subset", "pool", "world"]
+DATA_COMMANDS = ["list", "fetch", "convert", "subset", "pool", "gold", "world"]
 DISTILL_COMMANDS = ["synthesize", "mix"]
 ARTIFACT_COMMANDS = ["show", "verify", "diff", "export", "ensemble", "cascade"]
 
@@ -25,6 +29,15 @@ COMMANDS = [
     "artifact",
     "review",
     "doctor",
+    "ingest",
+    "search",
+    "tune",
+    "replay",
+    "score",
+    "optimizers",
+    "metrics",
+    "serve",
+    "mcp",
 ]
 
 
@@ -43,6 +56,23 @@ def test_every_command_has_help(command, verihop):
     code, out, err = verihop(*command, "--help")
     assert (code, err) == (0, "")
     assert "Usage: verihop" in out
+
+
+def test_the_version_is_that_of_the_distribution(verihop):
+    assert verihop("--version") == (0, f"verihop {metadata.version('verihop')}\n", "")
+
+
+def test_shells_get_completion(verihop):
+    help_ = verihop("--help")[1]
+    assert "--install-completion" in help_
+    assert "--show-completion" in help_
+
+
+def test_completion_knows_the_commands():
+    asked = {"_VERIHOP_COMPLETE": "complete_bash", "COMP_WORDS": "verihop ser", "COMP_CWORD": "1"}
+    command = [sys.executable, "-c", "from experiments.cli.main import main; main()"]
+    done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["serve"]
 
 
 def test_programs_are_listed_for_people_and_machines(verihop):
