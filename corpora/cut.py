@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 
 from corpora.paragraphs import passage_id
 from corpora.passages import PassageRecord
@@ -11,6 +12,8 @@ from signatures.text import CJK, is_chinese, split_sentences
 
 _WORD = re.compile(r"\S+")
 _CHINESE_WORD = re.compile(rf"[{CJK}][^\w\s]*|[^\s{CJK}]+")
+_LONGEST = 4000  # characters of a paragraph that are split into sentences at a time
+_END = re.compile(r"[.!?][\"'”’)]*\s+(?=[A-Z\"'“‘(])|[。！？]")
 _WIDE_END = re.compile(rf"[{CJK}\u3000-\u303f\uff00-\uffef][”’…]*$")
 
 
@@ -56,7 +59,7 @@ def cut_text(text: str, words: int = 100) -> Iterator[tuple[list[str], str]]:
 def _units(text: str, words: int) -> Iterator[tuple[str, int]]:
     """Yield sentences, or parts of them, of at most `words` words, with their number of words."""
     for paragraph in re.split(r"\n\s*\n|\r\n\s*\r\n", text):
-        for sentence in _sentences(paragraph):
+        for sentence in chain.from_iterable(map(_sentences, _bounded(paragraph))):
             single = " ".join(sentence.split())
             pattern = _CHINESE_WORD if is_chinese(single) else _WORD
             matches = list(pattern.finditer(single))
@@ -70,6 +73,18 @@ def _joined(sentences: list[str]) -> str:
     for sentence in sentences[1:]:
         text += ("" if _WIDE_END.search(text) else " ") + sentence
     return text
+
+
+def _bounded(paragraph: str) -> Iterator[str]:
+    """Yield parts of a paragraph that the splitter can bear: its time grows with the square of their length."""
+    while len(paragraph) > _LONGEST:
+        ends = [match.end() for match in _END.finditer(paragraph, 0, _LONGEST)]
+        cut = ends[-1] if ends else paragraph.rfind(" ", 1, _LONGEST)
+        if cut <= 0:
+            break
+        yield paragraph[:cut]
+        paragraph = paragraph[cut:]
+    yield paragraph
 
 
 def _sentences(paragraph: str) -> list[str]:

@@ -111,7 +111,8 @@ def _with_gold(question: Question, names: Sequence[tuple[str, str]], book: _Book
     unclear, lacking = False, False
     for kind, name in names:
         found = _chosen(book.of(kind, name), quotes)
-        articles += [document_title(found[0].title)] if found else []
+        documents = {document_title(passage.title) for passage in found}
+        articles += documents if len(documents) == 1 else []
         if len(found) == 1:
             gold += found
         elif found:
@@ -123,7 +124,7 @@ def _with_gold(question: Question, names: Sequence[tuple[str, str]], book: _Book
     result.counts["missing" if lacking else "ambiguous" if unclear else "resolved"] += 1
     if lacking:
         return question
-    update: dict[str, Any] = {"gold_titles": list(dict.fromkeys(articles))}
+    update: dict[str, Any] = {"gold_titles": list(dict.fromkeys(articles))} if len(articles) == len(names) else {}
     if not unclear:
         update["gold_ids"] = list(dict.fromkeys(passage.id for passage in gold))
     return Question.model_validate(question.model_dump(exclude_defaults=True) | update)

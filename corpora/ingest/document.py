@@ -25,10 +25,12 @@ class Paragraph:
     Args:
         text: Not blank.
         page: Number of the page on which it begins, from 1; None if the format has no pages.
+        turns: Where further pages begin: characters before it, without white space, and its number.
     """
 
     text: str
     page: int | None = None
+    turns: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,13 @@ class Document:
         title: From the file; "" if it states none.
         sections: Those with text, in order; none if the file has no text.
         keys: What else the file says of itself, e.g. `url`; values are JSON.
+        notes: What the reader had to guess or leave out, for people; each goes on after "it" or "its".
     """
 
     title: str
     sections: tuple[Section, ...]
     keys: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 def make_document(
@@ -64,20 +68,25 @@ def make_document(
 ) -> Document:
     """Gather headings and paragraphs into sections.
 
-    A first heading that stands in front of all text, and above all other headings, is the title of the document, not
-    one of its sections; if `title` is given as well, that is its title.
+    A first heading that stands in front of all text, and above all other headings, is the title of the document, or
+    repeats the `title` that is given; if it says something else, it is a heading like others. A heading with nothing
+    below it is a section of its own words.
     """
     flow = list(blocks)
     headings = [block for block in flow if isinstance(block, Heading)]
     top = next(iter(flow), None)
-    if isinstance(top, Heading) and all(other.level > top.level for other in headings[1:]):
+    alone = isinstance(top, Heading) and all(other.level > top.level for other in headings[1:])
+    if isinstance(top, Heading) and alone and (not title or top.text.casefold() in title.casefold()):
         title = title or top.text
         flow = flow[1:]
     sections: list[Section] = []
     above: list[Heading] = []
     paragraphs: list[Paragraph] = []
+    bare = False  # whether the last heading has nothing below it so far
 
-    def close() -> None:
+    def close(level: int) -> None:
+        if bare and above[-1].level >= level:
+            paragraphs.append(Paragraph(above[-1].text))
         if paragraphs:
             sections.append(Section(tuple(heading.text for heading in above), tuple(paragraphs)))
             paragraphs.clear()
@@ -85,10 +94,12 @@ def make_document(
     for block in flow:
         if isinstance(block, Paragraph):
             paragraphs.append(block)
+            bare = False
             continue
-        close()
+        close(block.level)
         while above and above[-1].level >= block.level:
             above.pop()
         above.append(block)
-    close()
+        bare = True
+    close(0)
     return Document(title, tuple(sections), keys or {})

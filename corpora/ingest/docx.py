@@ -44,7 +44,7 @@ def _check_archive(data: bytes) -> None:
         raise UserError("it is an old Word file (.doc) or protected by a password: save it as .docx without one")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            check_size(sum(item.file_size for item in archive.infolist()), size_limit(len(data)), "it")
+            check_size(sum(item.file_size for item in archive.infolist()), size_limit(len(data)), "the document")
     except zipfile.BadZipFile as error:
         raise UserError("it is no Word document (.docx)") from error
 
@@ -54,6 +54,6 @@ def _stated_title(data: bytes) -> str:
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             found = ElementTree.fromstring(archive.read(_CORE)).findtext(_TITLE)
-    except (KeyError, ElementTree.ParseError, zipfile.BadZipFile):
+    except Exception:  # noqa: BLE001 - a title that cannot be read is none, whatever is wrong with it
         return ""
     return " ".join((found or "").split())

@@ -33,6 +33,7 @@ def find_documents(paths: Iterable[Path]) -> Found:
     """
     given = list(paths)
     sources: dict[str, Path] = {}
+    seen: set[Path] = set()
     left_out: Counter[str] = Counter()
     for path in given:
         for name, file in _files(path, several=len(given) > 1):
@@ -40,10 +41,13 @@ def find_documents(paths: Iterable[Path]) -> Found:
                 if file == path:
                     raise UserError(f"{path}: files of this kind cannot be read. Use one of {', '.join(BY_SUFFIX)}.")
                 left_out[file.suffix.lower()] += 1
-            elif name in sources and sources[name] != file:
+            elif file.resolve() in seen:
+                continue
+            elif name in sources:
                 raise UserError(f"{sources[name]} and {file} would both be named {name!r}: give the folder above both.")
             else:
                 sources[name] = file
+                seen.add(file.resolve())
     if not sources:
         where = ", ".join(map(str, given))
         raise UserError(f"{where}: there is no document. Suffixes that can be read: {', '.join(BY_SUFFIX)}.")

@@ -10,7 +10,7 @@ from corpora.ingest.html import read_html
 from corpora.ingest.markdown import read_markdown
 from corpora.ingest.pdf import read_pdf
 from corpora.ingest.plain import read_plain
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ def read_document(path: Path) -> Document:
         raise UserError(f"{path}: {error}.") from error
     except OSError as error:
         raise UserError(f"{path}: it cannot be opened ({error.strerror}).") from error
+    except Exception as error:  # libraries meet hostile files with errors of all kinds
+        raise UserError(f"{path}: it cannot be read ({type(error).__name__}: {one_line(error, 100)}).") from error
     if not document.sections:
         raise UserError(f"{path}: it contains no text.")
     title = document.title or " ".join(path.stem.replace("_", " ").replace("-", " ").split())

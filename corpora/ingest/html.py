@@ -6,6 +6,7 @@ of the text, and less else, than extractors that guess what is content (`experim
 """
 
 import re
+from dataclasses import replace
 from typing import Any
 
 from corpora.ingest.decoding import decode
@@ -14,11 +15,19 @@ from signatures.common.errors import UserError
 
 _NEVER = (
     ".//script | .//style | .//noscript | .//template | .//svg | .//nav"
-    " | .//button | .//select | .//textarea | .//input"
+    " | .//button[not(ancestor::h1 or ancestor::h2 or ancestor::h3 or ancestor::h4 or ancestor::h5 or ancestor::h6)]"
+    " | .//select | .//textarea | .//input"
     " | .//*[@role='navigation' or @role='search' or @hidden or @aria-hidden='true']"
 )
-_FRAME = ".//header | .//footer | .//aside | .//*[@role='banner' or @role='contentinfo' or @role='complementary']"
+_OWN = "[not(ancestor::article or ancestor::section)]"  # those of articles and sections belong to their text
+_MOST = 0.7  # of the text of a page: an article with less is a teaser among other text
+_FRAME = (
+    f".//header{_OWN} | .//footer{_OWN} | .//aside{_OWN}"
+    " | .//*[@role='banner' or @role='contentinfo' or @role='complementary']"
+)
 _PERMALINKS = {"¶", "#", "§", "🔗"}
+_BLOCKS = frozenset("p div ul ol li br dl dt dd pre blockquote section article figure".split())
+_MORE_BLOCKS = ("dt", "dd", "caption", "summary", "details", "legend", "fieldset", "label", "form", "section", "option")
 _LEVELS = {f"h{level}": [f"h{level}"] for level in range(1, 7)}
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}charset|<\?xml[^>]{0,200}encoding""", re.IGNORECASE)
 _HEAD = 4096  # bytes in which an encoding is declared
@@ -34,9 +43,10 @@ def read_html(data: bytes) -> Document:
     import lxml.html
 
     declared = _CHARSET.search(data[:_HEAD]) and not _is_utf8(data)
+    text, notes = ("", ()) if declared else decode(data)
     parser = lxml.html.HTMLParser(encoding=None if declared else "utf-8", remove_comments=True, huge_tree=True)
     try:
-        tree = lxml.html.document_fromstring(data if declared else decode(data).encode(), parser=parser)
+        tree = lxml.html.document_fromstring(data if declared else text.encode("utf-8", "replace"), parser=parser)
     except (lxml.etree.LxmlError, ValueError) as error:
         if isinstance(error, UserError):
             raise
@@ -46,7 +56,7 @@ def read_html(data: bytes) -> Document:
         blocks = _blocks(_main(tree))
     except RecursionError as error:
         raise UserError("its elements are nested too deeply") from error
-    return make_document(blocks, title, _keys(tree))
+    return replace(make_document(blocks, title, _keys(tree)), notes=notes)
 
 
 def _is_utf8(data: bytes) -> bool:
@@ -69,16 +79,32 @@ def _main(tree: Any) -> Any:
     body = tree.find("body")
     body = tree if body is None else body
     chosen = body
-    for path in (".//main | .//*[@role='main']", ".//article"):
+    whole = len(body.text_content())
+    for path, least in ((".//main | .//*[@role='main']", 0.0), (".//article", _MOST)):
         found = body.xpath(path)
-        if len(found) == 1 and found[0].text_content().strip():
+        if len(found) == 1 and found[0].text_content().strip() and len(found[0].text_content()) >= least * whole:
             chosen = found[0]
             break
     unwanted = chosen.xpath(_NEVER) + (chosen.xpath(_FRAME) if chosen is body else [])
     for element in [*unwanted, *(link for link in chosen.iter("a") if link.text_content().strip() in _PERMALINKS)]:
         if element.getparent() is not None and element is not chosen:
             element.drop_tree()
+    for table in chosen.xpath(".//table"):
+        _flatten(table)
     return chosen
+
+
+def _flatten(table: Any) -> None:
+    """Make each cell of a table one line; a table that lays out headings or other tables becomes blocks in order."""
+    layout = table.xpath(".//table | .//h1 | .//h2 | .//h3 | .//h4 | .//h5 | .//h6")
+    if layout:
+        for element in table.xpath("self::table | .//tbody | .//thead | .//tfoot | .//tr | .//td | .//th"):
+            element.tag = "div"
+        return
+    for element in table.xpath(".//td//* | .//th//*"):
+        if element.tag in _BLOCKS:
+            element.tag = "span"
+            element.tail = f" {element.tail or ''}"
 
 
 def _blocks(element: Any) -> list[Heading | Paragraph]:
@@ -89,7 +115,7 @@ def _blocks(element: Any) -> list[Heading | Paragraph]:
     from inscriptis.model.config import ParserConfig
     from inscriptis.model.html_element import HtmlElement
 
-    css = {**STRICT_CSS_PROFILE, **{name: HtmlElement(display=Display.block) for name in ("dt", "dd", "caption")}}
+    css = {**STRICT_CSS_PROFILE, **{name: HtmlElement(display=Display.block) for name in _MORE_BLOCKS}}
     layout = Inscriptis(element, ParserConfig(css=css, annotation_rules=_LEVELS, table_cell_separator=" | "))
     text, blocks, end = layout.get_text(), [], 0
     for mark in sorted(layout.get_annotations(), key=lambda mark: (mark.start, mark.end)):

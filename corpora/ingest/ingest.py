@@ -13,8 +13,6 @@ from corpora.ingest.workers import run_in_processes
 from corpora.passages import PassageRecord, write_passages
 from signatures.common.errors import UserError
 
-_FEW = 8  # documents that are read in this process: starting others takes longer
-
 
 @dataclass(frozen=True)
 class Settings:
@@ -44,6 +42,7 @@ class Ingested:
         repeated: Number of passages left out because an earlier one has the same title and text.
         left_out: Suffix -> number of files of other kinds.
         errors: A line for each document that could not be read.
+        notes: A line for each document of which something was guessed or is missing.
     """
 
     documents: Counter[str] = field(default_factory=Counter)
@@ -51,6 +50,7 @@ class Ingested:
     repeated: int = 0
     left_out: dict[str, int] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def ingest(
@@ -67,8 +67,8 @@ def ingest(
         paths: Files, and folders that are searched with their subfolders.
         out: `passages.jsonl`, compressed if its suffix is `.gz`, `.bz2` or `.zst`.
         settings: None for the defaults.
-        processes: How many documents are read at a time; with more than one, or more than a few documents, each is
-            read in a process of its own, so that a crash costs that document only.
+        processes: How many documents are read at a time, always in other processes, so that one that crashes its
+            reader, or takes longer than five minutes, costs itself only.
         progress: Show progress on stderr.
 
     Raises:
@@ -94,31 +94,24 @@ def _all(
     found: Found, settings: Settings, processes: int, report: Ingested, advance: Callable[[int], object]
 ) -> Iterator[PassageRecord]:
     tasks = [(source, path, settings) for source, path in found.sources.items()]
-    if processes == 1 or len(tasks) <= _FEW:
-        results: Iterator[list[PassageRecord] | UserError] = map(_try_read, tasks)
-    else:
-        results = run_in_processes(_read, tasks, processes)
+    results = run_in_processes(_read, tasks, min(processes, len(tasks)))
     for (_, path, _), result in zip(tasks, results, strict=True):
         advance(1)
         if isinstance(result, UserError):
             text = str(result)
             report.errors.append(text if text.startswith(str(path)) else f"{path}: {text}.")
-        else:
-            report.documents[BY_SUFFIX[path.suffix.lower()].name] += 1
-            yield from result
+            continue
+        passages, notes = result
+        report.documents[BY_SUFFIX[path.suffix.lower()].name] += 1
+        report.notes += [f"{path}: {note}." for note in notes]
+        yield from passages
 
 
-def _try_read(task: tuple[str, Path, Settings]) -> list[PassageRecord] | UserError:
-    try:
-        return _read(task)
-    except UserError as error:
-        return error
-
-
-def _read(task: tuple[str, Path, Settings]) -> list[PassageRecord]:
+def _read(task: tuple[str, Path, Settings]) -> tuple[list[PassageRecord], tuple[str, ...]]:
     source, path, settings = task
     document = read_document(path)
-    return list(document_passages(document, source, words=settings.words, headings_in_title=settings.headings_in_title))
+    cut = document_passages(document, source, words=settings.words, headings_in_title=settings.headings_in_title)
+    return list(cut), document.notes
 
 
 def _distinct(records: Iterator[PassageRecord], report: Ingested) -> Iterator[PassageRecord]:

@@ -1,6 +1,7 @@
 """Markdown (CommonMark with tables) as a document, by way of HTML; front matter gives title and keys."""
 
 import datetime
+import html
 import re
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,13 @@ from corpora.ingest.decoding import decode
 from corpora.ingest.document import Document
 from corpora.ingest.html import read_html
 
+_MARKUP = frozenset(
+    "a abbr b blockquote br caption center cite code dd del details div dl dt em figcaption figure font h1 h2 h3 h4 h5 "
+    "h6 hr i img ins kbd li mark ol p picture pre q s small source span strong sub summary sup table tbody td tfoot th "
+    "thead tr u ul".split()
+)
+_TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)[^>]*>")
+_CODE = re.compile(r"\s*<(?:script|style)\b", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
@@ -23,15 +31,26 @@ def read_markdown(data: bytes) -> Document:
     """
     from markdown_it import MarkdownIt
 
-    text = decode(data)
+    text, notes = decode(data)
     front = _FRONT_MATTER.match(text)
     stated = _parsed(front.group(1)) if front else None
     body = text[front.end() :] if front and stated is not None else text
-    page = MarkdownIt("commonmark").enable("table").render(body)
+    parser = MarkdownIt("commonmark").enable("table")
+    parser.add_render_rule("html_inline", _html)
+    parser.add_render_rule("html_block", _html)
+    page = parser.render(body)
     document = read_html(f"<html><body><main>{page}</main></body></html>".encode("utf-8", "replace"))
     keys = dict(stated or {})
     title = keys.pop("title", None)
-    return replace(document, title=str(title) if title else document.title, keys=keys)
+    return replace(document, title=str(title) if title else document.title, keys=keys, notes=notes)
+
+
+def _html(renderer: Any, tokens: list[Any], place: int, options: Any, env: Any) -> str:
+    """Return raw HTML; tags that mark up no text are shown as they are written, because prose writes about them."""
+    content: str = tokens[place].content
+    if tokens[place].type == "html_block" and _CODE.match(content):
+        return ""
+    return _TAG.sub(lambda tag: tag[0] if tag[1].lower() in _MARKUP else html.escape(tag[0]), content)
 
 
 def _parsed(front: str) -> dict[str, Any] | None:
@@ -39,6 +58,8 @@ def _parsed(front: str) -> dict[str, Any] | None:
     import yaml
 
     try:
+        if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(front, yaml.SafeLoader)):
+            return None  # a few lines of aliases may mean gigabytes
         value = yaml.safe_load(front)
     except (yaml.YAMLError, RecursionError, ValueError):
         return None

@@ -28,24 +28,38 @@ def document_passages(
             the document's alone.
     """
     keys = {name: value for name, value in document.keys.items() if name not in OWN_KEYS}
+    named = document.title.replace(SECTION_DIVIDER, " / ")  # else its first part would be the document
     for section in document.sections:
         inner = section.headings[-1] if headings_in_title and section.headings else ""
-        title = SECTION_DIVIDER.join(part for part in (document.title, inner) if part)
+        title = SECTION_DIVIDER.join(part for part in (named, inner) if part)
         headings = {"headings": list(section.headings)} if section.headings else {}
         for sentences, text, pages in _cut(section, words):
-            record: dict[str, Any] = {"id": passage_id(title, text), "title": title, "text": text}
+            record: dict[str, Any] = {"id": passage_id(_valid(title), _valid(text)), "title": title, "text": text}
             record |= {"sentences": sentences, "source": source, **headings, **pages, **keys}
-            yield PassageRecord.model_validate(record)
+            yield PassageRecord.model_validate(_valid(record))
+
+
+def _valid(value: Any) -> Any:
+    """Return a value with "?" for lone surrogates (names of files, escapes), which no file of passages may have."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_valid(item) for item in value]
+    if isinstance(value, dict):
+        return {_valid(name): _valid(item) for name, item in value.items()}
+    return value
 
 
 def _cut(section: Section, words: int) -> Iterator[tuple[list[str], str, dict[str, int]]]:
     """Yield sentences, text and pages of each passage of a section."""
     text = "\n\n".join(paragraph.text for paragraph in section.paragraphs)
-    starts, numbers, end = [], [], 0
+    starts: list[int] = []
+    numbers: list[int] = []
+    end = 0
     for paragraph in section.paragraphs:
         if paragraph.page is not None:
-            starts.append(end)
-            numbers.append(paragraph.page)
+            starts += [end, *(end + turn for turn, _ in paragraph.turns)]
+            numbers += [paragraph.page, *(page for _, page in paragraph.turns)]
         end += _size(paragraph.text)
     done = 0
     for sentences, joined in cut_text(text, words):

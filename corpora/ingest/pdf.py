@@ -1,10 +1,11 @@
 """PDF as a document: the text of its pages by PDFium, and the headings of its outline.
 
 PDFium was chosen on five manuals whose text is known: as good as the best, many times faster, and permissively licensed
-(`experiments/benchmarks/README.md`). It is not safe under threads: files are read in processes of their own.
+(`experiments/benchmarks/README.md`). It is not safe under threads; `workers.py` reads files in processes.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from corpora.ingest.document import Document, Heading, Paragraph, make_document
@@ -12,6 +13,7 @@ from corpora.ingest.pdf_lines import Outlined, blocks_of_page, content_lines, de
 from signatures.common.errors import UserError
 
 _FILE_NAMES = (".doc", ".docx", ".odt", ".tex", ".dvi", ".indd", ".pdf", ".ps", ".qxd", ".rtf")
+_EMPTY = 0.2  # of the pages: more without text are not only covers and backs
 _PASSWORD = 4  # FPDF_ERR_PASSWORD
 
 
@@ -30,14 +32,24 @@ def read_pdf(data: bytes) -> Document:
         with pypdfium2.PdfDocument(data) as pdf:
             texts = [_page_text(page) for page in pdf]
             outline = _outline(pdf)
-            stated = " ".join(pdf.get_metadata_value("Title").split())
+            stated = _title(pdf)
     except pypdfium2.PdfiumError as error:
         if getattr(error, "err_code", None) == _PASSWORD or "password" in str(error).lower():
             raise UserError("it is protected by a password: save it without one") from error
         raise UserError(f"it cannot be read as PDF ({error})") from error
     if texts and not any(text.strip() for text in texts):
         raise UserError("its pages have no text: recognise it first (OCR), for example with ocrmypdf")
-    return make_document(_blocks(texts, outline), "" if stated.lower().endswith(_FILE_NAMES) else stated)
+    document = make_document(_blocks(texts, outline), "" if stated.lower().endswith(_FILE_NAMES) else stated)
+    empty = sum(not text.strip() for text in texts)
+    scanned = f"{empty} of its {len(texts)} pages have no text: scanned ones need OCR"
+    return replace(document, notes=(scanned,) if empty > _EMPTY * len(texts) else ())
+
+
+def _title(pdf: Any) -> str:
+    try:
+        return " ".join(pdf.get_metadata_value("Title").split())
+    except UnicodeError:
+        return ""
 
 
 def _page_text(page: Any) -> str:
@@ -62,7 +74,7 @@ def _outline(pdf: Any) -> dict[int, list[Outlined]]:
             index = target.get_index() if target else None
             if title and index is not None:
                 entries.setdefault(index, []).append(Outlined(bookmark.level + 1, title))
-    except pypdfium2.PdfiumError:
+    except (pypdfium2.PdfiumError, UnicodeError):
         pass
     return entries
 
@@ -75,7 +87,8 @@ def _blocks(texts: list[str], outline: dict[int, list[Outlined]]) -> Iterable[He
         new = blocks_of_page(content_lines(lines, running), outline.get(index, []), index + 1)
         before = blocks[-1] if blocks else None
         if isinstance(before, Paragraph) and new and isinstance(new[0], Paragraph) and not _ends(before.text):
-            blocks[-1] = Paragraph(f"{before.text} {new[0].text}", before.page)  # a paragraph goes on on the next page
+            turn = (sum(map(len, before.text.split())), index + 1)  # a paragraph goes on on the next page
+            blocks[-1] = Paragraph(f"{before.text} {new[0].text}", before.page, (*before.turns, turn))
             new = new[1:]
         blocks += new
     return blocks

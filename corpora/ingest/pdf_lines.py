@@ -11,7 +11,8 @@ _EDGE = 2  # lines at the top and at the bottom of a page that may be running on
 _REPEATS = 3  # pages from which on such a line is a running one
 _SHORT = 0.8  # of the longest lines: a shorter one that ends a sentence ends its paragraph
 _LONGEST_HEADING = 4  # lines
-_LEADERS = re.compile(r"(?:\.\s?){5,}\s*\w{0,6}$")  # of a table of contents
+_LEADERS = re.compile(r"(?:\.\s?){5,}\s*(?:\d{1,4}|[ivxlc]{1,7})$")  # of a table of contents
+_ENTRIES = 3  # such lines from which on a page has one
 _HYPHEN = "\ufffe"  # PDFium's sign for a hyphen at the end of a line
 _DIVIDED = re.compile(rf"(\w+){_HYPHEN}(\w+)")
 _ITEM = re.compile(r"^(?:[•‣◦▪●○■–*-]|\(?(?:\d{1,3}|[a-z])[.)])\s+\S")
@@ -44,7 +45,12 @@ def dehyphenated(pages: Sequence[Sequence[str]]) -> list[list[str]]:
 def running_lines(pages: Sequence[Sequence[str]]) -> set[str]:
     """Return the running headers and footers, digits as `#`: first or last lines that several pages share."""
     edges = Counter(edge for lines in pages for edge in {_digitless(line) for line in _edges(lines)})
-    return {edge for edge, count in edges.items() if count >= _REPEATS}
+    # Rows of numbers are alike, too: only a number alone is that of a page.
+    return {
+        edge
+        for edge, count in edges.items()
+        if count >= _REPEATS and (edge.strip("-–—/ ") == "#" or re.search(r"[^\W\d_]", edge))
+    }
 
 
 def content_lines(lines: Sequence[str], running: set[str]) -> list[str]:
@@ -54,7 +60,8 @@ def content_lines(lines: Sequence[str], running: set[str]) -> list[str]:
         for _ in range(_EDGE):
             if kept and _digitless(kept[edge]) in running:
                 kept.pop(edge)
-    return [line for line in kept if not _LEADERS.search(line)]
+    entries = [line for line in kept if _LEADERS.search(line)]
+    return [line for line in kept if line not in entries] if len(entries) >= _ENTRIES else kept
 
 
 def _edges(lines: Sequence[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """Plain text as a document: paragraphs between blank lines, and form feeds as page breaks."""
 
 import re
+from dataclasses import replace
 
 from corpora.ingest.decoding import decode
 from corpora.ingest.document import Document, Paragraph, make_document
@@ -12,10 +13,12 @@ def read_plain(data: bytes) -> Document:
     Raises:
         UserError: It is not text.
     """
-    pages = decode(data).split("\f")
-    return make_document(
-        Paragraph(text, number if len(pages) > 1 else None)
+    text, notes = decode(data)
+    pages = text.split("\f")
+    document = make_document(
+        Paragraph(paragraph, number if len(pages) > 1 else None)
         for number, page in enumerate(pages, start=1)
-        for text in re.split(r"\n\s*\n|\r\n\s*\r\n", page)
-        if text.strip()
+        for paragraph in re.split(r"\n\s*\n|\r\n\s*\r\n", page)
+        if paragraph.strip()
     )
+    return replace(document, notes=notes)

@@ -50,7 +50,8 @@ def mcp(
     from experiments.service.run import Address, open_service, serve_tools
 
     require_extra("mcp", "fastapi", "uvicorn")
-    address = Address(transport.host, transport.port, os.environ.get(TOKEN_VARIABLE) if transport.http else None)
+    token = os.environ.get(TOKEN_VARIABLE, "").strip() if transport.http else ""
+    address = Address(transport.host, transport.port, token or None)
     granted = Limits(budget=parse_limits(transport.question_budget, "--question-budget"))
     program_config, lm_config, chosen = with_defaults(named_program(program, artifact_folder), lm.config(granted.width))
     note_defaults(chosen)

@@ -65,7 +65,7 @@ def serve(
     from experiments.service.run import serve as serve_until_stopped
 
     require_extra("fastapi", "uvicorn")
-    address = Address(serving.host, serving.port, serving.token or os.environ.get(TOKEN_VARIABLE) or None)
+    address = Address(serving.host, serving.port, (serving.token or os.environ.get(TOKEN_VARIABLE, "")).strip() or None)
     granted = Limits(
         serving.width,
         serving.queue,

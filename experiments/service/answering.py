@@ -6,6 +6,7 @@ sent, and its place is free.
 
 import asyncio
 import contextlib
+import math
 import secrets
 import time
 from collections.abc import AsyncIterator
@@ -60,6 +61,7 @@ class Answering:
     def __post_init__(self) -> None:
         """Make the places of the questions that are answered at a time."""
         self._places = asyncio.Semaphore(self.limits.width)
+        self._accepted = 0
 
     async def events(self, question: str) -> AsyncIterator[Event]:
         """Yield what happens to a question, at last an answer or an error; to stop the iteration abandons the question.
@@ -67,17 +69,21 @@ class Answering:
         Raises:
             Refused: The queue is full; nothing was yielded.
         """
-        if self._places.locked() and self.counts.waiting >= self.limits.queue:
+        if self._accepted >= self.limits.width + self.limits.queue:
             raise Refused(Failure(503, "queue_full", "Too many questions are waiting. Ask again in a few seconds."))
-        told: asyncio.Queue[Event | None] = asyncio.Queue()
-        task = asyncio.create_task(self._answer(question, told))
+        self._accepted += 1
         try:
-            while (event := await told.get()) is not None:
-                yield event
+            told: asyncio.Queue[Event | None] = asyncio.Queue()
+            task = asyncio.create_task(self._answer(question, told))
+            try:
+                while (event := await told.get()) is not None:
+                    yield event
+            finally:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
         finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            self._accepted -= 1
 
     async def _answer(self, question: str, told: "asyncio.Queue[Event | None]") -> None:
         """Put what happens into `told`, then None."""
@@ -129,11 +135,11 @@ class Answering:
         from programs.parts.meter import metered
 
         limits: Any = self.limits.budget
-        costs, number = _Costs(), 0
+        costs, number, scope = _Costs(), 0, asyncio.timeout(self.limits.seconds)
         try:
             with metered() as meter, limited_by(Budget(**limits)):
                 stream = self.answerer.stream(question)
-                async with asyncio.timeout(self.limits.seconds), _closing(stream) as items:
+                async with scope, _closing(stream) as items:
                     async for item in items:
                         if isinstance(item, dspy.Prediction):
                             answer = as_answer(item)
@@ -143,12 +149,12 @@ class Answering:
                         told.put_nowait(Event("hop", {"number": number, "hop": _plain(item), "cost": cost}))
                 # Rounds are counted when the stream is closed.
                 return {"id": id, "question": question, **answer, **costs.at_end(meter.counts())}
-        except asyncio.CancelledError:
-            raise
         except BaseException as error:  # a spent budget is no Exception
-            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            task = asyncio.current_task()
+            left = isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
+            if left or isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
-            raise _Ended(failure_of(error)) from error
+            raise _Ended(failure_of(error, timed_out=scope.expired())) from error
 
 
 class _Ended(Exception):
@@ -198,5 +204,14 @@ def as_answer(prediction: "dspy.Prediction") -> dict[str, Any]:
 
 
 def _plain(value: "Hop | Any") -> dict[str, Any]:
-    found: dict[str, Any] = value.model_dump(mode="json")
+    """Return a value as JSON can state it: numbers that are none become null."""
+    found: dict[str, Any] = _finite(value.model_dump(mode="json"))
     return found
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list) else value

@@ -76,7 +76,8 @@ def _add_failures(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
-        if first["type"] == "model_attributes_type":
+        sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if first["type"] == "model_attributes_type" and sent != "application/json":
             return _failed(Failure(415, "invalid_request", "Send JSON, with Content-Type: application/json."))
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         return _failed(Failure(422, "invalid_request", f"{place + ': ' if place else ''}{first['msg']}"[:300]))
@@ -159,11 +160,16 @@ async def _last(
 ) -> Response:
     async for event in events:
         if event.kind == "answer":
-            return JSONResponse(shape(event.data))
+            return _json(shape(event.data))
         if event.kind == "error":
             found = event.data["error"]
             return _failed(Failure(found["status"], found["type"], found["message"]))
     raise AssertionError("a question ends with an answer or an error")
+
+
+def _json(value: dict[str, Any]) -> Response:
+    # As ASCII, because a lone surrogate, which a model can write, is not valid in UTF-8.
+    return Response(json.dumps(value), media_type="application/json")
 
 
 async def _unless_left(request: Request, work: Awaitable[Response]) -> Response:
@@ -222,6 +228,8 @@ def _add_retrieval(app: FastAPI, service: Service) -> None:
             raise Refused(Failure(404, "not_found", "This service has no index."))
         if len(searched.queries) > service.answering.limits.queries:
             raise Refused(Failure(413, "too_large", f"At most {service.answering.limits.queries} queries at a time."))
+        if any(len(query) > service.answering.limits.question_characters for query in searched.queries):
+            raise Refused(Failure(413, "too_large", "A query is too long."))
         rankings = await asyncio.to_thread(found.many, searched.queries, searched.topk)
         return {"result": [[_document(each, scored=searched.return_scores) for each in ranked] for ranked in rankings]}
 

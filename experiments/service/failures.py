@@ -46,8 +46,13 @@ class Refused(Exception):
         self.failure = failure
 
 
-def failure_of(error: BaseException) -> Failure:
-    """Return what a client is told of what ended a question; more goes to the log, under a number that it is told."""
+def failure_of(error: BaseException, *, timed_out: bool = False) -> Failure:
+    """Return what a client is told of what ended a question; more goes to the log, under a number that it is told.
+
+    Args:
+        error: What ended it.
+        timed_out: It took longer than a question may take; a TimeoutError may be the program's own.
+    """
     from programs.lms.calls.budget import BudgetExceeded
     from programs.lms.calls.metered import LMUnavailable
 
@@ -57,7 +62,7 @@ def failure_of(error: BaseException) -> Failure:
         if error.of_question:
             return Failure(422, "budget_exceeded", "The question needs more than the budget that each question has.")
         return Failure(503, "budget_exceeded", "The budget of this service is used up.")
-    if isinstance(error, TimeoutError):
+    if timed_out:
         return Failure(504, "timeout", "The question took longer than a question may take.")
     number = secrets.token_hex(4)
     log.error("error %s", number, exc_info=error)

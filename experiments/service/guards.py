@@ -4,6 +4,7 @@ Any page in a browser can send requests to a server on the loopback address. So 
 answered whose Host header names this server (against DNS rebinding), and none that a page of another origin sent.
 """
 
+import asyncio
 import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
@@ -15,7 +16,9 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
+_BODY_SECONDS = 30.0  # that the rest of a body may keep a request waiting
 LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+_ONCE = ("host", "origin", "authorization")
 OPEN = {"/", "/page.css", "/page.js", "/health"}  # need no token
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
@@ -44,8 +47,12 @@ class Guards:
         if scope["type"] != "http":
             await self._application(scope, receive, send)
             return
-        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
+        headers, names = dict(pairs), [name for name, _ in pairs]
         send = _with_headers(send)
+        if any(names.count(name) > 1 for name in _ONCE):
+            await _respond(send, Failure(400, "invalid_request", "A header is repeated that may come once."))
+            return
         if failure := self._refuse(scope["path"], headers):
             await _respond(send, failure)
             return
@@ -57,7 +64,7 @@ class Guards:
         if self._hosts is not None and _without_port(host) not in self._hosts:
             return Failure(421, "invalid_request", "This server answers to the names of this machine only.")
         origin = headers.get("origin")
-        if origin is not None and origin.partition("://")[2] != host:
+        if self._token is None and origin is not None and origin.partition("://")[2] != host:
             return Failure(403, "invalid_request", "Pages of other sites may not send requests to this server.")
         length = headers.get("content-length", "0")
         if not length.isdigit() or int(length) > self._body_bytes:
@@ -83,11 +90,13 @@ class _Body:
 
     def __init__(self, receive: Receive, send: Send, most: int):
         self._receive, self._send, self._most = receive, send, most
-        self._left, self._answered = most, False
+        self._left, self._answered, self._whole = most, False, False
 
     async def receive(self) -> MutableMapping[str, Any]:
-        """Return the next message, or raise an error after too many bytes."""
-        message = await self._receive()
+        """Return the next message, or raise an error after too many bytes, or if the rest of a body does not come."""
+        async with asyncio.timeout(None if self._whole else _BODY_SECONDS):
+            message = await self._receive()
+        self._whole = not message.get("more_body", False)
         self._left -= len(message.get("body", b""))
         if self._left < 0:
             raise _TooLarge

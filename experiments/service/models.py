@@ -9,7 +9,9 @@ class Asked(BaseModel):
     """A question."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"examples": [{"question": "Where was the founder of Ossa born?"}]}
+        extra="forbid",
+        strict=True,
+        json_schema_extra={"examples": [{"question": "Where was the founder of Ossa born?"}]},
     )
 
     question: str = Field(description="The question; not blank.")
@@ -23,6 +25,7 @@ class Searched(BaseModel):
 
     model_config = ConfigDict(
         extra="ignore",
+        strict=True,
         json_schema_extra={"examples": [{"queries": ["founder of Ossa"], "topk": 3, "return_scores": True}]},
     )
 

@@ -1,6 +1,7 @@
 """Open a program, warm it up, and serve it until a signal comes."""
 
 import contextlib
+import ipaddress
 import logging
 import socket
 from collections.abc import Callable
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from experiments.service.app import Service
     from programs.lms.calls.budget import Budget
 
+_SPARE = 16  # threads
 _GRACE = 30  # seconds that questions in progress have after the first signal
 
 
@@ -42,13 +44,16 @@ class Address:
             raise UserError(
                 f"Everyone who reaches {self.host} could ask, at your cost: set a token, or listen on 127.0.0.1."
             )
-        if self.token is not None and (not self.token.isascii() or not self.token.strip() or " " in self.token):
+        if self.token is not None and not (self.token.isascii() and self.token.split() == [self.token]):
             raise UserError("The token must be a word of ASCII characters.")
 
     @property
     def local(self) -> bool:
         """Whether only this machine reaches it."""
-        return self.host in ("localhost", "::1") or self.host.startswith("127.")
+        try:
+            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        except ValueError:  # a name
+            return False
 
     @property
     def hosts(self) -> tuple[str, ...] | None:
@@ -74,7 +79,8 @@ def open_service(
     connection = setup.open_lm(lm_config, budget)
     program = setup.open_program(program_config, retrieve, connection)
     warm(program, connection)
-    answering = Answering(Answerer(program, connection, width=limits.width), limits)
+    # More threads than places: one that hangs outside of an LM call must not keep a later question from beginning.
+    answering = Answering(Answerer(program, connection, width=2 * limits.width + _SPARE), limits)
     return Service(answering, retrieve, _about(program, connection.id, retrieve), address.token, address.hosts)
 
 
@@ -143,10 +149,13 @@ def make_server(app: Any, *, lifespan: Literal["on", "off"] = "off") -> "uvicorn
     """Return the server of an ASGI application; it listens on the sockets that it is run with."""
     import uvicorn
 
+    from experiments.service.protocol import limited_http
+
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     return uvicorn.Server(
         uvicorn.Config(
             app,
+            http=limited_http(),
             log_config=None,
             access_log=False,
             server_header=False,

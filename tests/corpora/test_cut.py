@@ -50,3 +50,11 @@ def test_an_empty_document_or_a_length_below_one_is_refused():
         cut_document("Void", " \n ")
     with pytest.raises(UserError, match="got 0"):
         cut_document("T", "x", words=0)
+
+
+def test_long_paragraphs_are_split_in_parts_without_a_loss():
+    text = "The lamp burns oil and never goes out. " * 400
+    passages = cut_document("T", text, words=50)
+    assert "".join("".join(p.text.split()) for p in passages) == "".join(text.split())
+    assert {sentence for p in passages for sentence in p.sentences or []} == {"The lamp burns oil and never goes out."}
+    assert cut_document("T", "x" * 9000, words=5)[0].text == "x" * 9000

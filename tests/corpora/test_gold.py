@@ -56,3 +56,10 @@ def test_ids_and_questions_without_gold_are_kept():
     assert _resolved()[2] == {"without_gold": 1}
     with pytest.raises(UserError, match="'gold_titles' must be a list of texts"):
         _resolved(gold_titles="Oil")
+
+
+def test_a_name_of_several_documents_names_none():
+    corpus = [_passage("1", "A", "x", "a/readme.md"), _passage("2", "B", "y", "b/readme.md")]
+    asked = Question.model_validate({"id": "q", "question": "?", "gold_documents": ["readme.md"]})
+    (question,) = resolve_gold([asked], corpus).questions
+    assert "gold_titles" not in (question.model_extra or {})

@@ -70,6 +70,8 @@ def ingest(
 def _tell(report: "Ingested", out: Path) -> None:
     for line in report.errors:
         note(f"Not read: {line}")
+    for line in report.notes:
+        note(f"Read, but {line}")
     if report.left_out:
         kinds = ", ".join(f"{count} {suffix or 'without suffix'}" for suffix, count in report.left_out.items())
         note(f"Files of other kinds were left out: {kinds}.")

@@ -42,8 +42,9 @@ def test_the_main_content_is_read_with_its_headings():
 def test_without_a_main_element_frames_are_left_out_and_the_only_article_is_preferred():
     body = "<header>Site</header><div>Body text.</div><aside>Links</aside><footer>End</footer>"
     assert _texts(read_html(f"<html><body>{body}</body></html>".encode())) == [((), ["Body text."])]
-    article = f"<body>{body}<article><header>By Ansa</header>Story.</article></body>"
-    assert _texts(read_html(article.encode())) == [((), ["By Ansa", "Story."])]
+    long = "Story of the lamp that burns in Tolmen and never goes out."
+    article = f"<body>{body}<article><header>By Ansa</header>{long}</article></body>"
+    assert _texts(read_html(article.encode())) == [((), ["By Ansa", long])]
     two = "<body><article>One.</article><article>Two.</article></body>"
     assert _texts(read_html(two.encode())) == [((), ["One.", "Two."])]
     assert _texts(read_html(b"<body><main> </main><p>Text.</p></body>")) == [((), ["Text."])]
@@ -95,3 +96,33 @@ def test_any_bytes_give_a_document_or_a_user_error(data, front):
     except UserError:
         return
     assert all(paragraph.text.strip() for section in document.sections for paragraph in section.paragraphs)
+
+
+@pytest.mark.parametrize(
+    ("body", "texts"),
+    [
+        ("<p>One.</p><p>Two of the page.</p><article>Teaser.</article>", ["One.", "Two of the page.", "Teaser."]),
+        ("<main>One.</main><main><article>Two.</article></main>", ["One.", "Two."]),
+        ("<section><header><p>Lead.</p></header>Text.</section>", ["Lead.", "Text."]),
+        ("<details><summary>How to pay?</summary>By card.</details>", ["How to pay?", "By card."]),
+        ("<form><label>Name</label><label>Age</label></form>", ["Name", "Age"]),
+        (
+            "<table><tr><td><p>A 1.</p><p>A 2.</p></td><td><p>B 1.</p><p>B 2.</p></td></tr></table>",
+            ["A 1. A 2. | B 1. B 2."],
+        ),
+    ],
+)
+def test_no_text_is_lost_glued_or_out_of_order(body, texts):
+    (found,) = [texts for _, texts in _texts(read_html(f"<html><body>{body}</body></html>".encode()))]
+    assert [" ".join(text.split()) for text in found] == texts
+
+
+def test_headings_in_buttons_and_in_tables_of_a_layout_are_found():
+    page = b"<body><h2><button>How do I pay?</button></h2><p>By card.</p>"
+    page += b"<table><tr><td><h2>Left</h2>L.</td><td>R.</td></tr></table>"
+    assert _texts(read_html(page)) == [(("How do I pay?",), ["By card."]), (("Left",), ["L.", "R."])]
+
+
+def test_a_heading_that_says_something_else_than_the_title_is_kept():
+    document = read_html(b"<title>Acme Docs</title><h1>Installing the widget</h1><p>Do it.</p>")
+    assert (document.title, _texts(document)) == ("Acme Docs", [(("Installing the widget",), ["Do it."])])

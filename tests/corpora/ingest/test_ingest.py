@@ -103,3 +103,25 @@ def test_what_is_not_there_or_no_document_is_an_error(folder, tmp_path):
     (tmp_path / "void").mkdir()
     with pytest.raises(UserError, match=r"there is no document\. Suffixes"):
         find_documents([tmp_path / "void"])
+
+
+def test_readers_that_fail_in_other_ways_cost_their_document_only(folder, tmp_path, make_pdf):
+    (folder / "odd.pdf").write_bytes(make_pdf([["Text of it."]], title="Odd").replace(b"(Odd)", b"<FEFFD8000041>"))
+    (folder / "s.md").write_text('---\ntitle: "\\ud800 x"\nkey: "\\ud800"\n---\nLamp.\n')
+    report = ingest([folder], tmp_path / "p.jsonl")
+    passages = {passage.model_extra["source"]: passage for passage in read_passages(tmp_path / "p.jsonl")}
+    assert report.errors == []
+    assert passages["odd.pdf"].title == "odd"
+    assert passages["s.md"].title.endswith(" x")
+
+
+def test_names_that_are_no_unicode_and_guesses_are_told(folder, tmp_path):
+    (folder / "caf\udce9.txt").write_bytes("Ein Café am Fluß.".encode("cp1252"))
+    report = ingest([folder], tmp_path / "p.jsonl")
+    texts = [passage.text for passage in read_passages(tmp_path / "p.jsonl")]
+    assert "Ein Café am Fluß." in texts
+    assert [note.rpartition(": ")[2] for note in report.notes] == ["its encoding was guessed to be cp1252."]
+
+
+def test_a_file_given_with_its_folder_is_read_once(folder, tmp_path):
+    assert ingest([folder, folder / "b.md"], tmp_path / "p.jsonl").documents.total() == 5

@@ -1,5 +1,6 @@
 """Markdown: headings, front matter, lists, tables and code."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,8 +57,22 @@ def test_two_rules_are_no_front_matter():
 
 
 def test_raw_html_is_read_as_html():
-    document = read_markdown(b"Before.\n\n<script>bad()</script>\n\n<p>Inside.</p>\n\n</main>After.\n")
-    assert [p.text for section in document.sections for p in section.paragraphs] == ["Before.", "Inside.", "After."]
+    document = read_markdown(b"Before.\n\n<script>bad()</script>\n\n<p>Inside.</p>\n\nA <b>word</b>.\n")
+    assert [p.text for section in document.sections for p in section.paragraphs] == ["Before.", "Inside.", "A word."]
+
+
+@pytest.mark.parametrize("tag", ["<button>", "<select>", "<textarea>", "<template>", "</main>", "<T>"])
+def test_tags_that_prose_writes_about_are_text(tag):
+    document = read_markdown(f"Use the {tag} element. The rest.\n".encode())
+    assert [p.text for section in document.sections for p in section.paragraphs] == [
+        f"Use the {tag} element. The rest."
+    ]
+
+
+def test_aliases_of_front_matter_are_not_expanded():
+    bombs = "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+    for front in (f"a0: &a0 [x]\n{bombs}", "a: &a [*a]\n"):
+        assert read_markdown(f"---\n{front}---\nText.\n".encode()).keys == {}
 
 
 @given(st.text(max_size=200))

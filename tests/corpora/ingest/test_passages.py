@@ -47,3 +47,15 @@ def test_nothing_is_lost_and_pages_are_those_of_the_text(texts, size):
         (of_page,) = [passage for passage in passages if f"p{number}" in passage.text]
         extra = of_page.model_extra
         assert extra["page"] <= number <= extra.get("last_page", extra["page"])
+
+
+def test_a_paragraph_over_several_pages_knows_where_they_begin():
+    paragraph = Paragraph("one two three four five six", 4, ((6, 5), (15, 6)))
+    passages = list(document_passages(Document("T", (Section((), (paragraph,)),)), "t", words=2))
+    found = [(p.text, p.model_extra["page"], p.model_extra.get("last_page")) for p in passages]
+    assert found == [("one two", 4, None), ("three four", 5, None), ("five six", 6, None)]
+
+
+def test_a_title_that_looks_like_a_path_stays_one_document():
+    (passage,) = document_passages(Document("Docs > API", (Section(("Auth",), (Paragraph("Text."),)),)), "t")
+    assert passage.title == "Docs / API > Auth"

@@ -25,8 +25,15 @@ def test_lines_at_the_edges_of_three_pages_are_running_ones_whatever_their_numbe
 
 
 def test_entries_of_a_table_of_contents_are_left_out():
-    lines = ["Contents", "1.1 Scope . . . . . . . . . 3", "2 Lamps ........ iv", "It is so... 3 lamps", "wait ....."]
-    assert content_lines(lines, set()) == ["Contents", "It is so... 3 lamps"]
+    lines = ["Contents", "1.1 Scope . . . . . . . . . 3", "2 Lamps ........ iv", "3 Oil ..... 12", "wait ....."]
+    assert content_lines(lines, set()) == ["Contents", "wait ....."]
+    accounts = ["Total assets ............ 1250", "Signature ........... John", "To be continued....."]
+    assert content_lines(accounts, set()) == accounts
+
+
+def test_rows_of_numbers_at_the_edges_are_no_running_lines():
+    pages = [[f"{n} 3.0 0", f"1{n} 4.5 1", "text", f"- {n} -"] for n in range(5)]
+    assert running_lines([[*page[:2], "some", "more", "text", page[3]] for page in pages]) == {"- # -", "text"}
 
 
 def test_headings_are_found_with_their_number_over_several_lines_and_in_order():

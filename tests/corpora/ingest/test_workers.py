@@ -1,5 +1,6 @@
 """Work in processes: results in order, errors of the user returned, a crash costs one task."""
 
+import multiprocessing
 import os
 import time
 
@@ -11,6 +12,9 @@ def work(task: int) -> int:
     """Crash at 13, refuse 5, and return the square of any other number."""
     if task == 13:
         os._exit(1)
+    if task == 77:
+        while True:
+            pass
     if task == 5:
         raise UserError("five is refused")
     time.sleep(0.02 if task % 7 == 0 else 0)  # later tasks finish first
@@ -23,6 +27,19 @@ def test_results_come_in_order_and_a_crash_costs_one_task():
     assert [result for result in found if isinstance(result, int)] == [n * n for n in tasks if n not in (5, 13)]
     assert str(found[5]) == "five is refused"
     assert "its reader crashed" in str(found[12])
+
+
+def test_a_task_that_takes_too_long_costs_itself_only():
+    found = list(run_in_processes(work, [1, 77, 3], 2, seconds=2.0))
+    assert (found[0], found[2]) == (1, 9)
+    assert "took more than 2 seconds" in str(found[1])
+
+
+def test_an_iteration_that_ends_early_ends_its_processes():
+    iterator = run_in_processes(work, [1, 77, 77], 3)
+    assert next(iterator) == 1
+    iterator.close()
+    assert not multiprocessing.active_children()
 
 
 def test_no_task_needs_no_process():

@@ -1,10 +1,12 @@
 """`/v1/answers`: whole and streamed, with costs; who leaves stops the work; limits hold."""
 
+import asyncio
 import json
 
 import httpx
 import pytest
 
+from experiments.service.failures import Refused, failure_of
 from experiments.service.limits import Limits
 from programs.lms.calls.budget import Budget
 from signatures.common.errors import UserError
@@ -80,7 +82,10 @@ def test_two_hundred_aborted_connections_leave_nothing_running(serving, lm):
         client.sendall(f"{head}\r\n\r\n{body}".encode())
         clients.append(client)
     service.await_counts(answering=8, waiting=192)
-    for client in clients:
+    for client in clients[8:]:
+        client.close()
+    service.await_counts(answering=8, waiting=0, abandoned=192)
+    for client in clients[:8]:
         client.close()
     service.await_counts(answering=0, waiting=0, abandoned=200)
     lm.held.set()
@@ -173,3 +178,32 @@ def test_limits_that_would_answer_nothing_are_refused():
         Limits(width=0)
     with pytest.raises(UserError, match="seconds of a question must be more than 0"):
         Limits(seconds=0)
+
+
+def test_the_queue_holds_when_many_come_at_once(make_service, lm):
+    answering = make_service(Limits(width=1, queue=0)).answering
+    lm.held.clear()
+
+    async def race() -> list[object]:
+        waiting = [answering.events("Where?") for _ in range(20)]
+        found = await asyncio.gather(*map(anext, waiting), return_exceptions=True)
+        for events in waiting:
+            await events.aclose()
+        return found
+
+    found = asyncio.run(race())
+    lm.held.set()
+    assert sum(isinstance(each, Refused) for each in found) == 19
+
+
+def test_what_json_cannot_state_is_sent_all_the_same(serving, lm):
+    lm.reply = lambda prompt: '{"answer": "\\ud800 Veld"}'
+    service = serving()
+    answer = service.client.post("/v1/answers", json=QUESTION)
+    assert answer.status_code == 200
+    assert "Veld" in answer.json()["answer"]
+
+
+def test_a_timeout_of_the_program_is_not_that_of_the_question():
+    assert failure_of(TimeoutError("db")).status == 500
+    assert failure_of(TimeoutError(), timed_out=True).type == "timeout"

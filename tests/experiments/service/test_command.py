@@ -62,3 +62,6 @@ def test_an_address_for_others_needs_a_token_that_is_a_word():
     assert Address("0.0.0.0", token="lantern").hosts is None
     assert Address("127.0.0.2").local
     assert "::1" in (Address("::1").hosts or ())
+    assert not Address("127.evil.example", token="lantern").local
+    with pytest.raises(UserError, match="must be a word"):
+        Address("0.0.0.0", token="lantern\n")

@@ -82,3 +82,30 @@ def test_passages_are_retrieved_as_search_r1_expects_them(serving):
     assert client.post("/retrieve", json={"queries": []}).status_code == 422
     assert client.post("/retrieve", json={"queries": ["q"] * 300}).status_code == 413
     assert serving(retrieve=None).client.post("/retrieve", json={"queries": ["q"]}).status_code == 404
+
+
+def test_a_head_may_be_only_so_large_and_headers_come_once(serving):
+    import socket
+
+    service = serving()
+    host, port = service.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=30) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX: ")
+        answer = b""
+        try:
+            for _ in range(200):
+                client.sendall(b"x" * 4096)
+            answer = client.recv(100)
+        except OSError:
+            pass
+    assert not answer or answer.startswith(b"HTTP/1.1 431")
+    assert service.client.get("/health").status_code == 200
+    with socket.create_connection((host, int(port)), timeout=30) as client:
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 400")
+
+
+def test_behind_a_proxy_with_a_token_any_origin_may_ask(serving):
+    client = serving(token="lantern").client
+    headers = {"Authorization": "Bearer lantern", "Origin": "https://ask.example.org"}
+    assert client.post("/v1/answers", json=QUESTION, headers=headers).status_code == 200
