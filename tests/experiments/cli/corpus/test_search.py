@@ -87,12 +87,12 @@ def test_queries_come_from_a_file_or_from_standard_input(index, verihop, tmp_pat
 
 
 def test_an_own_retriever_is_searched_without_an_index(verihop, tmp_path, monkeypatch):
-    (tmp_path / "my_search.py").write_text(SEARCH)
+    (tmp_path / "found_search.py").write_text(SEARCH)
     monkeypatch.chdir(tmp_path)
-    code, out, err = verihop("search", "Ossa", "--retriever", "my_search:search", "-k", 2)
-    assert (code, out.count("my_search:search: rank ")) == (0, 2)
-    assert out.startswith("  1.         [Ossa 0]\n     my_search:search: rank 1\n     found\n")
-    assert "--retriever my_search:search" in err
+    code, out, err = verihop("search", "Ossa", "--retriever", "found_search:search", "-k", 2)
+    assert (code, out.count("found_search:search: rank ")) == (0, 2)
+    assert out.startswith("  1.         [Ossa 0]\n     found_search:search: rank 1\n     found\n")
+    assert "--retriever found_search:search" in err
 
 
 @pytest.mark.parametrize(
