@@ -2,14 +2,20 @@
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, ClassVar
 
 import typer
 
-from experiments.cli.serve import TOKEN_VARIABLE, named_program, require_extra
+from experiments.cli.serve import (
+    TOKEN_VARIABLE,
+    ArtifactFolder,
+    QuestionBudget,
+    named_program,
+    opened_service,
+    require_extra,
+)
 from experiments.cli.shared import options
-from experiments.cli.shared.console import note, note_defaults
+from experiments.cli.shared.console import note
 from experiments.cli.shared.limits import Limits as Budgets
 from experiments.cli.shared.limits import parse_limits
 from experiments.cli.shared.option_groups import with_option_groups
@@ -25,10 +31,7 @@ class Transport:
         "127.0.0.1"
     )
     port: Annotated[int, typer.Option(min=0, max=65535, help="With --http: port; 0 for any that is free.")] = 8081
-    question_budget: Annotated[
-        list[str] | None,
-        typer.Option(help="What one question may take, e.g. calls=50 tokens=20000.", show_default=False),
-    ] = None
+    question_budget: QuestionBudget = None
 
 
 @with_option_groups
@@ -37,25 +40,20 @@ def mcp(
     lm: options.LM,
     limits: Budgets,
     transport: Transport,
-    artifact_folder: Annotated[
-        Path | None, typer.Argument(metavar="[ARTIFACT]", help="A compiled program.", show_default=False)
-    ] = None,
+    artifact_folder: ArtifactFolder = None,
 ) -> None:
     """Offer a program to MCP clients as tools: ask, search and read_passage.
 
     Over stdio by default: the client starts this command. The token of --http is the variable VERIHOP_TOKEN.
     """
-    from experiments.pipeline.defaults import with_defaults
     from experiments.service.limits import Limits
-    from experiments.service.run import Address, open_service, serve_tools
+    from experiments.service.run import Address, serve_tools
 
     require_extra("mcp", "fastapi", "uvicorn")
     token = os.environ.get(TOKEN_VARIABLE, "").strip() if transport.http else ""
     address = Address(transport.host, transport.port, token or None)
     granted = Limits(budget=parse_limits(transport.question_budget, "--question-budget"))
-    program_config, lm_config, chosen = with_defaults(named_program(program, artifact_folder), lm.config(granted.width))
-    note_defaults(chosen)
-    service = open_service(program_config, lm_config, granted, address, limits.budget())
+    service = opened_service(named_program(program, artifact_folder), lm, granted, address, limits)
     if not transport.http:
         note(f"Ready over stdio ({service.about['program']}, {service.about['lm']}).")
         serve_tools(service)

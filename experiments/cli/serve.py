@@ -4,7 +4,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -15,7 +15,20 @@ from experiments.cli.shared.limits import parse_limits
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
+if TYPE_CHECKING:
+    from experiments.pipeline.setup import ProgramConfig
+    from experiments.service.app import Service
+    from experiments.service.limits import Limits
+    from experiments.service.run import Address
+
 TOKEN_VARIABLE = "VERIHOP_TOKEN"
+QuestionBudget = Annotated[
+    list[str] | None,
+    typer.Option(help="What one question may take, e.g. calls=50 tokens=20000.", show_default=False),
+]
+ArtifactFolder = Annotated[
+    Path | None, typer.Argument(metavar="[ARTIFACT]", help="A compiled program.", show_default=False)
+]
 
 
 @dataclass(frozen=True)
@@ -38,10 +51,7 @@ class Serving:
     width: Annotated[int, typer.Option(min=1, max=256, help="Questions answered at a time.")] = 16
     queue: Annotated[int, typer.Option(min=0, help="Questions that may wait; further ones get status 503.")] = 64
     seconds: Annotated[float, typer.Option(min=0.1, help="That a question may take, once it is begun.")] = 600.0
-    question_budget: Annotated[
-        list[str] | None,
-        typer.Option(help="What one question may take, e.g. calls=50 tokens=20000.", show_default=False),
-    ] = None
+    question_budget: QuestionBudget = None
 
 
 @with_option_groups
@@ -50,18 +60,15 @@ def serve(
     lm: options.LM,
     limits: Budgets,
     serving: Serving,
-    artifact_folder: Annotated[
-        Path | None, typer.Argument(metavar="[ARTIFACT]", help="A compiled program.", show_default=False)
-    ] = None,
+    artifact_folder: ArtifactFolder = None,
     as_json: options.Json = False,
 ) -> None:
     """Answer questions over HTTP: JSON, server-sent events, OpenAI's chat API, and a page for people.
 
     Routes: /v1/answers, /v1/chat/completions, /retrieve, /health, /docs, and the page at /.
     """
-    from experiments.pipeline.defaults import with_defaults
     from experiments.service.limits import Limits
-    from experiments.service.run import Address, open_service
+    from experiments.service.run import Address
     from experiments.service.run import serve as serve_until_stopped
 
     require_extra("fastapi", "uvicorn")
@@ -72,19 +79,30 @@ def serve(
         seconds=serving.seconds,
         budget=parse_limits(serving.question_budget, "--question-budget"),
     )
-    program_config, lm_config, chosen = with_defaults(named_program(program, artifact_folder), lm.config(serving.width))
-    note_defaults(chosen)
-    service = open_service(program_config, lm_config, granted, address, limits.budget())
+    config = named_program(program, artifact_folder)
+    service = opened_service(config, lm, granted, address, limits)
     serve_until_stopped(service, address, lambda url: _tell(url, service.about, as_json=as_json))
 
 
-def named_program(program: options.AnyProgram, folder: Path | None) -> Any:
+def named_program(program: options.AnyProgram, folder: Path | None) -> "ProgramConfig":
     """Return the configuration of a program that is named by options, or by the folder of its artifact."""
     from dataclasses import replace
 
     if folder is not None and program.artifact is not None and folder != program.artifact:
         raise UserError(f"{folder} and {program.artifact} are both named: serve one of them.")
     return replace(program, artifact=folder or program.artifact).config()
+
+
+def opened_service(
+    program: "ProgramConfig", lm: options.LM, granted: "Limits", address: "Address", limits: Budgets
+) -> "Service":
+    """Return the service of a program, ready to answer, and say what was chosen for the embedded LM."""
+    from experiments.pipeline.defaults import with_defaults
+    from experiments.service.run import open_service
+
+    program_config, lm_config, chosen = with_defaults(program, lm.config(granted.width))
+    note_defaults(chosen)
+    return open_service(program_config, lm_config, granted, address, limits.budget())
 
 
 def require_extra(*modules: str) -> None:

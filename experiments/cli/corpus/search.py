@@ -30,17 +30,9 @@ class Searching:
     """What is searched, and how."""
 
     PANEL: ClassVar[str] = "Search"
-    index: Annotated[Path | None, typer.Option(help="Index folder built by `verihop index`.", show_default=False)] = (
-        None
-    )
+    index: options.Index = None
     k: Annotated[int, typer.Option("-k", min=1, help="Passages per query.")] = 5
-    retriever: Annotated[
-        str | None,
-        typer.Option(
-            help="A retriever of the index other than the one it was built for, or your own: module:name.",
-            show_default=False,
-        ),
-    ] = None
+    retriever: options.OtherRetriever = None
     rerank: Annotated[
         str | None,
         typer.Option(
@@ -48,9 +40,7 @@ class Searching:
             show_default=False,
         ),
     ] = None
-    precision: Annotated[
-        str | None, typer.Option(help="Of the embedder: f32 (default); faster: bf16, int8.", show_default=False)
-    ] = None
+    precision: options.Precision = None
     queries: Annotated[
         Path | None,
         typer.Option(help="Search with each line of this text file instead; - for standard input.", show_default=False),

@@ -27,6 +27,17 @@ Split = Annotated[str | None, typer.Option(help="Use only questions of this spli
 Threads = Annotated[int, typer.Option(min=1, max=256, help="Questions processed in parallel.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
+Index = Annotated[Path | None, typer.Option(help="Index folder built by `verihop index`.", show_default=False)]
+OtherRetriever = Annotated[
+    str | None,
+    typer.Option(
+        help="A retriever of the index other than the one it was built for, or your own: module:name.",
+        show_default=False,
+    ),
+]
+Precision = Annotated[
+    str | None, typer.Option(help="Of the embedder: f32 (default); faster: bf16, int8.", show_default=False)
+]
 MetricNames = Annotated[
     str, typer.Option(help="Names, separated by commas; `verihop metrics` lists them. Own ones: module:name.")
 ]
@@ -202,16 +213,8 @@ class _Program:
         list[str] | None,
         typer.Option("--set", help="A knob as name=value, repeatable, e.g. --set k=4.", show_default=False),
     ] = None
-    index: Annotated[Path | None, typer.Option(help="Index folder built by `verihop index`.", show_default=False)] = (
-        None
-    )
-    retriever: Annotated[
-        str | None,
-        typer.Option(
-            help="A retriever of the index other than the one it was built for, or your own: module:name.",
-            show_default=False,
-        ),
-    ] = None
+    index: Index = None
+    retriever: OtherRetriever = None
     rerank: Annotated[
         str | None,
         typer.Option(
@@ -220,9 +223,7 @@ class _Program:
             show_default=False,
         ),
     ] = None
-    precision: Annotated[
-        str | None, typer.Option(help="Of the embedder: f32 (default); faster: bf16, int8.", show_default=False)
-    ] = None
+    precision: Precision = None
 
     def config(self) -> "ProgramConfig":
         """Return the options as a configuration."""
