@@ -56,9 +56,14 @@ def cut_text(text: str, words: int = 100) -> Iterator[tuple[list[str], str]]:
         yield sentences, _joined(sentences)
 
 
+def split_paragraphs(text: str) -> list[str]:
+    """Return what stands between blank lines."""
+    return re.split(r"\n\s*\n|\r\n\s*\r\n", text)
+
+
 def _units(text: str, words: int) -> Iterator[tuple[str, int]]:
     """Yield sentences, or parts of them, of at most `words` words, with their number of words."""
-    for paragraph in re.split(r"\n\s*\n|\r\n\s*\r\n", text):
+    for paragraph in split_paragraphs(text):
         for sentence in chain.from_iterable(map(_sentences, _bounded(paragraph))):
             single = " ".join(sentence.split())
             pattern = _CHINESE_WORD if is_chinese(single) else _WORD
@@ -77,14 +82,15 @@ def _joined(sentences: list[str]) -> str:
 
 def _bounded(paragraph: str) -> Iterator[str]:
     """Yield parts of a paragraph that the splitter can bear: its time grows with the square of their length."""
-    while len(paragraph) > _LONGEST:
-        ends = [match.end() for match in _END.finditer(paragraph, 0, _LONGEST)]
-        cut = ends[-1] if ends else paragraph.rfind(" ", 1, _LONGEST)
-        if cut <= 0:
+    start = 0
+    while len(paragraph) - start > _LONGEST:
+        ends = [match.end() for match in _END.finditer(paragraph, start, start + _LONGEST)]
+        cut = ends[-1] if ends else paragraph.rfind(" ", start + 1, start + _LONGEST)
+        if cut <= start:
             break
-        yield paragraph[:cut]
-        paragraph = paragraph[cut:]
-    yield paragraph
+        yield paragraph[start:cut]
+        start = cut
+    yield paragraph[start:]
 
 
 def _sentences(paragraph: str) -> list[str]:

@@ -8,6 +8,7 @@ from corpora.cut import cut_text
 from corpora.ingest.document import Document, Section
 from corpora.paragraphs import passage_id
 from corpora.passages import SECTION_DIVIDER, PassageRecord
+from corpora.retrievers.store import utf8
 
 OWN_KEYS = ("id", "title", "text", "sentences", "score", "source", "headings", "page", "last_page")
 
@@ -42,7 +43,7 @@ def document_passages(
 def _valid(value: Any) -> Any:
     """Return a value with "?" for lone surrogates (names of files, escapes), which no file of passages may have."""
     if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
+        return utf8(value)
     if isinstance(value, list):
         return [_valid(item) for item in value]
     if isinstance(value, dict):

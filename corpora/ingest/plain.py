@@ -1,8 +1,8 @@
 """Plain text as a document: paragraphs between blank lines, and form feeds as page breaks."""
 
-import re
 from dataclasses import replace
 
+from corpora.cut import split_paragraphs
 from corpora.ingest.decoding import decode
 from corpora.ingest.document import Document, Paragraph, make_document
 
@@ -18,7 +18,7 @@ def read_plain(data: bytes) -> Document:
     document = make_document(
         Paragraph(paragraph, number if len(pages) > 1 else None)
         for number, page in enumerate(pages, start=1)
-        for paragraph in re.split(r"\n\s*\n|\r\n\s*\r\n", page)
+        for paragraph in split_paragraphs(page)
         if paragraph.strip()
     )
     return replace(document, notes=notes)

@@ -13,7 +13,7 @@ _current: contextvars.ContextVar[Budget | None] = contextvars.ContextVar("veriho
 def limited_by(budget: Budget) -> Iterator[None]:
     """Let LM calls of the block count in `budget`, too, in threads that copy its context as well.
 
-    Questions that are answered side by side can each have one; `Budget.within` counts whatever runs during its block.
+    Questions that are answered in parallel can each have one; `Budget.within` counts whatever runs during its block.
     What does not fit raises BudgetExceeded.
     """
     token = _current.set(budget)
