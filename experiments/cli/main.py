@@ -19,7 +19,6 @@ try:
 
     from experiments.cli.artifact.app import artifact
     from experiments.cli.ask import ask
-    from experiments.cli.compare import compare
     from experiments.cli.compile import compile_
     from experiments.cli.corpus.data import data
     from experiments.cli.corpus.index import index
@@ -32,12 +31,13 @@ try:
     from experiments.cli.judge import judge
     from experiments.cli.keyfacts import keyfacts
     from experiments.cli.mcp import mcp
-    from experiments.cli.merge import merge
     from experiments.cli.metrics import metrics
     from experiments.cli.optimizers import optimizers
     from experiments.cli.programs.app import programs
     from experiments.cli.review import review
-    from experiments.cli.score import score
+    from experiments.cli.runs.compare import compare
+    from experiments.cli.runs.merge import merge
+    from experiments.cli.runs.score import score
     from experiments.cli.serve import serve
     from experiments.cli.shared.app import App
     from experiments.cli.tuning.replay import replay

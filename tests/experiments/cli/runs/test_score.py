@@ -58,7 +58,7 @@ def test_metrics_of_quotes_are_refused_for_a_program_that_quotes_nothing(verihop
 
 def test_the_scoring_that_the_documentation_shows_adds_every_metric(verihop, run, world):
     for readme in ("README.md", "experiments/cli/README.md"):
-        text = (Path(__file__).parents[3] / readme).read_text()
+        text = (Path(__file__).parents[4] / readme).read_text()
         (line,) = [line for line in text.splitlines() if "verihop score" in line and "passage_recall@7" in line]
         words = line.split("#")[0].split()[2:]
         words[words.index("runs/genground")] = run
