@@ -11,6 +11,7 @@ from experiments.cli.shared.console import emit, next_step, note, note_defaults,
 from experiments.cli.shared.next_commands import command, new_path, other_run, shards_beside, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.recording import Recording
+from optimizers.metrics.names import DEFAULT
 from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
@@ -20,15 +21,13 @@ if TYPE_CHECKING:
     from experiments.runs.fixed_contexts import FixedContexts
     from experiments.runs.shards import Shard
 
-DEFAULT_METRICS = "em,f1[hotpot],passage_recall@5,all_gold@5"
-
 
 @dataclass(frozen=True)
 class Scoring:
     """What is scored, and which models score it."""
 
     PANEL: ClassVar[str] = "Metrics"
-    metrics: options.MetricNames = DEFAULT_METRICS
+    metrics: options.MetricNames = DEFAULT
     oracle: options.Oracle = None
     judge_lm: options.JudgeLM = None
     judge_api_base: options.JudgeApiBase = None

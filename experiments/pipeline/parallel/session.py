@@ -10,12 +10,12 @@ from experiments.pipeline.parallel.messages import packed_error, unpacked_error
 from experiments.pipeline.parallel.prefetch import Prefetch
 from experiments.pipeline.parallel.worker import Job
 from experiments.pipeline.run_question import run_question
-from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import Connected, RunConfig
 from experiments.runs.files import Row, RowKey, key_of
 from programs.lms.calls.concurrency import share_limits
 from programs.lms.calls.control import current_control
 from programs.parts.meter import Meter
+from programs.warm_up import warm_up
 from signatures.common.errors import UserError, user_error_within
 
 if TYPE_CHECKING:
