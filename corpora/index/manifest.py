@@ -207,6 +207,11 @@ def _require_same(folder: Path, earlier: Request, request: Request) -> None:
     for name in Request.model_fields:
         if getattr(earlier, name) != getattr(request, name):
             what = name.replace("_", " ")
+            if folder.name == REBUILD:
+                raise UserError(
+                    f"{folder.parent} has an interrupted change or rebuild of another {what}: do the same again to "
+                    "finish it, or set overwrite to discard it."
+                )
             raise UserError(
                 f"{folder} was started with another {what}: choose another folder, or set overwrite to restart."
             )

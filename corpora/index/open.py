@@ -1,12 +1,12 @@
 """Open the index in a folder, in milliseconds: files are memory-mapped."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from corpora.encoders.openvino_encoder import PRECISIONS
 from corpora.index.info import CONTENT, PARTS, EmbedderInfo, IndexInfo, Request, has_vectors
 from corpora.index.manifest import read_info
-from corpora.index.replace import complete_index
+from corpora.index.replace import complete_index, state_of
 from corpora.passages import corpus_hash, read_passages
 from corpora.retrievers.bm25 import Bm25Engine, damaged
 from corpora.retrievers.bm25s_reference import Bm25sEngine
@@ -17,6 +17,8 @@ from corpora.retrievers.hybrid import HybridEngine
 from corpora.retrievers.settings import make_settings
 from corpora.retrievers.store import KEYS_FILE, PassageStore, content_hash, stored
 from signatures.common.errors import UserError, unknown
+
+_ATTEMPTS = 20  # to open an index that another process replaces at this moment
 
 
 def open_index(
@@ -29,6 +31,8 @@ def open_index(
     **settings: float,
 ) -> IndexRetriever:
     """Return the retriever of the index in `folder`; the embedder is loaded with the first query.
+
+    An index that is replaced or updated meanwhile is opened anew, so that all its files are of one state.
 
     Args:
         folder: Written by `build_index`.
@@ -44,7 +48,29 @@ def open_index(
     Raises:
         UserError: No complete index, changed files, another corpus, or another embedder than that of the index.
     """
-    folder = complete_index(Path(folder))
+    folder = Path(folder)
+    for _ in range(_ATTEMPTS):
+        before = state_of(folder)
+        try:
+            opened = _open(complete_index(folder), corpus_path, retriever, embedder, precision, settings)
+        except (UserError, OSError):
+            if state_of(folder) == before:
+                raise
+        else:
+            if state_of(folder) == before:
+                return opened
+    raise UserError(f"{folder} is replaced again and again while it is opened: try again later.")
+
+
+def _open(
+    folder: Path,
+    corpus_path: Path | str | None,
+    retriever: str | None,
+    embedder: Embedder | None,
+    precision: str,
+    settings: Mapping[str, float],
+) -> IndexRetriever:
+    """Open the index in exactly this folder; see `open_index`."""
     info = read_info(folder)
     if corpus_path is not None and not _is_of(info, Path(corpus_path)):
         raise UserError(
@@ -84,6 +110,18 @@ def fingerprints(folder: Path) -> set[str]:
         for name in served
         for precision in (PRECISIONS if has_vectors(name) else PRECISIONS[:1])
     }
+
+
+def ids_among(folder: Path, names: Iterable[str]) -> set[str]:
+    """Return those of the names that are ids of passages of the index in `folder`; none if there is no index.
+
+    Raises:
+        UserError: Changed files.
+    """
+    chosen = complete_index(folder)
+    if state_of(folder)[1] is None:
+        return set()
+    return set(PassageStore(chosen, keys=KEYS_FILE in read_info(chosen).files).rows_of(list(names)))
 
 
 def _as_retriever(info: IndexInfo, name: str, settings: Mapping[str, float]) -> IndexInfo:

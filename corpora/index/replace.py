@@ -21,6 +21,15 @@ def complete_index(folder: Path) -> Path:
     return new if (new / INFO_FILE).is_file() and not (folder / INFO_FILE).is_file() else folder
 
 
+def state_of(folder: Path) -> tuple[Path, bytes | None]:
+    """Return the folder to open and its `index.json`: equal values before and after mean that nothing was replaced."""
+    chosen = complete_index(folder)
+    try:
+        return chosen, (chosen / INFO_FILE).read_bytes()
+    except OSError:
+        return chosen, None
+
+
 def rebuild_folder(folder: Path, *, resume: bool, overwrite: bool) -> Path | None:
     """Return where to build the index that replaces the one in `folder`; None if there is nothing to replace."""
     new = folder / REBUILD

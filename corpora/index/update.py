@@ -87,7 +87,7 @@ def update_index(
         info = read_info(folder)
         if info.update is not None and info.update.changes == changes:
             return Updated(info, changed=False)
-        model = _model(folder, info, embedder)
+        model = _model(folder, info, embedder, embeds=bool(files))
         old = PassageStore(folder, keys=KEYS_FILE in info.files)
         rows = _kept_rows(folder, old, ids, empty=not files)
         started = {"corpus_hash": sha256_text(canonical([info.corpus_hash, changes])), "settings": info.settings}
@@ -121,9 +121,9 @@ def update_index(
         return Updated(read_info(folder), changed=True)
 
 
-def _model(folder: Path, info: IndexInfo, embedder: Embedder | str | None) -> Embedder:
-    """Return the embedder of the index."""
-    if info.embedder is None:  # no vectors
+def _model(folder: Path, info: IndexInfo, embedder: Embedder | str | None, *, embeds: bool) -> Embedder:
+    """Return the embedder of the index; where nothing is embedded, any that is not loaded."""
+    if info.embedder is None or (embedder is None and not embeds):
         return embedder if isinstance(embedder, Embedder) else Embedder()
     model = embedder if isinstance(embedder, Embedder) else Embedder(embedder or info.embedder.id)
     if model.weights_hash != info.embedder.weights_hash:

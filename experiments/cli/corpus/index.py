@@ -157,7 +157,7 @@ def _update(folder: Path, building: Building, changes: Changes, *, shown: bool) 
     return update_index(
         folder,
         add=changes.add or [],
-        remove=removed_ids(changes.remove or []),
+        remove=removed_ids(changes.remove or [], folder),
         embedder=building.embedder,
         progress=shown,
         cluster=building.opened_cluster(),
@@ -174,16 +174,31 @@ def _summary(folder: Path, updated: "Updated") -> str:
     )
 
 
-def removed_ids(values: list[str]) -> list[str]:
-    """Return the ids that --remove names: separated by commas, or in a file with an id per line.
+def removed_ids(values: list[str], folder: Path) -> list[str]:
+    """Return the ids that --remove names: one id, several separated by commas, or a file with an id per line.
+
+    Args:
+        values: As given.
+        folder: The index, which decides where an id contains a comma, or spaces around it.
 
     Raises:
-        UserError: A value names none, or a file cannot be read.
+        UserError: A value names none or can be read in two ways, or a file cannot be read.
     """
+    from corpora.index.open import ids_among
+
     found: list[str] = []
     for value in values:
-        names = lines_of(Path(value[1:])) if value.startswith("@") else value.split(",")
-        ids = [name.strip() for name in names if name.strip()]
+        in_file = value.startswith("@")
+        names = lines_of(Path(value[1:]), stripped=False) if in_file else value.split(",")
+        there = ids_among(folder, [value, *names, *(name.strip() for name in names)])
+        ids = [name if name in there else name.strip() for name in names if name.strip()]
+        if not in_file and len(ids) > 1 and value in there:
+            if not there.isdisjoint(ids):
+                raise UserError(
+                    f"--remove {value} names one passage of {folder}, or {len(ids)}: write the ids into a file, one "
+                    "per line, and name it as --remove @FILE."
+                )
+            ids = [value]
         if not ids:
             raise UserError(f"--remove {value} names no id. Example: --remove id1,id2 or --remove @ids.txt.")
         found += ids

@@ -117,3 +117,26 @@ def test_they_are_checked_after_a_change_and_a_broken_file_is_found_before(index
     code, _, err = verihop(*change, asked)
     assert code == 0
     assert "none at all" in err
+
+
+def removed_from(tmp_path, verihop, names, *options):
+    lines = [{"id": name, "text": f"{name} is a passage."} for name in names]
+    (tmp_path / "odd.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    made = tmp_path / "odd"
+    assert verihop("index", tmp_path / "odd.jsonl", "--retriever", "bm25", "--out", made, "--quiet")[0] == 0
+    code, _, err = verihop("index", "--out", made, *options, "--quiet")
+    return code, err, {passage.id for passage in open_index(made)("passage", 9)}
+
+
+def test_an_id_may_contain_a_comma_and_spaces(tmp_path, verihop):
+    (tmp_path / "ids.txt").write_text("a,b\n d \n", encoding="utf-8")
+    names = ["a", "a,b", "c,d", " d ", "e"]
+    code, _, left = removed_from(tmp_path, verihop, names, "--remove", f"@{tmp_path / 'ids.txt'}", "--remove", "c,d")
+    assert (code, left) == (0, {"a", "e"})
+
+
+def test_a_value_that_can_be_read_in_two_ways_is_refused(tmp_path, verihop):
+    code, err, left = removed_from(tmp_path, verihop, ["a", "b", "a,b"], "--remove", "a,b")
+    assert (code, left) == (2, {"a", "b", "a,b"})
+    assert "names one passage" in err
+    assert "--remove @FILE" in err
