@@ -146,7 +146,7 @@ def eval_(
     from experiments.runs.config import RunConfig
 
     shard = selection.opened()
-    metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=not lm.no_cache)
+    metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=lm.cache)
     program_config, lm_config, chosen = with_defaults(program.config(), lm.config(execution.threads))
     note_defaults(chosen)
     selected = setup.open_questions(questions, split=selection.split, limit=selection.limit)

@@ -47,7 +47,13 @@ def small_world(tmp_path_factory) -> Callable[[int], Path]:
 
 @pytest.fixture
 def verihop(monkeypatch, capsys):
-    """Return a function that runs a command and returns (exit code, standard output, standard error)."""
+    """Return a function that runs a command and returns (exit code, standard output, standard error).
+
+    No settings hold, whatever file and variables the developer has.
+    """
+    for name in [name for name in os.environ if name.startswith("VERIHOP_") and name != "VERIHOP_CACHE_DIR"]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("VERIHOP_CONFIG", "none")
 
     def run(*arguments) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["verihop", *map(str, arguments)])

@@ -7,9 +7,14 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from experiments.cli.shared.console import note
+from experiments.cli.shared.settings.holding import held_by, hold, in_force, read_settings
+
 _WIDEST = {"max_content_width": 110}  # as wide as the terminal up to here; 80 if there is none
 
 
+_HELP = frozenset({"--help"})
+_SHOWS_SETTINGS = "config"  # the command
 _SEVERAL = ("--budget", "--question-budget")
 _LIMIT = re.compile(r"(calls|tokens|usd|seconds)=\S*")
 
@@ -18,14 +23,31 @@ class Command(TyperCommand):
     """A command whose help has one section for each panel of its options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of a command, with several limits behind one option as one value."""
+        """Parse the words of a command, with several limits behind one option as one value, and apply settings."""
         joined: list[str] = []
         for word in args:
             if len(joined) > 1 and joined[-2] in _SEVERAL and _LIMIT.fullmatch(word):
                 joined[-1] += f",{word}"
             else:
                 joined.append(word)
-        return super().parse_args(ctx, joined)
+        if ctx.resilient_parsing or not _HELP.isdisjoint(joined):  # the same help whatever the settings are
+            return super().parse_args(ctx, joined)
+        settings = read_settings()
+        rest = super().parse_args(ctx, joined)
+        hold(ctx, self.get_params(ctx), settings)
+        return rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; where settings change what it does, say which."""
+        held = held_by(ctx)
+        if held is None:
+            return super().invoke(ctx)
+        if self.name != _SHOWS_SETTINGS:
+            said = [f"{', '.join(settings)} ({place})" for place, settings in held.stated().items()]
+            if said:
+                note(f"Settings: {'; '.join(said)}")
+        with in_force(held):
+            return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options with their help."""

@@ -203,7 +203,7 @@ def test_a_line_names_the_options_that_differ_from_their_defaults():
 
 def test_a_line_shows_no_password():
     address = "https://ann:secret@lm.example/v1"
-    words = used(LM("m", api_base=address, api_key_env="KEY", no_cache=True))
+    words = used(LM("m", api_base=address, api_key_env="KEY", cache=False))
     assert words == [
         "--lm", "m", "--api-base", "https://USER:PASSWORD@lm.example/v1", "--api-key-env", "KEY", "--no-cache",
     ]  # fmt: skip
