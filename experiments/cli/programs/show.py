@@ -56,13 +56,15 @@ def _in_full(row: dict[str, Any]) -> Iterator[str]:
     yield from ("", *row["algorithm"], "", f"{_bounds(row)[0].upper()}{_bounds(row)[1:]}.")
     for predictor, prompt in row["prompts"].items():
         yield from ("", f"Prompt of {predictor}: {', '.join(prompt['inputs'])} -> {', '.join(prompt['outputs'])}")
-        yield from (f"  {line}" for line in prompt["instructions"].splitlines())
+        for number, paragraph in enumerate(prompt["instructions"].split("\n\n")):
+            yield from ("", f"  {paragraph}") if number else (f"  {paragraph}",)
     yield ""
     for preset, knobs in row["preset_knobs"].items():
         said = " ".join(f"{knob}={value}" for knob, value in knobs.items())
         yield f"--preset {preset}: {said or 'the defaults'}"
     for knob, value in row["knobs"].items():
-        yield f"--set {knob}={value['default']}{_space(value)}: {value['meaning']}"
+        meaning = value["meaning"] or "not described below Args: in the docstring of its class."
+        yield f"--set {knob}={value['default']}{_space(value)}: {meaning}"
 
 
 def _bounds(row: dict[str, Any]) -> str:

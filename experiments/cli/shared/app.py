@@ -13,6 +13,7 @@ from experiments.cli.shared.settings.holding import held_by, hold, in_force, rea
 _WIDEST = {"max_content_width": 110}  # as wide as the terminal up to here; 80 if there is none
 
 
+_ARGUMENTS = "Arguments"  # section of the help
 _HELP = frozenset({"--help"})
 _SHOWS_SETTINGS = "config"  # the command
 _SEVERAL = ("--budget", "--question-budget")
@@ -50,15 +51,15 @@ class Command(TyperCommand):
             return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments and options with their help."""
-        sections: dict[str, list[tuple[str, str]]] = {}
+        """Write arguments, and then options, with their help."""
+        sections: dict[str, list[tuple[str, str]]] = {_ARGUMENTS: []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
-                own = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                own = _ARGUMENTS if parameter.param_type_name == "argument" else "Options"
                 panel = getattr(parameter, "rich_help_panel", None) or own
-                sections.setdefault(panel, []).append(record)
-        _write(formatter, sections)
+                sections.setdefault(panel, []).append((_plain_type(record[0]), _plain_range(record[1])))
+        _write(formatter, {title: records for title, records in sections.items() if records})
 
 
 class Group(TyperGroup):
@@ -80,6 +81,18 @@ class ByName(Group):
         if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
             args = ["show", *args]
         return super().parse_args(ctx, args)
+
+
+def _plain_type(names: str) -> str:
+    """Return names and type of an option without what its help says: a range, and that it may be repeated."""
+    return re.sub(r"<(?:list\[)?(\w+)(?: range)?\]?>", lambda found: f"<{found[1].lower()}>", names)
+
+
+def _plain_range(text: str) -> str:
+    """Return the help of an option with its range in words."""
+    about, bracket, extras = text.rpartition("[")
+    extras = re.sub(r"([\d.e+-]+)<=x<=([\d.e+-]+)", r"\1 to \2", extras)
+    return about + bracket + re.sub(r"x>=([\d.e+-]+)", r"at least \1", extras)
 
 
 def _write(formatter: Any, sections: dict[str, list[tuple[str, str]]]) -> None:
