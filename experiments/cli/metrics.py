@@ -31,7 +31,7 @@ def metrics(
         say()
     if name is None:
         say(wrapped("Own metrics: module:name, a function (example, prediction) that returns a number from 0 to 1.", 0))
-        next_step(command("verihop", "score", "RUN", "--metrics", "passage_recall@10,ndcg@10"))
+        next_step(command("verihop", "metrics", "ndcg@10"))
 
 
 def _show(name: str, record: dict[str, Any], *, alone: bool) -> None:

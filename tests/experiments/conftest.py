@@ -13,6 +13,7 @@ import pytest
 
 from experiments.cli.main import main
 from tests.conftest import load_module
+from tests.next_lines import check_parses, next_lines
 
 
 @pytest.fixture(scope="session")
@@ -68,6 +69,8 @@ def verihop(monkeypatch, capsys):
             if signal.getsignal(signal.SIGINT) is not handler:
                 signal.signal(signal.SIGINT, handler)
         out, err = capsys.readouterr()
+        for words in next_lines(err):
+            check_parses(words)
         return code, out, err
 
     return run

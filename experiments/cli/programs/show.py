@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.next_commands import QUESTION, command
+from experiments.cli.shared.next_commands import asking, command
 from experiments.cli.shared.rows import show_rows
 
 
@@ -32,8 +32,7 @@ def show(
     if is_own(name):
         then = command("verihop", "programs", "check", name)
     else:
-        index = () if rows[name]["family"] == "closed book" else ("--index", "runs/index")
-        then = command("verihop", "ask", "--program", name, *index, QUESTION)
+        then = asking("--program", name, closed_book=rows[name]["family"] == "closed book")
     return show_rows({name: rows[name]}, _in_full, then=then, as_json=as_json)
 
 

@@ -88,6 +88,25 @@ def new_path(path: Path) -> Path:
     return next((candidate for candidate in candidates if not candidate.exists()), path)
 
 
+def index_here() -> Path | None:
+    """Return an index where commands usually write one, relative to the working folder; None if there is none."""
+    usual = (Path("index"), Path("runs/index"), Path("runs/demo/index"))
+    return next((folder for folder in usual if (folder / "index.json").is_file()), None)
+
+
+def asking(*words: object, closed_book: bool = False) -> str:
+    """Return a command that asks, on an index of the working folder; the demo, which makes one, if there is none.
+
+    Args:
+        words: Options that name what is asked.
+        closed_book: It reads no passages.
+    """
+    index = None if closed_book else index_here()
+    if index is None and not closed_book:
+        return command("verihop", "demo")
+    return command("verihop", "ask", *words, *(() if index is None else ("--index", index)), QUESTION)
+
+
 def reviewer() -> str:
     """Return the name of the user, as the reviewer of a suggested command."""
     try:

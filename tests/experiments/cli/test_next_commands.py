@@ -2,7 +2,6 @@
 
 import io
 import json
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ import typer
 
 from experiments.cli.shared.next_commands import command, new_path, used
 from experiments.cli.shared.options import LM
+from tests.next_lines import next_lines
 
 FACTS = "[[ ## steps ## ]]\n- Ansa keeps the gate.\n\n[[ ## key_facts ## ]]\n- Ansa keeps the gate.\n- The gate is old."
 VERDICTS = "\n\n".join(
@@ -22,8 +22,8 @@ VERDICTS = "\n\n".join(
 
 @pytest.fixture
 def data(tmp_path, monkeypatch) -> Path:
-    """Return a folder with a space in its name, in a working directory with one, too."""
-    folder = tmp_path / "my work" / "my data"
+    """Return a folder with a space and a quote in its name, in a working directory with a space, too."""
+    folder = tmp_path / "my work" / "Ann's data"
     folder.mkdir(parents=True)
     monkeypatch.chdir(folder.parent)
     monkeypatch.setattr("experiments.cli.review._on_page", lambda session, reviewing: None)
@@ -37,8 +37,8 @@ def following(verihop):
     def run(*arguments) -> list[list[str]]:
         code, _, err = verihop(*arguments)
         assert code == 0, err
-        (start,) = (number for number, line in enumerate(err.splitlines()) if line.startswith("Next: "))
-        lines = [shlex.split(line.removeprefix("Next: ")) for line in err.splitlines()[start:]]
+        assert err.count("Next: ") == 1
+        lines = next_lines(err)
         for words in lines:
             assert words[0] == "verihop"
             code, _, err = verihop(*words[1:])

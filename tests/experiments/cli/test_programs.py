@@ -10,7 +10,12 @@ def test_the_list_names_family_and_year(verihop) -> None:
     assert "    family: multi step, 2024" in out.splitlines()  # multihop
 
 
-def test_a_program_is_shown_with_steps_prompts_presets_and_the_meaning_of_its_knobs(verihop) -> None:
+def test_a_program_is_shown_with_steps_prompts_presets_and_the_meaning_of_its_knobs(
+    verihop, tmp_path, monkeypatch
+) -> None:
+    (tmp_path / "runs" / "index").mkdir(parents=True)
+    (tmp_path / "runs" / "index" / "index.json").touch()
+    monkeypatch.chdir(tmp_path)
     code, out, err = verihop("programs", "genground")
     lines = out.splitlines()
     assert code == 0
