@@ -8,15 +8,21 @@ from typing import Annotated, Any
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, next_step, note, say
+from experiments.cli.shared.console import WIDTH, emit, next_step, note, say, wrapped
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.settings.file import NAME
 from experiments.cli.shared.settings.holding import Held, held_here, shown
-from experiments.cli.shared.settings.known import PREFIX, VARIABLES, WITHOUT_OPTION, has_password, known_options
+from experiments.cli.shared.settings.known import (
+    PREFIX,
+    VARIABLES,
+    WITHOUT_OPTION,
+    has_password,
+    known_options,
+    unknown_variables,
+)
 from signatures.common.errors import UserError
 
-_WIDTH = 80
 _SOURCES = ("command line", "variable", "file")
 
 
@@ -71,6 +77,7 @@ def _record(held: Held) -> dict[str, Any]:
             }
             for each in VARIABLES
         },
+        "unknown_variables": list(unknown_variables()),
     }
 
 
@@ -122,7 +129,9 @@ def _show(held: Held) -> None:
             continue
         now = record["variables"][each.name]
         say(f"  {each.name}: {'not set' if not now['set'] else 'set' if each.secret else now['value']}")
-        say(textwrap.indent(textwrap.fill(each.meaning, _WIDTH - 6), "      "))
+        say(wrapped(each.meaning, 6))
+    for name, near in unknown_variables().items():
+        note(f"Note: {name} is no variable of verihop{f': did you mean {near}?' if near else '.'}")
 
 
 def _line(name: str, row: dict[str, Any]) -> str:
@@ -159,7 +168,7 @@ def _write(held: Held) -> Path:
         typed = held.numbers.get(name) == 0
         value = held.values[name] if typed else option.default
         text = _toml(_EXAMPLES[name] if value is None or value == [] else value)
-        lines += ["", *textwrap.wrap(option.help, _WIDTH + 20, initial_indent="# ", subsequent_indent="# ")]
+        lines += ["", *textwrap.wrap(option.help, WIDTH, initial_indent="# ", subsequent_indent="# ")]
         lines.append(f"{'' if typed else '# '}{name} = {text}")
     meanings = {each.name: each.meaning for each in VARIABLES}
     for name in WITHOUT_OPTION:

@@ -12,6 +12,7 @@ from types import ModuleType
 import pytest
 
 from experiments.cli.main import main
+from experiments.cli.shared.settings.known import known_options
 from tests.conftest import load_module
 from tests.next_lines import check_parses, next_lines
 
@@ -52,8 +53,8 @@ def verihop(monkeypatch, capsys):
 
     No settings hold, whatever file and variables the developer has.
     """
-    for name in [name for name in os.environ if name.startswith("VERIHOP_") and name != "VERIHOP_CACHE_DIR"]:
-        monkeypatch.delenv(name)
+    for name in known_options():
+        monkeypatch.delenv(f"VERIHOP_{name.upper()}", raising=False)
     monkeypatch.setenv("VERIHOP_CONFIG", "none")
 
     def run(*arguments) -> tuple[int, str, str]:

@@ -22,6 +22,7 @@ from signatures.common.errors import UserError
 NAME = "verihop.toml"
 CHOICE = f"{PREFIX}CONFIG"
 _NONE = "none"
+_POSIX = hasattr(os, "getuid")  # elsewhere owners and modes say nothing
 _LARGEST = 1_000_000  # bytes
 _NEAR = 0.85  # a slip of the keyboard, not another word
 
@@ -62,9 +63,14 @@ def find_file() -> Path | None:
             raise UserError(f"{CHOICE} names {named}, which is no file: correct it, or set it to {_NONE}.")
         return path
     try:
-        here = Path.cwd()
-    except OSError:  # the folder has been removed
+        return _nearest(Path.cwd())
+    except OSError:  # the folder has been removed, or may not be read
         return None
+
+
+def _nearest(here: Path) -> Path | None:
+    """Return the first settings file in a folder and its parents, as far as they are looked at."""
+    homes = _homes()
     for folder in (here, *here.parents):
         if folder != here and _writable_by_all(folder):
             return None
@@ -72,21 +78,26 @@ def find_file() -> Path | None:
         if path.is_file():
             _check_owner(path)
             return Path(NAME) if folder == here else path
-        if (folder / ".git").exists() or folder == Path.home():
+        if (folder / ".git").exists() or folder in homes:
             return None
     return None
 
 
-def _writable_by_all(folder: Path) -> bool:
+def _homes() -> tuple[Path, ...]:
     try:
-        return bool(folder.stat().st_mode & stat.S_IWOTH)
-    except OSError:
-        return True
+        home = Path.home()
+    except RuntimeError:  # a user without one, as in some containers
+        return ()
+    return home, home.resolve()
+
+
+def _writable_by_all(folder: Path) -> bool:
+    return _POSIX and bool(folder.stat().st_mode & stat.S_IWOTH)
 
 
 def _check_owner(path: Path) -> None:
     """Raise UserError if another user may have written the file: it says where questions and keys are sent."""
-    if hasattr(os, "getuid") and path.stat().st_uid not in (os.getuid(), 0):
+    if _POSIX and path.stat().st_uid not in (os.getuid(), 0):
         raise UserError(f"{path} belongs to another user. If you trust it, set {CHOICE}={path}; else {CHOICE}={_NONE}.")
 
 

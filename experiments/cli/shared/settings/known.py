@@ -4,7 +4,9 @@ The name of a setting is that of its variable: `VERIHOP_MAX_TOKENS` is `max_toke
 are those of the option.
 """
 
+import difflib
 import functools
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,7 +28,7 @@ _KEY = re.compile(
     r"(?:(?:sk|pk|rk|xai|pplx|nvapi|glpat)-|(?:hf|gsk|ghp|gho|r8)_|AIza)[\w-]{8,}|eyJ[\w-]{8,}\..*|(?i:bearer\s+\w.*)"
 )
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_LONGEST_WORD = 16  # letters and digits mixed beyond this are a key, unless all are capitals
+_LONGEST_WORD = 16  # characters
 CURE = 'export it as a variable, e.g. MY_KEY, and name only that: api_key_env = "MY_KEY"'
 
 
@@ -176,5 +178,13 @@ def has_password(name: str, value: object) -> bool:
 
 
 def _mixed(text: str) -> bool:
-    some_digits = any(sign.isdigit() for sign in text)
-    return len(text) >= _LONGEST_WORD and some_digits and any(sign.islower() for sign in text)
+    """Return whether a text is a long mixture of letters and digits, which no name of several words is."""
+    mixed = any(sign.isdigit() for sign in text) and any(sign.islower() for sign in text)
+    return mixed and len(text) >= _LONGEST_WORD and "_" not in text
+
+
+def unknown_variables() -> dict[str, str | None]:
+    """Return the variables `VERIHOP_...` of the environment that nothing reads, each with the nearest that is read."""
+    known = [*(each.name for each in VARIABLES), *(f"{PREFIX}{name.upper()}" for name in names())]
+    others = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    return {name: next(iter(difflib.get_close_matches(name, known, 1)), None) for name in others}

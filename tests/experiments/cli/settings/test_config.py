@@ -89,6 +89,23 @@ def test_without_a_file_the_next_line_writes_one(here, verihop):
     assert err.strip() == "Next: verihop config --init --lm simulated"
 
 
+def test_a_key_is_not_used_for_another_address(here, verihop):
+    (here / "verihop.toml").write_text('lm = "m"\napi_base = "http://a/v1"\napi_key_env = "KEY_A"\nserver = "vllm"\n')
+    found = json.loads(verihop("config", "--json", "--api-base", "http://b/v1")[1])["settings"]
+    assert (found["lm"]["value"], found["api_base"]["value"]) == ("m", "http://b/v1")
+    assert (found["api_key_env"]["value"], found["api_key_env"]["void"]) == (None, "verihop.toml:3")
+    assert found["server"]["value"] is None
+    out = verihop("config", "--api-base", "http://b/v1")[1]
+    assert "default; verihop.toml:3 is of another LM" in out
+
+
+def test_a_misspelled_variable_is_named(here, verihop, monkeypatch):
+    monkeypatch.setenv("VERIHOP_THREAD", "4")
+    _, _, err = verihop("config")
+    assert "Note: VERIHOP_THREAD is no variable of verihop: did you mean VERIHOP_THREADS?" in err.splitlines()
+    assert "VERIHOP_THREAD" in json.loads(verihop("config", "--json")[1])["unknown_variables"]
+
+
 def test_a_broken_file_is_one_line(here, verihop):
     (here / "verihop.toml").write_text("thread = 3\n")
     code, out, err = verihop("config")

@@ -49,6 +49,18 @@ def test_a_repository_may_have_a_file_at_its_root(folder):
     assert write(folder.parent) == find_file()
 
 
+def test_a_user_without_a_home_and_a_folder_that_is_gone(folder, monkeypatch):
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nobody)
+    (folder / ".git").mkdir()
+    assert find_file() is None
+    (folder / ".git").rmdir()
+    folder.rmdir()
+    assert find_file() is None
+
+
 def test_a_folder_that_all_may_write_gives_no_settings_to_those_below(folder):
     write(folder.parent)
     folder.parent.chmod(0o777)
@@ -151,7 +163,7 @@ def test_a_key_in_the_file_is_refused_with_the_cure_and_not_shown(folder, text):
         assert secret not in str(error.value)
 
 
-@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "my_key", "KEY_2026_FOR_TEAM_7", "HF_TOKEN"])
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "my_key", "KEY_2026_FOR_TEAM_7", "HF_TOKEN", "key_of_our_team_7"])
 def test_the_name_of_a_variable_is_no_key(folder, name):
     assert read_file(write(folder, f"api_key_env = '{name}'")).values == {"api_key_env": name}
 
