@@ -140,7 +140,7 @@ def _line(name: str, row: dict[str, Any]) -> str:
         value += " (is set)" if row["key_is_set"] else " (is not set)"
     source = row["place"] or row["from"]
     if "void" in row:
-        source += f"; {row['void']} is of another LM"
+        source += f"; {row['void']} is of another LM or server"
     return f"  {name:<16} {value:<32} {source}"
 
 
@@ -202,4 +202,6 @@ def _toml(value: Any) -> str:
 
     if isinstance(value, list):
         return json.dumps(" ".join(value), ensure_ascii=False)
+    if value == float("inf"):
+        return "inf"
     return json.dumps(value, ensure_ascii=False)  # of texts, numbers, true and false TOML's spelling is JSON's

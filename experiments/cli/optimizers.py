@@ -24,7 +24,7 @@ def optimizers(
 
     def details(row: dict[str, Any]) -> Iterator[str]:
         for option, about in row["options"].items():
-            yield f"--option {option}={about['default']}: {about['help']}{_allowed(about)}"
+            yield f"--option {option}={about['default']}{_allowed(about)}: {about['help']}"
         if row["needs"]:
             yield f"needs: {', '.join(row['needs'])}"
         for other, reason in row["misfits"].items():

@@ -113,7 +113,7 @@ def read_file(path: Path | None) -> SettingsFile:
 
     try:
         content = path.read_bytes()[: _LARGEST + 1]
-        text = content.decode()
+        text = content.decode("utf-8-sig")  # some editors begin a file with a mark
         found = tomllib.loads(text)
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text: write it anew.") from None

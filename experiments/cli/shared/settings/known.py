@@ -99,8 +99,7 @@ def checked(name: str, value: object, place: str) -> Any:
         UserError: It has another type, is out of range, or is a key.
     """
     if name in WITHOUT_OPTION:
-        kinds = WITHOUT_OPTION[name]
-        return value if isinstance(value, kinds) and not isinstance(value, bool) else _wrong_type(name, kinds, place)
+        return _checked_without_option(name, value, place)
     option = known_options()[name]
     if option.multiple:
         words = value.split() if isinstance(value, str) else value
@@ -112,6 +111,17 @@ def checked(name: str, value: object, place: str) -> Any:
     if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
         return _wrong_type(name, kinds, place)
     return converted(name, value, place)
+
+
+def _checked_without_option(name: str, value: Any, place: str) -> Any:
+    from programs.lms.caches import FEWEST_BYTES
+
+    kinds = WITHOUT_OPTION[name]
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        return _wrong_type(name, kinds, place)
+    if name == CACHE_BYTES and not value >= FEWEST_BYTES:
+        raise UserError(f"{place}: {name} must be at least {FEWEST_BYTES:,}, got {value}.")
+    return value
 
 
 def _wrong_type(name: str, kinds: tuple[type, ...], place: str) -> Any:

@@ -66,6 +66,9 @@ def test_a_file_to_begin_with_has_what_is_typed_and_all_else_as_comments(here, v
     code, _, err = verihop("config", "--init")
     assert (code, "exists already" in err) == (2, True)
     (here / "verihop.toml").unlink()
+    assert verihop("config", "--init", "--timeout", "inf")[0] == 0
+    assert tomllib.loads((here / "verihop.toml").read_text()) == {"timeout": float("inf")}
+    (here / "verihop.toml").unlink()
     assert verihop("config", "--init")[0] == 0
     lines = (here / "verihop.toml").read_text().splitlines()
     assert tomllib.loads("\n".join(lines)) == {}
@@ -96,7 +99,7 @@ def test_a_key_is_not_used_for_another_address(here, verihop):
     assert (found["api_key_env"]["value"], found["api_key_env"]["void"]) == (None, "verihop.toml:3")
     assert found["server"]["value"] is None
     out = verihop("config", "--api-base", "http://b/v1")[1]
-    assert "default; verihop.toml:3 is of another LM" in out
+    assert "default; verihop.toml:3 is of another LM or server" in out
 
 
 def test_a_misspelled_variable_is_named(here, verihop, monkeypatch):

@@ -99,6 +99,9 @@ def test_values_are_those_of_options_with_their_lines(folder):
     assert isinstance(found.values["timeout"], float)
     assert found.place("timeout").endswith("verihop.toml:5")
     assert read_file(None) == SettingsFile()
+    marked = write(folder)
+    marked.write_text("threads = 4\n", encoding="utf-8-sig")
+    assert read_file(marked).values == {"threads": 4}
     assert read_file(write(folder, 'budget = ["calls=1"]\n')).values == {"budget": ["calls=1"]}
 
 
@@ -121,6 +124,8 @@ def test_values_are_those_of_options_with_their_lines(folder):
         ("cache = 'no'", "cache takes true or false"),
         ("cache_dir = 1", "cache_dir takes text in quotes"),
         ("cache_bytes = true", "cache_bytes takes a number"),
+        ("cache_bytes = 10", "cache_bytes must be at least 1,000,000, got 10"),
+        ("cache_bytes = nan", "cache_bytes must be at least 1,000,000, got nan"),
         ("budget = 500", 'budget takes text, as in budget = "calls=500 usd=0.2"'),
         ("budget = 'calls=many'", "budget takes calls=NUMBER"),
         ("reasoning = 'hihg'", "Unknown reasoning 'hihg'. Choose from: auto, high"),
