@@ -19,6 +19,7 @@ from experiments.cli.shared.settings.known import (
     WITHOUT_OPTION,
     has_password,
     known_options,
+    refuse_key,
     unknown_variables,
 )
 from signatures.common.errors import UserError
@@ -155,6 +156,8 @@ def _write(held: Held) -> Path:
     path = Path(NAME)
     if path.exists():
         raise UserError(f"{path} exists already: edit it, or delete it first.")
+    for name, value in held.values.items():
+        refuse_key(name, value, NAME)
     if has_password("api_base", held.values["api_base"]):
         raise UserError(
             f"The address has a password in it, which no file may contain: set {PREFIX}API_BASE in the environment."

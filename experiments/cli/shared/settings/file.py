@@ -13,6 +13,7 @@ from experiments.cli.shared.settings.known import (
     CURE,
     PREFIX,
     checked,
+    has_key,
     has_password,
     is_name_of_a_key,
     names,
@@ -112,8 +113,9 @@ def read_file(path: Path | None) -> SettingsFile:
     import tomllib
 
     try:
-        content = path.read_bytes()[: _LARGEST + 1]
-        text = content.decode("utf-8-sig")  # some editors begin a file with a mark
+        if path.stat().st_size > _LARGEST:
+            raise UserError(f"{path} has more than {_LARGEST:,} bytes, which no settings need: write it anew.")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
         found = tomllib.loads(text)
     except UnicodeDecodeError:
         raise UserError(f"{path} is not UTF-8 text: write it anew.") from None
@@ -121,8 +123,9 @@ def read_file(path: Path | None) -> SettingsFile:
         raise UserError(f"{path} is not valid TOML: {str(error)[:200]}. Texts stand in quotes.") from None
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}. Set {CHOICE}={_NONE} to go on without it.") from None
-    if len(content) > _LARGEST:
-        raise UserError(f"{path} has more than {_LARGEST:,} bytes, which no settings need: write it anew.")
+    for number, line in enumerate(text.splitlines(), start=1):
+        if has_key(line):
+            raise UserError(f"{path}:{number}: this line has what looks like a key in it: {CURE}.")
     lines = _lines(text)
     values: dict[str, Any] = {}
     for name, value in found.items():

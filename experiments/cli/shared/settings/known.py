@@ -8,6 +8,7 @@ import difflib
 import functools
 import os
 import re
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ _NAME_OF_A_KEY = re.compile(r"key|token(?!s)|secret|password|credential|auth", r
 _KEY = re.compile(
     r"(?:(?:sk|pk|rk|xai|pplx|nvapi|glpat)-|(?:hf|gsk|ghp|gho|r8)_|AIza)[\w-]{8,}|eyJ[\w-]{8,}\..*|(?i:bearer\s+\w.*)"
 )
+_KEY_IN_TEXT = re.compile(r"(?<![\w-])(?:(?:sk|pk|rk|xai|pplx|nvapi|glpat)-|(?:hf|gsk|ghp|gho|r8)_|AIza)[\w-]{16,}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST_WORD = 16  # characters
 CURE = 'export it as a variable, e.g. MY_KEY, and name only that: api_key_env = "MY_KEY"'
@@ -110,6 +112,8 @@ def checked(name: str, value: object, place: str) -> Any:
     kinds = (int, float) if kind is float else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
         return _wrong_type(name, kinds, place)
+    if isinstance(value, str) and not value.strip():
+        raise UserError(f"{place}: {name} is empty: omit the line, and the default holds.")
     return converted(name, value, place)
 
 
@@ -142,13 +146,12 @@ def converted(name: str, value: Any, place: str) -> Any:
     """
     import typer
 
-    if reason := _secret(name, value):
-        raise UserError(f"{place}: {reason}")
+    refuse_key(name, value, place)
     try:
         found = known_options()[name].process_value(None, value)
     except typer.BadParameter as error:
         text = f"{error.message[:1].lower()}{error.message[1:]}".rstrip(".")
-        raise UserError(f"{place}: {name} cannot be {value!r}: {text}.") from None
+        raise UserError(f"{place}: {name} cannot be {reprlib.repr(value)}: {text}.") from None
     try:
         _check_words(name, found)
     except UserError as error:
@@ -172,19 +175,23 @@ def is_name_of_a_key(name: str) -> bool:
     return _NAME_OF_A_KEY.search(name) is not None
 
 
-def _secret(name: str, value: object) -> str | None:
-    """Return why a value may not be stated because it is a key or has a password in it; None if it is neither."""
+def refuse_key(name: str, value: object, place: str) -> None:
+    """Raise UserError, without the value, if it looks like a key, which stands in no setting."""
     text = value if isinstance(value, str) else ""
-    if name == "api_key_env" and (_VARIABLE.fullmatch(text) is None or _KEY.fullmatch(text) or _mixed(text)):
-        return f"api_key_env is the name of a variable, and this looks like the key itself: {CURE}."
+    if name == "api_key_env" and text and (not _VARIABLE.fullmatch(text) or _KEY.fullmatch(text) or _mixed(text)):
+        raise UserError(f"{place}: api_key_env is the name of a variable, and this looks like the key itself: {CURE}.")
     if _KEY.fullmatch(text):
-        return f"the value of {name} looks like a key: {CURE}."
-    return None
+        raise UserError(f"{place}: the value of {name} looks like a key: {CURE}.")
 
 
 def has_password(name: str, value: object) -> bool:
     """Return whether a value is an address with user name or password, which no file may contain."""
     return name == "api_base" and isinstance(value, str) and "@" in value.partition("://")[2].partition("/")[0]
+
+
+def has_key(line: str) -> bool:
+    """Return whether a line of text, such as a comment, contains what looks like a key."""
+    return any(any(sign.isdigit() for sign in found[0]) for found in _KEY_IN_TEXT.finditer(line))
 
 
 def _mixed(text: str) -> bool:

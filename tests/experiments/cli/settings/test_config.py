@@ -82,6 +82,8 @@ def test_a_file_to_begin_with_has_what_is_typed_and_all_else_as_comments(here, v
 def test_a_password_is_not_written(here, verihop):
     code, _, err = verihop("config", "--init", "--lm", "m", "--api-base", "https://ann:swordfish@lm.example/v1")
     assert (code, "password" in err, "swordfish" in err) == (2, True, False)
+    code, _, err = verihop("config", "--init", "--api-key-env", "sk-proj-4f9a8b7c6d5e4f3a2b1c")
+    assert (code, "looks like the key itself" in err, "4f9a" in err) == (2, True, False)
     assert not (here / "verihop.toml").exists()
 
 

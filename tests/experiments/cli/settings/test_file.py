@@ -118,8 +118,10 @@ def test_values_are_those_of_options_with_their_lines(folder):
         ("threads = '4'", "threads takes a whole number"),
         ("threads = true", "threads takes a whole number"),
         ("threads = 4.5", "threads takes a whole number"),
+        (f"lm = 'a'\n#{'x' * 1_000_000}", "has more than 1,000,000 bytes"),
         ("threads = 0", "threads cannot be 0: input should be greater than or equal to 1"),
         ("timeout = '1'", "timeout takes a number"),
+        ("api_key_env = ' '", "api_key_env is empty: omit the line"),
         ("lm = 5", "lm takes text in quotes"),
         ("cache = 'no'", "cache takes true or false"),
         ("cache_dir = 1", "cache_dir takes text in quotes"),
@@ -156,6 +158,7 @@ KEY = "sk-proj-4f9a8b7c6d5e4f3a2b1c"
         "api_key_env = 'a1b2c3d4e5f6a7b8c9d0'",
         "api_key_env = 'two words'",
         f"lm = '{KEY}'",
+        f"threads = 4  # not {KEY}",
         "api_base = 'https://ann:swordfish@lm.example/v1'",
         "api_base = 'https://swordfish@lm.example/v1'",
         "[secrets]\nopenai = 'swordfish'",
@@ -171,6 +174,11 @@ def test_a_key_in_the_file_is_refused_with_the_cure_and_not_shown(folder, text):
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "my_key", "KEY_2026_FOR_TEAM_7", "HF_TOKEN", "key_of_our_team_7"])
 def test_the_name_of_a_variable_is_no_key(folder, name):
     assert read_file(write(folder, f"api_key_env = '{name}'")).values == {"api_key_env": name}
+
+
+def test_a_comment_may_speak_of_keys(folder):
+    text = "# hf_hub_download_is_not_called, the key is in OPENAI_API_KEY (it begins with sk-)\nthreads = 4\n"
+    assert read_file(write(folder, text)).values == {"threads": 4}
 
 
 def test_paths_are_relative_to_the_file(folder):
