@@ -85,6 +85,15 @@ class Settings:
         return ("command line", f"{PREFIX}{name.upper()}", self.file.place(name))[number]
 
 
+class _NoContext:
+    """What an option asks of its context when it reads its variable."""
+
+    auto_envvar_prefix = None
+
+
+_NO_CONTEXT: Any = _NoContext()
+
+
 def read_settings() -> Settings:
     """Return what the environment and the settings file say.
 
@@ -97,18 +106,6 @@ def read_settings() -> Settings:
         if text is not None:
             variables[name] = converted(name, text, option.envvar)
     return Settings(variables, read_file(find_file()))
-
-
-_in_force: ContextVar["Held | None"] = ContextVar("settings", default=None)
-
-
-class _NoContext:
-    """What an option asks of its context when it reads its variable."""
-
-    auto_envvar_prefix = None
-
-
-_NO_CONTEXT: Any = _NoContext()
 
 
 @dataclass(frozen=True)
@@ -167,6 +164,9 @@ def hold(context: Any, parameters: Sequence[Any], settings: Settings) -> Held:
     held = Held(settings, values, numbers)
     context.meta[_META] = held
     return held
+
+
+_in_force: ContextVar[Held | None] = ContextVar("settings", default=None)
 
 
 def held_by(context: Any) -> Held | None:

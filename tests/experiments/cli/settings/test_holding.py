@@ -1,6 +1,9 @@
 """Which of several places decides a setting."""
 
-from experiments.cli.shared.settings.holding import holding
+import pytest
+
+from experiments.cli.shared.settings.file import SettingsFile
+from experiments.cli.shared.settings.holding import Held, Settings, holding, in_force, to_type
 
 SERVER = {"lm": "big", "api_base": "http://a/v1", "api_key_env": "KEY_A", "max_tokens": 99, "threads": 4}
 
@@ -48,3 +51,34 @@ def test_an_lm_in_this_process_takes_no_server():
 def test_a_place_that_is_made_void_does_not_hide_a_weaker_one():
     variables = {"lm": "other", "max_tokens": 7}
     assert held({"lm": "big"}, variables, SERVER) == SERVER
+
+
+LM = ("lm", "api_base", "api_key_env", "max_tokens", "server")
+NONE = dict.fromkeys(LM)
+
+
+@pytest.mark.parametrize(
+    ("used", "typed"),
+    [
+        ({"lm": "big", "api_base": "http://a/v1", "api_key_env": "KEY_A", "max_tokens": 99}, []),
+        ({"lm": "other"}, ["lm"]),  # what belongs to the file's LM does not hold beside it
+        ({"lm": "other", "api_base": "http://a/v1"}, ["lm", "api_base"]),
+        ({"lm": "big", "api_base": "http://b/v1", "max_tokens": 99}, ["api_base"]),
+        (
+            {"lm": "big", "api_base": "http://b/v1", "api_key_env": "KEY_A", "max_tokens": 99},
+            ["api_base", "api_key_env"],
+        ),
+        ({"lm": "big", "api_base": "http://a/v1", "api_key_env": "KEY_A", "max_tokens": 5}, ["max_tokens"]),
+        ({"lm": "embedded", "max_tokens": 99}, ["lm", "max_tokens"]),
+    ],
+)
+def test_what_must_be_typed_for_the_same_to_hold_again(used, typed):
+    file = SettingsFile(values={name: value for name, value in SERVER.items() if name in LM})
+    with in_force(Held(Settings(file=file), {}, {})):
+        assert to_type({**NONE, **used}) == typed
+    again = {name: used[name] for name in typed}
+    assert held(again, file.values) == used
+
+
+def test_without_settings_the_defaults_are_not_typed():
+    assert to_type({"threads": 8, "lm": None, "retries": 4}) == ["retries"]
