@@ -11,6 +11,7 @@ from experiments.cli.shared.console import emit, next_step, note, note_defaults,
 from experiments.cli.shared.next_commands import command, new_path, other_run, shards_beside, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.recording import Recording
+from experiments.cli.tuning.groups import Objective
 from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
@@ -199,6 +200,8 @@ def eval_(
         )
     elif not result.as_json and recording.record_branches:
         words = [word for group in (replace(lm, lm=lm_config.id), program, selection) for word in used(group)]
+        recorded = [metric.name for metric in metrics]
+        words += [] if Objective.metric in recorded else ["--metric", recorded[0]]
         study = new_path(result.out.parent / "tuned")
         next_step(command("verihop", "tune", questions, *words, "--replay", result.out, "--out", study))
     elif not result.as_json:

@@ -75,7 +75,8 @@ def test_from_a_world_to_an_index_to_a_question(following, data, scripted_lm):
 
 def test_from_a_compilation_to_a_question_and_an_evaluation_on_other_questions(following, spaced):
     asked = ("compile", spaced / "questions.jsonl", "--program", "rag", "--limit", 2, "-q", "--index")
-    lm = ("--lm", "simulated:0", "--max-tokens", "99", "--budget", "calls=1000", "seconds=900", "--retriever", "bm25")
+    lm = ("--lm", "simulated:0", "--max-tokens", "99", "--budget", "calls=1000", "seconds=900", "--retriever", "bm25",
+          "--precision", "bf16")  # fmt: skip
     records = [json.loads(line) for line in (spaced / "questions.jsonl").read_text().splitlines()]
     dev = [record for record in records if record["split"] == "dev"]
     train = [record for record in records if record["split"] == "train"]
@@ -87,7 +88,8 @@ def test_from_a_compilation_to_a_question_and_an_evaluation_on_other_questions(f
     ask, evaluation = following(*asked, spaced / "index", *lm, *val, "--out", spaced / "one")
     for words in (ask, evaluation):
         text = " ".join(words)
-        for option in ("--lm simulated:0", "--max-tokens 99", "--budget calls=1000,seconds=900", "--retriever bm25"):
+        for option in ("--lm simulated:0", "--max-tokens 99", "--budget calls=1000,seconds=900", "--retriever bm25",
+                       "--precision bf16"):  # fmt: skip
             assert option in text
     # Not the split train, whose scores chose the program, nor dev, whose questions it was made from.
     assert evaluation[2:5] == [str(spaced / "other.jsonl"), "--split", "test"]
