@@ -123,7 +123,7 @@ def _checked_without_option(name: str, value: Any, place: str) -> Any:
     kinds = WITHOUT_OPTION[name]
     if not isinstance(value, kinds) or isinstance(value, bool):
         return _wrong_type(name, kinds, place)
-    if name == CACHE_BYTES and not value >= FEWEST_BYTES:
+    if isinstance(value, int | float) and not value >= FEWEST_BYTES:  # nor nan
         raise UserError(f"{place}: {name} must be at least {FEWEST_BYTES:,}, got {value}.")
     return value
 
