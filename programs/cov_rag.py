@@ -79,14 +79,15 @@ class CoVRAG(dspy.Module):
             scores or judgement trigger it, too (its footnote); see `needs_revision`.
         combine: Whether "any" trigger suffices in threshold mode or "all" are needed.
         reference_below: Correctness of the references below which a revision is triggered (paper: 0.27).
-        correctness_below: The same for correctness of the response (paper: 0.26).
+        correctness_below: Correctness of the response below which a revision is triggered (paper: 0.26).
         bias_above: Bias above which a revision is triggered (paper: 0.7).
         truthfulness_below: Truthfulness below which a revision is triggered (paper: 0.92).
         max_revisions: Further rounds of search and answer at most (paper: 1).
-        revise: "end" as above; "start" rewrites the question before the search and verifies nothing; "never" answers
-            once and verifies nothing. An ablation (section 4.3), never searched by the tuner. The paper's CoV-RAG-S is
-            such a single pass of an LM that was trained to verify; with an untrained LM, "never" is plain RAG with
-            citations, the paper's "No-Revise", and must not be reported as CoV-RAG-S.
+        revise: "end" verifies the response and then revises; "start" rewrites the question before the search and
+            verifies nothing; "never" answers once and verifies nothing. An ablation (section 4.3), never searched by
+            the tuner. The paper's CoV-RAG-S is such a single pass of an LM that was trained to verify; with an
+            untrained LM, "never" is plain RAG with citations, the paper's "No-Revise", and must not be reported as
+            CoV-RAG-S.
         chain: False asks for the revised question alone, without scores and judgement (section 4.3).
         short: False skips the call that extracts a short `answer` from the response; the response without its marks is
             then the answer, as it is if that reply is unparseable.

@@ -64,7 +64,7 @@ class RetroRAG(dspy.Module):
         k: Passages retrieved per round (paper: 5).
         max_rounds: Rounds at most (paper: 5).
         relevance_gate: P(yes) above which an inference counts as relevant to the question (paper: 0.5).
-        attribution_gate: P(yes) above which it counts as stated in the passages (paper: 0.5).
+        attribution_gate: P(yes) above which an inference counts as stated in the passages (paper: 0.5).
         evaluate_answer: False generates and judges no second answer, and runs all rounds (w/o AE).
         ellery: False answers from memory, in one round (w/o ELLERY).
         source: False shows the passages neither to the answers nor to the search, only to the inferences (w/o SE).

@@ -106,7 +106,7 @@ def compile_(
         raise typer.Exit(3)
     if result.as_json:
         return
-    words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank"), *used(limits)]
+    words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank", "precision"), *used(limits)]
     following = [command("verihop", "ask", "--artifact", result.out, *words, QUESTION)]
     used_questions = [*trainset, *valset]  # those that the program was made from or chosen by give no fair score
     held_out = other_split(validation.val, validation.val_split, used_questions)

@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, say
+from experiments.cli.shared.console import emit, next_step, say
+from experiments.cli.shared.next_commands import QUESTION, command, used
 from experiments.cli.shared.option_groups import with_option_groups
 
 _DONE = {"ok": "Everything works.", "warning": "Everything works; see the warnings."}
@@ -37,3 +38,6 @@ def doctor(
         say(f"\n{_DONE['warning' if any(check.state == 'warning' for check in checks) else 'ok']}")
     if failed:
         raise typer.Exit(1)
+    if not as_json:
+        reading = ("--program", "cot") if index is None else ("--program", "rag", "--index", index)
+        next_step(command("verihop", "ask", *reading, *used(lm), QUESTION))

@@ -11,6 +11,7 @@ from experiments.cli.shared.console import emit, next_step, note, note_defaults,
 from experiments.cli.shared.next_commands import command, new_path, other_run, shards_beside, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.recording import Recording
+from experiments.cli.tuning.groups import Objective
 from optimizers.metrics.names import DEFAULT
 from signatures.common.errors import UserError, one_line
 
@@ -145,7 +146,7 @@ def eval_(
     from experiments.runs.config import RunConfig
 
     shard = selection.opened()
-    metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=not lm.no_cache)
+    metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=lm.cache)
     program_config, lm_config, chosen = with_defaults(program.config(), lm.config(execution.threads))
     note_defaults(chosen)
     selected = setup.open_questions(questions, split=selection.split, limit=selection.limit)
@@ -198,6 +199,8 @@ def eval_(
         )
     elif not result.as_json and recording.record_branches:
         words = [word for group in (replace(lm, lm=lm_config.id), program, selection) for word in used(group)]
+        recorded = [metric.name for metric in metrics]
+        words += [] if Objective.metric in recorded else ["--metric", recorded[0]]
         study = new_path(result.out.parent / "tuned")
         next_step(command("verihop", "tune", questions, *words, "--replay", result.out, "--out", study))
     elif not result.as_json:

@@ -63,7 +63,7 @@ def build(
     from optimizers.metrics.entailment.catalog import open_oracle
     from optimizers.metrics.entailment.oracle import describe
 
-    oracle = open_oracle(checks.oracle, cache=not lm.no_cache)
+    oracle = open_oracle(checks.oracle, cache=lm.cache)
     selected = setup.open_questions(questions, split=selection.split, limit=selection.limit)
     connection = setup.open_lm(lm.config(execution.threads), limits.budget())
     with resumable():

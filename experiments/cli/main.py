@@ -20,6 +20,7 @@ try:
     from experiments.cli.artifact.app import artifact
     from experiments.cli.ask import ask
     from experiments.cli.compile import compile_
+    from experiments.cli.config import config
     from experiments.cli.corpus.data import data
     from experiments.cli.corpus.index import index
     from experiments.cli.corpus.ingest import ingest
@@ -105,6 +106,7 @@ app.command("optimizers")(optimizers)
 app.command("metrics")(metrics)
 app.add_typer(review, name="review")
 app.command("doctor")(doctor)
+app.command("config")(config)
 app.command("serve")(serve)
 app.command("mcp")(mcp)
 

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, next_step, say
+from experiments.cli.shared.console import emit, next_step, say, wrapped
 from experiments.cli.shared.next_commands import command
 
-_WIDTH = 80
+_SCORE, _COST = [0, 1], [0, None]  # ranges; None has no end
 
 
 def metrics(
@@ -17,48 +17,48 @@ def metrics(
     ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """List the metrics: definition, direction, what they need, and the source of the definition."""
+    """List the metrics: definition, range, direction, what they need, and the source of the definition."""
     groups = _one(name) if name is not None else _all()
     if as_json:
         emit({metric: record for records in groups.values() for metric, record in records.items()})
         return
+    if name is None:
+        say("Scores are from 0 to 1, and higher is better, where nothing else is said.\n")
     for title, records in groups.items():
         say(title)
         for metric, record in records.items():
-            _show(metric, record)
+            _show(metric, record, alone=name is not None)
         say()
     if name is None:
-        say(
-            _wrapped("Own metrics: module:name, a function (example, prediction) that returns a number from 0 to 1.", 0)
-        )
-        next_step(command("verihop", "score", "RUN", "--metrics", "passage_recall@10,ndcg@10"))
+        say(wrapped("Own metrics: module:name, a function (example, prediction) that returns a number from 0 to 1.", 0))
+        next_step(command("verihop", "metrics", "ndcg@10"))
 
 
-def _show(name: str, record: dict[str, Any]) -> None:
-    say(f"  {name}" if record["higher_is_better"] else f"  {name} (lower is better)")
-    say(_wrapped(record["definition"], 6))
+def _show(name: str, record: dict[str, Any], *, alone: bool) -> None:
+    better = "higher is better" if record["higher_is_better"] else "lower is better"
+    say(f"  {name}" if alone or record["higher_is_better"] else f"  {name} ({better})")
+    say(wrapped(record["definition"], 6))
+    if alone:
+        say(wrapped(f"{'From 0 to 1' if record['range'] == _SCORE else '0 or more'}, {better}.", 6))
     if record["needs"]:
-        say(_wrapped(f"Needs {', '.join(record['needs'])}.", 6))
+        say(wrapped(f"Needs {', '.join(record['needs'])}.", 6))
     if record["source"]:
-        say(_wrapped(record["source"], 6))
-
-
-def _wrapped(text: str, indent: int) -> str:
-    import textwrap
-
-    margin = " " * indent
-    return textwrap.fill(
-        text,
-        _WIDTH,
-        initial_indent=margin,
-        subsequent_indent=margin,
-        break_on_hyphens=False,
-        break_long_words=False,  # a URL that is cut cannot be opened
-    )
+        say(wrapped(record["source"], 6))
 
 
 def _record(definition: str, source: str, needs: list[str], *, higher_is_better: bool) -> dict[str, Any]:
-    return {"definition": definition, "higher_is_better": higher_is_better, "needs": needs, "source": source}
+    """Return what is said of a metric; `gold` are the needs that the question fills, `model` decides the score."""
+    from optimizers.metrics.needs import OF_QUESTION, Need
+
+    return {
+        "definition": definition,
+        "range": _SCORE,
+        "higher_is_better": higher_is_better,
+        "needs": needs,
+        "gold": [need for need in needs if need in OF_QUESTION],
+        "model": next((need for need in needs if need in (Need.JUDGE, Need.ORACLE)), None),
+        "source": source,
+    }
 
 
 def _of(metric: Any) -> dict[str, Any]:
@@ -89,8 +89,9 @@ def _all() -> dict[str, dict[str, dict[str, Any]]]:
             name: _record(score.definition, score.source, [score.needs], higher_is_better=score.higher_is_better)
             for name, score in RUN_SCORES.items()
         },
-        "Costs, in every summary": {
-            name: _record(cost.definition, "", [], higher_is_better=False) for name, cost in COSTS.items()
+        "Costs, in every summary (0 or more)": {
+            name: {**_record(cost.definition, "", [], higher_is_better=False), "range": _COST}
+            for name, cost in COSTS.items()
         },
     }
 

@@ -1,12 +1,13 @@
 """`verihop optimizers`: list what optimizes programs."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.next_commands import command, index_here, new_path
 from experiments.cli.shared.rows import show_rows
 
 
@@ -23,7 +24,7 @@ def optimizers(
 
     def details(row: dict[str, Any]) -> Iterator[str]:
         for option, about in row["options"].items():
-            yield f"--option {option}={about['default']}: {about['help']}{_allowed(about)}"
+            yield f"--option {option}={about['default']}{_allowed(about)}: {about['help']}"
         if row["needs"]:
             yield f"needs: {', '.join(row['needs'])}"
         for other, reason in row["misfits"].items():
@@ -32,9 +33,17 @@ def optimizers(
             yield f"fits {program or 'every program'}"
 
     chosen = program or "genground"
-    words = ("questions.jsonl", "--program", chosen, "--optimizer", "random_search", "--out", f"artifacts/{chosen}")
-    then = command("verihop", "compile", *words, "--estimate")
-    show_rows(listed(program, preset=preset), details, then=then, as_json=as_json)
+    show_rows(listed(program, preset=preset), details, then=_then(chosen), as_json=as_json)
+
+
+def _then(program: str) -> str:
+    """Return the estimate of a compilation where the working folder has questions and an index, else the program."""
+    questions, index = Path("questions.jsonl"), index_here()
+    if index is None or not questions.is_file():
+        return command("verihop", "programs", program)
+    words = ("--program", program, "--index", index, "--optimizer", "random_search")
+    out = new_path(Path("artifacts") / program.rpartition(":")[2])
+    return command("verihop", "compile", questions, *words, "--out", out, "--estimate")
 
 
 def _allowed(about: dict[str, Any]) -> str:

@@ -27,7 +27,7 @@ QuestionBudget = Annotated[
     typer.Option(help="What one question may take, e.g. calls=50 tokens=20000.", show_default=False),
 ]
 ArtifactFolder = Annotated[
-    Path | None, typer.Argument(metavar="[ARTIFACT]", help="A compiled program.", show_default=False)
+    Path | None, typer.Argument(metavar="ARTIFACT", help="A compiled program.", show_default=False)
 ]
 
 

@@ -70,7 +70,7 @@ class CoRAG(dspy.Module):
         final_k: Passages of the question that the last step reads beside the chain (paper: at most 20).
         max_hops: Length L of a chain (paper: 1, 6 or 10; 6 in the public script).
         chains: N of best-of-N (paper: 4); 1 is greedy decoding.
-        temperature: Of the chains after the first (paper: 0.7).
+        temperature: Sampling temperature of the chains after the first (paper: 0.7).
         choose: How the best of several chains is chosen: "probability", by P(yes) of holding the answer, or
             "agreement", each chain being concluded by itself: the answer that most chains give, of equally frequent
             ones the earliest.

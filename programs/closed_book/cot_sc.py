@@ -35,7 +35,7 @@ class CoTSC(dspy.Module):
     Args:
         retrieve: Never called; accepted because all programs have the same constructor.
         samples: Chains of thought (paper: 40; later multi-hop papers that compare with it: 5).
-        temperature: Of each sample (paper: 0.7 for GPT-3 and PaLM, 0.5 for smaller LMs).
+        temperature: Sampling temperature of the chains (paper: 0.7 for GPT-3 and PaLM, 0.5 for smaller LMs).
     """
 
     PRESETS: dict[str, dict[str, Any]] = {"paper": {}, "five": {"samples": 5}}

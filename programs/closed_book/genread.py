@@ -48,7 +48,7 @@ class GenRead(dspy.Module):
             "clustered" one for each of at most `size` clusters of demonstrations (sampled, while there are none).
         size: Documents, if they are sampled or clustered (paper: 10, read by a trained reader).
         cluster_demos: Demonstrations of a cluster that are shown, the most central ones (paper: 5, drawn at random).
-        temperature: Of the samples (the public code: 0.95).
+        temperature: Sampling temperature of sampled documents (the public code: 0.95).
         max_hops: Sub-questions at most, with `decompose` (Shi et al. do not say; GenGround's public code: 7).
         decompose: True answers sub-questions instead of the whole question (Shi et al.).
     """

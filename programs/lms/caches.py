@@ -9,7 +9,7 @@ from signatures.common.files import cache_dir
 
 REPLIES = "replies.sqlite"
 REPLY_BYTES = 2_000_000_000  # of the file with LM replies, by default
-_FEWEST_BYTES = 1_000_000
+FEWEST_BYTES = 1_000_000
 _BYTES_VARIABLE = "VERIHOP_CACHE_BYTES"
 
 _lock = threading.Lock()
@@ -29,8 +29,8 @@ def reply_cache_bytes() -> int:
         limit = int(float(text))
     except (ValueError, OverflowError):
         limit = 0
-    if limit < _FEWEST_BYTES:
-        raise UserError(f"{_BYTES_VARIABLE} must be a number of bytes of at least {_FEWEST_BYTES:,}, got {text!r}.")
+    if limit < FEWEST_BYTES:
+        raise UserError(f"{_BYTES_VARIABLE} must be a number of bytes of at least {FEWEST_BYTES:,}, got {text!r}.")
     return limit
 
 

@@ -83,7 +83,7 @@ class SearChain(dspy.Module):
         same_above: Similarity above which a query was handled before (paper: 0.5 of its cross-encoder).
         transcript_words: Longest dialogue that a call is shown (paper: what the LM's context holds).
         verification: False gives no feedback on steps with an answer.
-        completion: False gives none on steps without. Without both there is one chain, from memory.
+        completion: False gives no feedback on steps without an answer; with neither, there is one chain, from memory.
         reader: Who gives the short answer. "direct", the shared reader with all passages found, is the default: it is
             that of other strategies here, so that comparisons measure the passages. "extract" lets it read the final
             content instead; "content" (preset `own_reader`) is the paper's, whose metric looks for the answer in the

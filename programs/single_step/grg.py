@@ -65,7 +65,7 @@ class GRG(dspy.Module):
         k: Passages retrieved per question or sub-question (the public code: 5).
         cutoff: Cosine below which a passage is not read (preset `code`: 0.7, for its own embedder).
         size: Documents written per question or sub-question (the public code: 1).
-        temperature: Of the documents if there are several; a single one is written at the LM's temperature.
+        temperature: Sampling temperature of several documents; a single one is written at the LM's temperature.
         max_hops: Sub-questions at most, with `decompose` (Shi et al. do not say; GenGround's public code: 7).
         decompose: True answers sub-questions instead of the whole question (Shi et al.).
     """

@@ -65,11 +65,11 @@ class VerifyAndEdit(dspy.Module):
         similarity: Compares verifying questions and sentences (the paper: a MiniLM of Sentence-BERT). Without one, the
             closest sentences are those that share most terms with the question.
         samples: Chains of thought, n (paper: 5).
-        temperature: At which they are sampled (paper: 0.7).
+        temperature: Sampling temperature of the chains (paper: 0.7).
         edit: "uncertain" edits where fewer than half of n, rounded up, agree (paper); "always" edits every question,
             which is what the public code does: it compares a share of the samples with 3.
         k: Passages retrieved for a verifying question (the paper: the pages or paragraphs that a search returns).
-        sentences: Sentences of these that are shown (paper: 3).
+        sentences: Sentences of the retrieved passages that are shown (paper: 3).
         max_edits: Sentences of the rationale that are verified at most (paper: all).
     """
 

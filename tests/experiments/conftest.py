@@ -12,7 +12,9 @@ from types import ModuleType
 import pytest
 
 from experiments.cli.main import main
+from experiments.cli.shared.settings.known import known_options
 from tests.conftest import load_module
+from tests.next_lines import check_parses, next_lines
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +49,13 @@ def small_world(tmp_path_factory) -> Callable[[int], Path]:
 
 @pytest.fixture
 def verihop(monkeypatch, capsys):
-    """Return a function that runs a command and returns (exit code, standard output, standard error)."""
+    """Return a function that runs a command and returns (exit code, standard output, standard error).
+
+    No settings hold, whatever file and variables the developer has.
+    """
+    for name in known_options():
+        monkeypatch.delenv(f"VERIHOP_{name.upper()}", raising=False)
+    monkeypatch.setenv("VERIHOP_CONFIG", "none")
 
     def run(*arguments) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["verihop", *map(str, arguments)])
@@ -62,6 +70,8 @@ def verihop(monkeypatch, capsys):
             if signal.getsignal(signal.SIGINT) is not handler:
                 signal.signal(signal.SIGINT, handler)
         out, err = capsys.readouterr()
+        for words in next_lines(err):
+            check_parses(words)
         return code, out, err
 
     return run

@@ -9,7 +9,7 @@ import typer
 from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
-from experiments.cli.shared.next_commands import QUESTION, command, naming
+from experiments.cli.shared.next_commands import QUESTION, command, index_here, naming
 
 if TYPE_CHECKING:
     from programs.artifact import Artifact
@@ -58,8 +58,9 @@ def combined(
 def show_next(record: "Artifact", out: Path, *words: str, holding: Sequence[str] | None = None) -> None:
     """Print the commands that follow; `words` are options of asking that the artifact does not store."""
     own = naming(*holding or ())
-    index = [] if record.data.get("index") else ["--index", "INDEX"]
-    next_step(
-        command("verihop", "ask", "--artifact", out, *own, *index, *words, QUESTION),
-        command("verihop", "artifact", "show", out, *own),
-    )
+    index = None if record.data.get("index") else index_here()
+    index_words = () if index is None else ("--index", index)
+    following = [command("verihop", "artifact", "show", out, *own)]
+    if record.data.get("index") or record.corpus is None or index is not None:
+        following.insert(0, command("verihop", "ask", "--artifact", out, *own, *index_words, *words, QUESTION))
+    next_step(*following)

@@ -9,7 +9,7 @@ import typer
 from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
-from experiments.cli.shared.next_commands import command, naming
+from experiments.cli.shared.next_commands import command, naming, used
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError, unknown
 
@@ -54,7 +54,7 @@ def export(
     from programs.artifacts.export import as_markdown
 
     if question is None:
-        if index is not None or lm != options.LM() or limits != options.Limits():
+        if index is not None or used(lm) or used(limits):
             raise UserError("An LM, an index and a budget are needed to answer a question only: add --question.")
         prompts, about = _templates(folder, adapter)
     else:

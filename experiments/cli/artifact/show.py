@@ -42,10 +42,17 @@ def show(
         return
     for line in _lines(folder, program, instructions=instructions):
         say(line)
-    next_step(
-        command("verihop", "artifact", "export", folder, *naming(*holding or ()), "--out", "prompts"),
-        command("verihop", "artifact", "diff", folder, "ANOTHER", *naming(*holding or ())),
-    )
+    following = [command("verihop", "artifact", "export", folder, *naming(*holding or ()), "--out", "prompts")]
+    if (other := _other(folder)) is not None:
+        following.append(command("verihop", "artifact", "diff", other, folder, *naming(*holding or ())))
+    next_step(*following)
+
+
+def _other(folder: Path) -> Path | None:
+    """Return the artifact beside this one that was written last; None if there is none."""
+    records = [path for path in folder.resolve().parent.glob("*/artifact.json") if path.parent != folder.resolve()]
+    newest = max(records, key=lambda path: path.stat().st_mtime, default=None)
+    return None if newest is None else folder.parent / newest.parent.name
 
 
 def described(folder: Path, program: "dspy.Module") -> dict[str, Any]:

@@ -7,7 +7,8 @@ import typer
 
 from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, note, say
+from experiments.cli.shared.console import emit, next_step, note, say
+from experiments.cli.shared.next_commands import command, naming
 from signatures.common.errors import UserError
 
 FAULTY = 2  # exit code
@@ -41,3 +42,5 @@ def verify(
             note(f"verihop: {one['fault']}")
     if not all(one["valid"] for one in found):
         raise typer.Exit(FAULTY)
+    if not as_json:
+        next_step(command("verihop", "artifact", "show", folders[0], *naming(*holding or ())))

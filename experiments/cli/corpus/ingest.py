@@ -9,7 +9,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
-from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError, unknown
 
@@ -64,7 +64,8 @@ def ingest(
         emit({"passages_file": str(out), **vars(report)})
         return
     _tell(report, out)
-    next_step(command("verihop", "index", out))
+    index = out.parent / "index"  # by default
+    next_step(command("verihop", "index", out, *(("--out", new_path(index)) if index.exists() else ())))
 
 
 def _tell(report: "Ingested", out: Path) -> None:

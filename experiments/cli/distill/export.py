@@ -8,7 +8,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
-from experiments.cli.shared.next_commands import command
+from experiments.cli.shared.next_commands import QUESTION, command
 from experiments.cli.shared.option_groups import with_option_groups
 
 
@@ -48,7 +48,7 @@ def export(
     if form.to == "gguf":
         path = export_gguf(weights, form.out, file_type=form.file_type)
         commands = [
-            command("verihop", "ask", "your question", "--lm", f"gguf:{path}"),
+            command("verihop", "ask", "--program", "cot", "--lm", f"gguf:{path}", QUESTION),
             command("ollama", "create", form.out.name, "-f", form.out / "Modelfile"),
         ]
     else:

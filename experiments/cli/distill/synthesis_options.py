@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 import typer
 
 from experiments.cli.shared import options
+from experiments.cli.shared.settings.holding import OF_MODEL
 from signatures.common.errors import UserError, unknown
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ class Teacher(options.LM):
     """The LM that writes the trajectories, and how it is called."""
 
     PANEL: ClassVar[str] = "Teacher"
+    NO_SETTINGS: ClassVar[frozenset[str]] = frozenset({"lm", *OF_MODEL})  # those are of the LM that answers
     lm: Annotated[
         str | None,
         typer.Option(

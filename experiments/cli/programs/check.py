@@ -8,7 +8,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, say
-from experiments.cli.shared.next_commands import QUESTION, command
+from experiments.cli.shared.next_commands import asking
 
 
 def check(
@@ -32,4 +32,5 @@ def check(
         note(f"{name} keeps {len(results) - broken} of {len(points())} points.")
     if broken:
         raise typer.Exit(1)
-    next_step(command("verihop", "ask", "--program", name, "--index", "runs/index", QUESTION))
+    if not as_json:
+        next_step(asking("--program", name))

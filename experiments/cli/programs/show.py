@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.next_commands import QUESTION, command
+from experiments.cli.shared.next_commands import asking, command
 from experiments.cli.shared.rows import show_rows
 
 
@@ -32,8 +32,7 @@ def show(
     if is_own(name):
         then = command("verihop", "programs", "check", name)
     else:
-        index = () if rows[name]["family"] == "closed book" else ("--index", "runs/index")
-        then = command("verihop", "ask", "--program", name, *index, QUESTION)
+        then = asking("--program", name, closed_book=rows[name]["family"] == "closed book")
     return show_rows({name: rows[name]}, _in_full, then=then, as_json=as_json)
 
 
@@ -56,13 +55,15 @@ def _in_full(row: dict[str, Any]) -> Iterator[str]:
     yield from ("", *row["algorithm"], "", f"{_bounds(row)[0].upper()}{_bounds(row)[1:]}.")
     for predictor, prompt in row["prompts"].items():
         yield from ("", f"Prompt of {predictor}: {', '.join(prompt['inputs'])} -> {', '.join(prompt['outputs'])}")
-        yield from (f"  {line}" for line in prompt["instructions"].splitlines())
+        for number, paragraph in enumerate(prompt["instructions"].split("\n\n")):
+            yield from ("", f"  {paragraph}") if number else (f"  {paragraph}",)
     yield ""
     for preset, knobs in row["preset_knobs"].items():
         said = " ".join(f"{knob}={value}" for knob, value in knobs.items())
         yield f"--preset {preset}: {said or 'the defaults'}"
     for knob, value in row["knobs"].items():
-        yield f"--set {knob}={value['default']}{_space(value)}: {value['meaning']}"
+        meaning = value["meaning"] or "not described below Args: in the docstring of its class."
+        yield f"--set {knob}={value['default']}{_space(value)}: {meaning}"
 
 
 def _bounds(row: dict[str, Any]) -> str:

@@ -28,7 +28,7 @@ class Scoring:
     judge_lm: options.JudgeLM = None
     judge_api_base: options.JudgeApiBase = None
     judge_api_key_env: options.JudgeApiKeyEnv = None
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the caches.")] = False
+    cache: options.Cache = True
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def score(
             if answers.is_dir()
             else f"{answers} is no folder of a run: for a file of predictions name --questions and --out."
         )
-    metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=not scoring.no_cache)
+    metrics, oracle = setup.open_metrics(scoring.metrics, scoring.oracle, cache=scoring.cache)
     config = ScoreConfig(
         metrics=metrics,
         questions=gold.questions,
@@ -109,7 +109,7 @@ def _judge(scoring: Scoring, limits: options.Limits, metrics: "list[Metric]", th
         scoring.judge_api_base,
         scoring.judge_api_key_env,
         connections=connections_for(threads),
-        cache=not scoring.no_cache,
+        cache=scoring.cache,
     )
     nobody: Any = SimpleNamespace(lm=SimpleNamespace(budget=limits.budget()))  # no LM answers; the judge has a budget
     return setup.open_judge(judge, nobody, metrics)

@@ -7,9 +7,15 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from experiments.cli.shared.console import note
+from experiments.cli.shared.settings.holding import held_by, hold, in_force, read_settings
+
 _WIDEST = {"max_content_width": 110}  # as wide as the terminal up to here; 80 if there is none
 
 
+_ARGUMENTS = "Arguments"  # section of the help
+_HELP = frozenset({"--help"})
+_SHOWS_SETTINGS = "config"  # the command
 _SEVERAL = ("--budget", "--question-budget")
 _LIMIT = re.compile(r"(calls|tokens|usd|seconds)=\S*")
 
@@ -18,25 +24,42 @@ class Command(TyperCommand):
     """A command whose help has one section for each panel of its options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of a command, with several limits behind one option as one value."""
+        """Parse the words of a command, with several limits behind one option as one value, and apply settings."""
         joined: list[str] = []
         for word in args:
             if len(joined) > 1 and joined[-2] in _SEVERAL and _LIMIT.fullmatch(word):
                 joined[-1] += f",{word}"
             else:
                 joined.append(word)
-        return super().parse_args(ctx, joined)
+        if ctx.resilient_parsing or not _HELP.isdisjoint(joined):  # the same help whatever the settings are
+            return super().parse_args(ctx, joined)
+        settings = read_settings()
+        rest = super().parse_args(ctx, joined)
+        hold(ctx, self.get_params(ctx), settings)
+        return rest
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; where settings change what it does, say which."""
+        held = held_by(ctx)
+        if held is None:
+            return super().invoke(ctx)
+        if self.name != _SHOWS_SETTINGS:
+            said = [f"{', '.join(settings)} ({place})" for place, settings in held.stated().items()]
+            if said:
+                note(f"Settings: {'; '.join(said)}")
+        with in_force(held):
+            return super().invoke(ctx)
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments and options with their help."""
-        sections: dict[str, list[tuple[str, str]]] = {}
+        """Write arguments, and then options, with their help."""
+        sections: dict[str, list[tuple[str, str]]] = {_ARGUMENTS: []}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
-                own = "Arguments" if parameter.param_type_name == "argument" else "Options"
+                own = _ARGUMENTS if parameter.param_type_name == "argument" else "Options"
                 panel = getattr(parameter, "rich_help_panel", None) or own
-                sections.setdefault(panel, []).append(record)
-        _write(formatter, sections)
+                sections.setdefault(panel, []).append((_plain_type(record[0]), _plain_range(record[1])))
+        _write(formatter, {title: records for title, records in sections.items() if records})
 
 
 class Group(TyperGroup):
@@ -58,6 +81,18 @@ class ByName(Group):
         if not args or args[0] not in {*self.commands, *ctx.help_option_names}:
             args = ["show", *args]
         return super().parse_args(ctx, args)
+
+
+def _plain_type(names: str) -> str:
+    """Return names and type of an option without what its help says: a range, and that it may be repeated."""
+    return re.sub(r"<(?:list\[)?(\w+)(?: range)?\]?>", lambda found: f"<{found[1].lower()}>", names)
+
+
+def _plain_range(text: str) -> str:
+    """Return the help of an option with its range in words."""
+    about, bracket, extras = text.rpartition("[")
+    extras = re.sub(r"([\d.e+-]+)<=x<=([\d.e+-]+)", r"\1 to \2", extras)
+    return about + bracket + re.sub(r"x>=([\d.e+-]+)", r"at least \1", extras)
 
 
 def _write(formatter: Any, sections: dict[str, list[tuple[str, str]]]) -> None:

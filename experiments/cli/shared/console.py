@@ -12,6 +12,8 @@ import typer
 
 from signatures.common.terminal import open_console, printable, printable_json
 
+WIDTH = 80  # characters of a line of text
+
 
 def emit(value: dict[str, Any]) -> None:
     """Print one JSON object on standard output."""
@@ -21,6 +23,28 @@ def emit(value: dict[str, Any]) -> None:
 def say(text: str = "") -> None:
     """Print a line of results on standard output."""
     typer.echo(printable(text))
+
+
+def wrapped(text: str, indent: int = 0, further: int = 0) -> str:
+    """Return a text in lines of 80 characters, or longer ones where a word is longer; no word is broken.
+
+    Args:
+        text: One paragraph; spaces at its beginning are part of the indentation.
+        indent: Spaces before its first line.
+        further: More spaces before the other lines.
+    """
+    import textwrap
+
+    words = text.lstrip(" ")
+    indent += len(text) - len(words)
+    return textwrap.fill(
+        words,
+        WIDTH,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * (indent + further),
+        break_on_hyphens=False,
+        break_long_words=False,  # a URL that is cut cannot be opened
+    )
 
 
 def show(table: Any) -> None:

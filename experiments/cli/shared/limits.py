@@ -20,6 +20,7 @@ class Limits:
         list[str] | None,
         typer.Option(
             "--budget",
+            envvar="VERIHOP_BUDGET",
             help="Stop after this much, e.g. --budget calls=500 usd=0.2: calls (LM calls), tokens "
             "(estimated if the LM reports none), usd, seconds (also in the middle of a call). Cached replies are free.",
             show_default=False,

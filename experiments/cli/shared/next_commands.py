@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from typer.models import OptionInfo
 
+from experiments.cli.shared.settings.holding import to_type
+from experiments.cli.shared.settings.known import setting_of
 from signatures.common.own_code import is_own
 from signatures.text_words import same_words
 
@@ -27,15 +29,21 @@ def command(*words: object) -> str:
 def used(group: Any, *names: str) -> list[str]:
     """Return the options of a group (see `with_option_groups`) that differ from their defaults, as words of a command.
 
+    An option that settings give the same value is left out, one that differs from a setting is not.
+
     Args:
         group: A frozen dataclass of options.
         names: The fields to return; all by default.
     """
     hints = get_type_hints(type(group), include_extras=True)
+    settings = _settings_of(group, hints)
+    beyond_settings = to_type({setting: getattr(group, name) for name, setting in settings.items()})
     words: list[str] = []
     for field in dataclasses.fields(group):
         value = getattr(group, field.name)
-        if (names and field.name not in names) or value == field.default or value is None:
+        setting = settings.get(field.name)
+        as_without = value == field.default if setting is None else setting not in beyond_settings
+        if (names and field.name not in names) or as_without or value is None:
             continue
         on, off = _flags(field.name, hints[field.name])
         for one in value if isinstance(value, list) else [value]:
@@ -48,9 +56,20 @@ def naming(*programs: str | None) -> list[str]:
     return [word for name in programs if name is not None and is_own(name) for word in ("--program", name)]
 
 
+def _settings_of(group: Any, hints: dict[str, Any]) -> dict[str, str]:
+    """Return the settings that give options of a group their defaults, by field."""
+    found = {field.name: setting_of(_option(hints[field.name])) for field in dataclasses.fields(group)}
+    never = getattr(group, "NO_SETTINGS", ())
+    return {name: setting for name, setting in found.items() if setting is not None and name not in never}
+
+
+def _option(hint: Any) -> OptionInfo | None:
+    return next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, OptionInfo)), None)
+
+
 def _flags(name: str, hint: Any) -> tuple[str, str]:
     """Return the names of an option that sets and, for a switch, unsets it."""
-    info = next((extra for extra in getattr(hint, "__metadata__", ()) if isinstance(extra, OptionInfo)), None)
+    info = _option(hint)
     # In an annotation, Typer's first argument is a name, although its parameter is called default.
     names = (info.default, *(info.param_decls or ())) if info else ()
     declared = [flag for flag in names if isinstance(flag, str) and flag.startswith("--")]
@@ -67,6 +86,25 @@ def new_path(path: Path) -> Path:
     """Return a path that does not exist: this one, else with -2, -3, ... appended."""
     candidates = (path, *(path.with_name(f"{path.name}-{number}") for number in range(2, 1000)))
     return next((candidate for candidate in candidates if not candidate.exists()), path)
+
+
+def index_here() -> Path | None:
+    """Return an index where commands usually write one, relative to the working folder; None if there is none."""
+    usual = (Path("index"), Path("runs/index"), Path("runs/demo/index"))
+    return next((folder for folder in usual if (folder / "index.json").is_file()), None)
+
+
+def asking(*words: object, closed_book: bool = False) -> str:
+    """Return a command that asks, on an index of the working folder; the demo, which makes one, if there is none.
+
+    Args:
+        words: Options that name what is asked.
+        closed_book: It reads no passages.
+    """
+    index = None if closed_book else index_here()
+    if index is None and not closed_book:
+        return command("verihop", "demo")
+    return command("verihop", "ask", *words, *(() if index is None else ("--index", index)), QUESTION)
 
 
 def reviewer() -> str:

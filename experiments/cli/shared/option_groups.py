@@ -14,8 +14,9 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return `command` for Typer: each parameter that is a dataclass becomes one option per field.
 
     A field is declared like a parameter of a Typer command, `name: Annotated[type, typer.Option(...)] = default`, and
-    its option is shown in a panel of `--help` titled by the dataclass's `PANEL`. The command is called with instances
-    of the dataclasses.
+    its option is shown in a panel of `--help` titled by the dataclass's `PANEL`. An option with a variable is a setting
+    (`experiments.cli.shared.settings`), unless the dataclass names it in `NO_SETTINGS`. The command is called with
+    instances of the dataclasses.
 
     Raises:
         TypeError: Two options have the same name.
@@ -58,14 +59,18 @@ def _options_of(group: Any) -> list[inspect.Parameter]:
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default,
-            annotation=_in_panel(hints[field.name], group.PANEL),
+            annotation=_in_panel(
+                hints[field.name], group.PANEL, setting=field.name not in getattr(group, "NO_SETTINGS", ())
+            ),
         )
         for field in dataclasses.fields(group)
     ]
 
 
-def _in_panel(hint: Any, panel: str) -> Any:
-    """Return the annotation with its option shown in a panel of `--help`."""
+def _in_panel(hint: Any, panel: str, *, setting: bool) -> Any:
+    """Return the annotation with its option shown in a panel of `--help`, and without its variable if it is no setting
+    here.
+    """
     if get_origin(hint) is not Annotated:
         return hint
     kind, *extras = get_args(hint)
@@ -73,4 +78,6 @@ def _in_panel(hint: Any, panel: str) -> Any:
         if isinstance(extra, OptionInfo):
             extras[place] = copy(extra)
             extras[place].rich_help_panel = panel
+            if not setting:
+                extras[place].envvar = None
     return Annotated[(kind, *extras)]

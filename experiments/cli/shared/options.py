@@ -6,25 +6,28 @@ A group is a frozen dataclass that `with_option_groups` turns into options; its 
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from experiments.cli.shared.limits import Limits as Limits
+from experiments.cli.shared.lm_options import LM as LM
+from experiments.cli.shared.lm_options import Cache as Cache
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from experiments.pipeline.setup import ProgramConfig
-    from experiments.runs.config import LMConfig
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress on standard error.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of every random choice.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Use only the first N questions.", show_default=False)]
 Split = Annotated[str | None, typer.Option(help="Use only questions of this split, e.g. dev.", show_default=False)]
-Threads = Annotated[int, typer.Option(min=1, max=256, help="Questions processed in parallel.")]
+Threads = Annotated[
+    int, typer.Option(min=1, max=256, envvar="VERIHOP_THREADS", help="Questions processed in parallel.")
+]
 Resume = Annotated[bool, typer.Option("--resume", help="Continue an interrupted run.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace existing output.")]
 Index = Annotated[Path | None, typer.Option(help="Index folder built by `verihop index`.", show_default=False)]
@@ -98,102 +101,6 @@ class SeededExecution(Execution):
     """How questions are processed, with random choices."""
 
     seed: Seed = 0
-
-
-@dataclass(frozen=True)
-class LM:
-    """Which LM, and how it is called."""
-
-    PANEL: ClassVar[str] = "LM"
-    lm: Annotated[
-        str | None,
-        typer.Option(
-            help="embedded; embedded:FOLDER for an adapter or merged weights, embedded:base for the untrained model "
-            "(base-8bit to compare a trained one with), embedded:exact or embedded:exact:FOLDER to compute in float32; "
-            "simulated, simulated:SEED, gguf:PATH, a DSPy id such as openai/gpt-4o-mini, or a model on --api-base; by "
-            "default the LM of --artifact if there is one, else embedded.",
-            show_default=False,
-        ),
-    ] = None
-    api_base: Annotated[
-        str | None,
-        typer.Option(
-            help="Base URL of an OpenAI-compatible server, e.g. http://localhost:8000/v1.",
-            show_default=False,
-        ),
-    ] = None
-    api_key_env: Annotated[
-        str | None, typer.Option(help="Environment variable that contains the server's API key.", show_default=False)
-    ] = None
-    model_type: Annotated[
-        str,
-        typer.Option(help="chat, or text for a completion model (no chat template) served at --api-base."),
-    ] = "chat"
-    temperature: Annotated[
-        float | None,
-        typer.Option(min=0, help="Sampling temperature; by default 0, if the LM allows it.", show_default=False),
-    ] = None
-    max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Longest reply of the LM, in tokens.", show_default=False)
-    ] = None
-    context_size: Annotated[
-        int | None,
-        typer.Option(
-            min=512,
-            help="Context window of the LM, in tokens; longer prompts are cut. Detected if possible.",
-            show_default=False,
-        ),
-    ] = None
-
-    reasoning: Annotated[
-        str,
-        typer.Option(
-            help="How much the LM thinks before it answers: off, low, medium, high, or auto (the LM's own default; "
-            "yes/no questions without thinking where the server can turn it off)."
-        ),
-    ] = "auto"
-    thinking_tokens: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Tokens for thinking in each reply of an LM that thinks, added to --max-tokens; by default 4096, or "
-            "half of a smaller context.",
-            show_default=False,
-        ),
-    ] = None
-    server: Annotated[
-        str | None,
-        typer.Option(
-            help="What runs at --api-base: vllm, sglang, llamacpp, ollama, lmstudio, ovms or openai (any other); by "
-            "default the server is asked.",
-            show_default=False,
-        ),
-    ] = None
-    retries: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="How often a call is repeated after a transient failure, e.g. HTTP 500 or an unreadable reply.",
-        ),
-    ] = 3
-    retry_timeout: Annotated[
-        float,
-        typer.Option(
-            min=0,
-            help="Seconds for which a call is repeated while the server limits the rate (429, 503) or is down; these "
-            "repetitions do not count as --retries.",
-        ),
-    ] = 600.0
-    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds that one call to a server may take.")] = 120.0
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Neither read nor write the reply cache.")] = False
-
-    def config(self, threads: int = 1) -> "LMConfig":
-        """Return the options as a configuration, for a command that processes `threads` questions in parallel."""
-        from experiments.runs.config import LMConfig
-        from programs.lms.calls.transport import connections_for
-
-        same = {name: value for name, value in asdict(self).items() if name not in ("lm", "no_cache")}
-        return LMConfig(self.lm, **same, connections=connections_for(threads), cache=not self.no_cache)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,7 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from experiments.cli.shared.console import emit, next_step, say
+from experiments.cli.shared.console import emit, next_step, say, wrapped
+
+_INDENT = 4
 
 
 def show_rows(
@@ -14,8 +16,8 @@ def show_rows(
         emit(rows)
         return
     for name, row in rows.items():
-        say(f"{name}: {row['summary']}")
-        say(f"    {row['source']}".rstrip())
+        say(wrapped(f"{name}: {row['summary']}", further=_INDENT))
+        say(wrapped(row["source"], _INDENT))
         for line in details(row):
-            say(f"    {line}".rstrip())
+            say(wrapped(line, _INDENT, 0 if line.startswith(" ") else 2))
     next_step(then)

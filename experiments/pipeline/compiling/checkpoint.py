@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from experiments.pipeline.compiling.spending import Spending
-from experiments.runs.experiment import differing_field
+from experiments.runs.experiment import differing_field, value_of
 from experiments.runs.files import read_json, read_rows, write_json
 from programs.lms.calls.control import controlled
 from programs.parts.meter import Meter, metered
@@ -133,10 +133,11 @@ def _open_checkpoint(out: Path, folder: Path, request: dict[str, Any], *, resume
     if stored.exists() and not resume and not overwrite:
         raise UserError(f"A compilation into {out} was stopped: resume it, or overwrite it to start again.")
     stopped = stored.exists() and resume
-    if stopped and (changed := differing_field(read_json(stored).get("request", {}), request)):
+    before = read_json(stored).get("request", {}) if stopped else {}
+    if stopped and (changed := differing_field(before, request)):
         raise UserError(
-            f"The stopped compilation into {out} had another {changed}: resume it with the same settings, or overwrite "
-            "it to start again."
+            f"The stopped compilation into {out} had another {changed} ({value_of(before, changed)}, now "
+            f"{value_of(request, changed)}): resume it with the same settings, or overwrite it to start again."
         )
     if out.exists() and not overwrite:
         reason = "The finished artifact there is of another request: choose" if resume else "Choose"

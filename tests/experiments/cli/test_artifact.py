@@ -201,11 +201,12 @@ def test_options_of_export_that_do_not_fit_are_one_line(options, words, first, v
     assert (code, len(err.splitlines()), words in err) == (2, 1, True)
 
 
-def test_combinations_are_made_and_answer(first, second, world, scripted_lm, verihop, tmp_path):
+def test_combinations_are_made_and_answer(first, second, world, scripted_lm, verihop, tmp_path, monkeypatch):
+    monkeypatch.chdir(world)  # its index is offered
     scripted_lm(lambda system, user: "[[ ## answer ## ]]\nx\n\n[[ ## completed ## ]]")
     for made, options in (("ensemble", []), ("cascade", ["--set", "threshold=0.1"])):
         code, out, err = verihop("artifact", made, first, second, "-o", tmp_path / made, *options)
-        assert (code, f"{made} of" in out, "--index" in err) == (0, True, True)
+        assert (code, f"{made} of" in out, "--index index" in err) == (0, True, True)
         code, out, _ = verihop("ask", "Who?", "--artifact", tmp_path / made, "--index", world / "index", "--json")
         assert (code, json.loads(out)["answer"]) == (0, "x")
     assert load(tmp_path / "cascade").threshold == 0.1

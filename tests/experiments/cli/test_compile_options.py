@@ -136,8 +136,9 @@ def test_a_teacher_and_a_prompt_lm_are_called_and_recorded(compiling):
 def test_optimizers_are_listed_with_what_they_fit(verihop):
     code, out, _ = verihop("optimizers")
     assert code == 0
-    assert "--option candidates=8: Sets of bootstrapped demonstrations that are compared. (1..200)" in out
-    assert "does not fit cot: questions have no labels for the outputs of its predictors (answer, reasoning)" in out
+    shown = " ".join(out.split())
+    assert "--option candidates=8 (1..200): Sets of bootstrapped demonstrations that are compared." in shown
+    assert "does not fit cot: questions have no labels for the outputs of its predictors (answer, reasoning)" in shown
     listed = json.loads(verihop("optimizers", "--program", "rag", "--json")[1])
     assert listed["labeled"]["misfits"] == {}
     assert listed["gepa"]["needs"]

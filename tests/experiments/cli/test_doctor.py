@@ -53,7 +53,7 @@ def test_the_simulated_lm_and_an_index_work(doctored, world):
 
 def test_the_page_for_people_says_the_same(verihop):
     code, out, err = verihop("doctor", "--lm", "simulated")
-    assert (code, err) == (0, "")
+    assert (code, err) == (0, "Next: verihop ask --program cot --lm simulated 'your question'\n")
     assert "ok       context            8,192 tokens\n" in out
     assert out.rstrip().splitlines()[-1].startswith("Everything works")
 

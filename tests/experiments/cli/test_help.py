@@ -38,6 +38,7 @@ COMMANDS = [
     "metrics",
     "serve",
     "mcp",
+    "config",
 ]
 
 

@@ -2,7 +2,6 @@
 
 import io
 import json
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ import typer
 
 from experiments.cli.shared.next_commands import command, new_path, used
 from experiments.cli.shared.options import LM
+from tests.next_lines import next_lines
 
 FACTS = "[[ ## steps ## ]]\n- Ansa keeps the gate.\n\n[[ ## key_facts ## ]]\n- Ansa keeps the gate.\n- The gate is old."
 VERDICTS = "\n\n".join(
@@ -22,8 +22,8 @@ VERDICTS = "\n\n".join(
 
 @pytest.fixture
 def data(tmp_path, monkeypatch) -> Path:
-    """Return a folder with a space in its name, in a working directory with one, too."""
-    folder = tmp_path / "my work" / "my data"
+    """Return a folder with a space and a quote in its name, in a working directory with a space, too."""
+    folder = tmp_path / "my work" / "Ann's data"
     folder.mkdir(parents=True)
     monkeypatch.chdir(folder.parent)
     monkeypatch.setattr("experiments.cli.review._on_page", lambda session, reviewing: None)
@@ -37,8 +37,8 @@ def following(verihop):
     def run(*arguments) -> list[list[str]]:
         code, _, err = verihop(*arguments)
         assert code == 0, err
-        (start,) = (number for number, line in enumerate(err.splitlines()) if line.startswith("Next: "))
-        lines = [shlex.split(line.removeprefix("Next: ")) for line in err.splitlines()[start:]]
+        assert err.count("Next: ") == 1
+        lines = next_lines(err)
         for words in lines:
             assert words[0] == "verihop"
             code, _, err = verihop(*words[1:])
@@ -75,7 +75,8 @@ def test_from_a_world_to_an_index_to_a_question(following, data, scripted_lm):
 
 def test_from_a_compilation_to_a_question_and_an_evaluation_on_other_questions(following, spaced):
     asked = ("compile", spaced / "questions.jsonl", "--program", "rag", "--limit", 2, "-q", "--index")
-    lm = ("--lm", "simulated:0", "--max-tokens", "99", "--budget", "calls=1000", "seconds=900", "--retriever", "bm25")
+    lm = ("--lm", "simulated:0", "--max-tokens", "99", "--budget", "calls=1000", "seconds=900", "--retriever", "bm25",
+          "--precision", "bf16")  # fmt: skip
     records = [json.loads(line) for line in (spaced / "questions.jsonl").read_text().splitlines()]
     dev = [record for record in records if record["split"] == "dev"]
     train = [record for record in records if record["split"] == "train"]
@@ -87,7 +88,8 @@ def test_from_a_compilation_to_a_question_and_an_evaluation_on_other_questions(f
     ask, evaluation = following(*asked, spaced / "index", *lm, *val, "--out", spaced / "one")
     for words in (ask, evaluation):
         text = " ".join(words)
-        for option in ("--lm simulated:0", "--max-tokens 99", "--budget calls=1000,seconds=900", "--retriever bm25"):
+        for option in ("--lm simulated:0", "--max-tokens 99", "--budget calls=1000,seconds=900", "--retriever bm25",
+                       "--precision bf16"):  # fmt: skip
             assert option in text
     # Not the split train, whose scores chose the program, nor dev, whose questions it was made from.
     assert evaluation[2:5] == [str(spaced / "other.jsonl"), "--split", "test"]
@@ -203,7 +205,7 @@ def test_a_line_names_the_options_that_differ_from_their_defaults():
 
 def test_a_line_shows_no_password():
     address = "https://ann:secret@lm.example/v1"
-    words = used(LM("m", api_base=address, api_key_env="KEY", no_cache=True))
+    words = used(LM("m", api_base=address, api_key_env="KEY", cache=False))
     assert words == [
         "--lm", "m", "--api-base", "https://USER:PASSWORD@lm.example/v1", "--api-key-env", "KEY", "--no-cache",
     ]  # fmt: skip

@@ -37,6 +37,13 @@ def test_it_keeps_the_contract_and_is_shown_as_ours_are(verihop, guide):
     assert "    --set rounds=2 (1..5): Readings at most." in out.splitlines()
 
 
+def test_a_knob_without_a_description_says_where_it_is_read_from(verihop, guide):
+    text = (guide / "my_strategy.py").read_text().replace("        rounds: Readings at most.\n", "")
+    (guide / "terse_strategy.py").write_text(text)
+    _, out, _ = verihop("programs", "terse_strategy:AskTwice")
+    assert "--set rounds=2 (1..5): not described below Args: in the docstring" in " ".join(out.split())
+
+
 def test_a_broken_program_ends_with_1_and_says_what_was_seen(verihop, guide):
     text = (guide / "my_strategy.py").read_text().replace("return self.rounds", "return 1")
     (guide / "broken.py").write_text(text)

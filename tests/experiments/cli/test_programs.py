@@ -10,7 +10,12 @@ def test_the_list_names_family_and_year(verihop) -> None:
     assert "    family: multi step, 2024" in out.splitlines()  # multihop
 
 
-def test_a_program_is_shown_with_steps_prompts_presets_and_the_meaning_of_its_knobs(verihop) -> None:
+def test_a_program_is_shown_with_steps_prompts_presets_and_the_meaning_of_its_knobs(
+    verihop, tmp_path, monkeypatch
+) -> None:
+    (tmp_path / "runs" / "index").mkdir(parents=True)
+    (tmp_path / "runs" / "index" / "index.json").touch()
+    monkeypatch.chdir(tmp_path)
     code, out, err = verihop("programs", "genground")
     lines = out.splitlines()
     assert code == 0
@@ -21,6 +26,21 @@ def test_a_program_is_shown_with_steps_prompts_presets_and_the_meaning_of_its_kn
     assert "rag: " not in out
     assert "verihop ask --program genground --index runs/index" in err
     assert not any(line != line.rstrip() for line in lines)
+
+
+def test_lists_and_programs_fit_80_columns(verihop) -> None:
+    for words in (("programs",), ("programs", "cov_rag"), ("programs", "retro_rag"), ("optimizers",)):
+        lines = verihop(*words)[1].splitlines()
+        assert [line for line in lines if len(line) > 80] == [], words
+
+
+def test_every_knob_is_shown_with_default_range_and_meaning(verihop) -> None:
+    listed = json.loads(verihop("programs", "--json")[1])
+    for name, row in listed.items():
+        shown = " ".join(verihop("programs", name)[1].split())
+        for knob, about in row["knobs"].items():
+            space = f" ({about['space']})" if about["space"] else ""
+            assert f"--set {knob}={about['default']}{space}: {' '.join(about['meaning'].split())}" in shown, name
 
 
 def test_as_json_one_program_is_the_row_of_the_table(verihop) -> None:

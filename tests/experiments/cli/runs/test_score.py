@@ -228,8 +228,23 @@ def test_one_metric_is_described_and_as_json(verihop):
     record = json.loads(out)["claim_recall"]
     assert (code, record["higher_is_better"]) == (0, True)
     assert record["needs"] == ["key facts", "texts of the passages read", "entailment oracle"]
+    assert (record["gold"], record["model"], record["range"]) == (["key facts"], "entailment oracle", [0, 1])
     assert record["source"].startswith("https://")
+    assert "From 0 to 1, lower is better." in verihop("metrics", "uncited")[1]
+    assert "0 or more, lower is better." in verihop("metrics", "tokens")[1]
     assert verihop("metrics", "nope")[0] == 2
+
+
+def test_every_metric_says_what_it_is(verihop):
+    records = json.loads(verihop("metrics", "--json")[1])
+    for name, record in records.items():
+        assert len(record["definition"]) > 20, name
+        assert record["range"] in ([0, 1], [0, None]), name
+        assert isinstance(record["higher_is_better"], bool), name
+        # What is ours alone, and what is counted, has no published definition.
+        assert record["source"] or record["range"] == [0, None] or name == "confidence[known]", name
+    assert {record["model"] for record in records.values()} == {None, "judge LM", "entailment oracle"}
+    assert records["em"]["gold"] == ["gold answers"]
 
 
 @pytest.mark.parametrize(

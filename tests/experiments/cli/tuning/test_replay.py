@@ -44,6 +44,16 @@ def test_a_run_is_recorded_and_leads_to_a_study(recorded, verihop):
     assert (code, "LM calls sent: 0" in out + err) == (0, True), err
 
 
+def test_the_study_maximizes_a_metric_that_was_recorded(verihop, world, tmp_path):
+    words = ("--program", "cov_rag", "--limit", 3, "--index", world / "index", "--lm", "simulated", "--metrics", "em")
+    run = ("--set", "gate=threshold", "--record-branches", "--branches", 2, "-q", "--out", tmp_path / "Ann's run")
+    _, _, err = verihop("eval", world / "questions.jsonl", *words, *run)
+    following = shlex.split(err.split("Next: ")[1].split("\n")[0])[1:]
+    assert "--metric em" in " ".join(following)
+    code, _, err = verihop(*following, "--trials", 2, "--sampler", "random", "--folds", 0)
+    assert code == 0, err
+
+
 def test_a_fixed_knob_leaves_the_others_that_gates_read(recorded, verihop, world, tmp_path):
     words = ["tune", world / "questions.jsonl", "--program", "cov_rag", "--limit", 10, "--lm", "simulated"]
     words += ["--fix", "gate=threshold", "--replay", recorded[0], "--metric", "em", "--json", "--out", tmp_path / "t"]

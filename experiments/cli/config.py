@@ -1,0 +1,210 @@
+"""`verihop config`: which settings hold, where each comes from, and a settings file to begin with."""
+
+import os
+import textwrap
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from experiments.cli.shared import options
+from experiments.cli.shared.console import WIDTH, emit, next_step, note, say, wrapped
+from experiments.cli.shared.next_commands import command, used
+from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.settings.file import NAME
+from experiments.cli.shared.settings.holding import Held, held_here, shown
+from experiments.cli.shared.settings.known import (
+    PREFIX,
+    VARIABLES,
+    WITHOUT_OPTION,
+    has_password,
+    known_options,
+    refuse_key,
+    unknown_variables,
+)
+from signatures.common.errors import UserError
+
+_SOURCES = ("command line", "variable", "file")
+
+
+@with_option_groups
+def config(
+    lm: options.LM,
+    limits: options.Limits,
+    threads: options.Threads = 8,
+    init: Annotated[
+        bool, typer.Option("--init", help=f"Write {NAME} here, with all settings as comments and those typed.")
+    ] = False,
+    as_json: options.Json = False,
+) -> None:
+    """Show every setting: the value that holds, and whether an option, a variable, a file or a default gives it.
+
+    A setting is the default of the option of that name in every command. An option that is typed is stronger than a
+    variable, and a variable is stronger than verihop.toml in this folder or a parent. With options, e.g. --lm, the
+    table is that of a command with them.
+    """
+    held = held_here()
+    if init:
+        path = _write(held)
+        if as_json:
+            emit({"file": str(path)})
+            return
+        say(f"Wrote {path}")
+        next_step(command("verihop", "config"))
+        return
+    if as_json:
+        emit(_record(held))
+        return
+    _show(held)
+    if held.settings.file.path is None:
+        next_step(command("verihop", "config", "--init", *used(lm), *used(limits)))
+    else:
+        next_step(command("verihop", "doctor", *used(lm)))
+
+
+def _record(held: Held) -> dict[str, Any]:
+    """Return what is shown, by setting and by variable."""
+    path = held.settings.file.path
+    rows = {name: _row(held, name) for name in known_options()}
+    rows |= {name: _row_without_option(held, name) for name in WITHOUT_OPTION}
+    return {
+        "file": None if path is None else str(path.resolve()),
+        "settings": rows,
+        "variables": {
+            each.name: {
+                "set": bool(os.environ.get(each.name)),
+                "value": None if each.secret else os.environ.get(each.name) or None,
+                "meaning": each.meaning,
+            }
+            for each in VARIABLES
+        },
+        "unknown_variables": list(unknown_variables()),
+    }
+
+
+def _row(held: Held, name: str) -> dict[str, Any]:
+    """Return value and source of a setting that is an option."""
+    number, option = held.numbers.get(name), known_options()[name]
+    value = held.values[name]
+    row: dict[str, Any] = {
+        "value": shown(value) if isinstance(value, str) else value,
+        "from": "default" if number is None else _SOURCES[number],
+        "place": None if number is None else held.settings.place(name, number),
+        "variable": f"{PREFIX}{name.upper()}",
+        "default": option.default,
+    }
+    if name == "api_key_env" and value is not None:
+        row["key_is_set"] = bool(os.environ.get(str(value)))
+    stated = held.settings.places({})
+    void = [held.settings.place(name, at) for at, place in enumerate(stated) if name in place]
+    if number is None and void:
+        row["void"] = void[0]
+    return row
+
+
+def _row_without_option(held: Held, name: str) -> dict[str, Any]:
+    """Return value and source of a setting that has no option."""
+    variable, file = f"{PREFIX}{name.upper()}", held.settings.file
+    stated = os.environ.get(variable)
+    by_variable = bool(stated) and stated != str(file.values.get(name))
+    source = "variable" if by_variable else "file" if name in file.values else "default"
+    value = stated if by_variable else file.values.get(name)
+    place = {"variable": variable, "file": file.place(name), "default": None}[source]
+    return {"value": value, "from": source, "place": place, "variable": variable, "default": None}
+
+
+def _show(held: Held) -> None:
+    record = _record(held)
+    say(f"File: {record['file'] or f'none ({NAME} in this folder or a parent)'}")
+    panels: dict[str, list[str]] = {}
+    for name in record["settings"]:
+        panel = getattr(known_options().get(name), "rich_help_panel", None)
+        panels.setdefault(panel or ("Cache" if name in WITHOUT_OPTION else "Execution"), []).append(name)
+    for panel, names in panels.items():
+        say(f"\n{panel}")
+        for name in names:
+            say(_line(name, record["settings"][name]))
+    say("\nOther variables")
+    for each in VARIABLES:
+        if each.name.removeprefix(PREFIX).lower() in WITHOUT_OPTION:
+            continue
+        now = record["variables"][each.name]
+        say(f"  {each.name}: {'not set' if not now['set'] else 'set' if each.secret else now['value']}")
+        say(wrapped(each.meaning, 6))
+    for name, near in unknown_variables().items():
+        note(f"Note: {name} is no variable of verihop{f': did you mean {near}?' if near else '.'}")
+
+
+def _line(name: str, row: dict[str, Any]) -> str:
+    value = "-" if row["value"] is None or row["value"] == [] else shown(row["value"])
+    if "key_is_set" in row:
+        value += " (is set)" if row["key_is_set"] else " (is not set)"
+    source = row["place"] or row["from"]
+    if "void" in row:
+        source += f"; {row['void']} is of another LM or server"
+    return f"  {name:<16} {value:<32} {source}"
+
+
+def _write(held: Held) -> Path:
+    """Write a settings file into the working folder, with what is typed and all other settings as comments.
+
+    Raises:
+        UserError: There is one, or an address has a password in it.
+    """
+    from signatures.common.files import atomic_write
+
+    path = Path(NAME)
+    if path.exists():
+        raise UserError(f"{path} exists already: edit it, or delete it first.")
+    for name, value in held.values.items():
+        refuse_key(name, value, NAME)
+    if has_password("api_base", held.values["api_base"]):
+        raise UserError(
+            f"The address has a password in it, which no file may contain: set {PREFIX}API_BASE in the environment."
+        )
+    lines = [
+        "# Settings of verihop: defaults of the options of its commands, here and in all subfolders.",
+        "# Stronger: variables such as VERIHOP_LM, and options that are typed. `verihop config` shows what holds.",
+        "# No keys: name a variable that contains the key (api_key_env).",
+    ]
+    for name, option in known_options().items():
+        typed = held.numbers.get(name) == 0
+        value = held.values[name] if typed else option.default
+        text = _toml(_EXAMPLES[name] if value is None or value == [] else value)
+        lines += ["", *textwrap.wrap(option.help, WIDTH, initial_indent="# ", subsequent_indent="# ")]
+        lines.append(f"{'' if typed else '# '}{name} = {text}")
+    meanings = {each.name: each.meaning for each in VARIABLES}
+    for name in WITHOUT_OPTION:
+        lines += ["", f"# {meanings[f'{PREFIX}{name.upper()}']}", f"# {name} = {_toml(_EXAMPLES[name])}"]
+    with atomic_write(path) as file:
+        file.write("\n".join(lines) + "\n")
+    if held.settings.file.path is not None:
+        note(f"Note: {held.settings.file.path} no longer holds in this folder: the nearest file does.")
+    return path
+
+
+# Of settings whose default is none, for a file to begin with.
+_EXAMPLES: dict[str, Any] = {
+    "lm": "embedded",
+    "api_base": "http://localhost:8000/v1",
+    "api_key_env": "MY_KEY",
+    "temperature": 0.0,
+    "max_tokens": 256,
+    "context_size": 8192,
+    "thinking_tokens": 4096,
+    "server": "vllm",
+    "budget": "calls=500 usd=0.2",
+    "cache_dir": "cache",
+    "cache_bytes": 2_000_000_000,
+}
+
+
+def _toml(value: Any) -> str:
+    """Return a value as TOML writes it."""
+    import json
+
+    if isinstance(value, list):
+        return json.dumps(" ".join(value), ensure_ascii=False)
+    if value == float("inf"):
+        return "inf"
+    return json.dumps(value, ensure_ascii=False)  # of texts, numbers, true and false TOML's spelling is JSON's

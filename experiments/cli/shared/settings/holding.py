@@ -1,0 +1,218 @@
+"""Which value of a setting holds: the command line's, a variable's, the file's, or the built-in default."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from experiments.cli.shared.settings.file import SettingsFile, find_file, read_file
+from experiments.cli.shared.settings.known import (
+    CACHE_BYTES,
+    CACHE_DIR,
+    PREFIX,
+    converted,
+    known_options,
+    setting_of,
+)
+from signatures.common.secrets import without_userinfo
+
+_META = "verihop.settings"  # of the context of a command
+
+# Where a place names another LM than the one that holds, what it says of that LM does not hold, either.
+_OF_SERVER = ("api_key_env", "server")
+_OF_ADDRESS = (*_OF_SERVER, "api_base", "model_type", "reasoning", "thinking_tokens")  # none of an LM in this process
+OF_MODEL = (*_OF_ADDRESS, "temperature", "max_tokens", "context_size")
+_TYPED, _VARIABLES, _FILE = range(3)  # places
+_ORDER = ("lm", "api_base")  # these decide which of the others hold
+
+
+def holding(places: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    """Return for each setting the number of the place whose value holds.
+
+    The first place that states a setting decides. But an LM and what is said of it belong together: where a place names
+    another LM than the one that holds, its address, key, temperature and so on are left out, so that no model's key or
+    limits are used for another one. Likewise key and kind of a server are left out where another address holds, and
+    an LM that runs in this process takes no address.
+
+    Args:
+        places: Values by name of the setting, the strongest place first.
+    """
+    found: dict[str, int] = {}
+    for number, place in enumerate(places):
+        left_out = _left_out(place, {name: places[at][name] for name, at in found.items()})
+        for name in place:
+            if name not in left_out:
+                found.setdefault(name, number)
+    return found
+
+
+def _left_out(place: Mapping[str, Any], held: Mapping[str, Any]) -> set[str]:
+    """Return the settings of a place that stronger ones make void."""
+    void: set[str] = set()
+    if "lm" in held and "lm" in place and place["lm"] != held["lm"]:
+        void.update(OF_MODEL)
+    if _is_local(held.get("lm")) and "api_base" not in held:
+        void.update(_OF_ADDRESS)
+    if "api_base" in held and "api_base" in place and place["api_base"] != held["api_base"]:
+        void.update(_OF_SERVER)
+    return void
+
+
+def _is_local(lm: object) -> bool:
+    return isinstance(lm, str) and lm.partition(":")[0] in ("embedded", "simulated", "gguf")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What variables and the file say.
+
+    Args:
+        variables: Values of the environment by name of the setting.
+        file: The file.
+    """
+
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    file: SettingsFile = field(default_factory=SettingsFile)
+
+    def places(self, typed: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """Return what each place says, the strongest first; `typed` is the command line."""
+        return [typed, self.variables, self.file.values]
+
+    def place(self, name: str, number: int) -> str:
+        """Return where a setting of `places` stands, in words."""
+        return ("command line", f"{PREFIX}{name.upper()}", self.file.place(name))[number]
+
+
+class _NoContext:
+    """What an option asks of its context when it reads its variable."""
+
+    auto_envvar_prefix = None
+
+
+_NO_CONTEXT: Any = _NoContext()
+
+
+def read_settings() -> Settings:
+    """Return what the environment and the settings file say.
+
+    Raises:
+        UserError: A variable or the file has a value that is not allowed; see `find_file` and `read_file`, too.
+    """
+    variables: dict[str, Any] = {}
+    for name, option in known_options().items():
+        text = option.value_from_envvar(_NO_CONTEXT)
+        if text is not None:
+            variables[name] = converted(name, text, option.envvar)
+    return Settings(variables, read_file(find_file()))
+
+
+@dataclass(frozen=True)
+class Held:
+    """What holds in one command.
+
+    Args:
+        settings: What variables and the file say.
+        values: By name of the setting, for those that are options of the command.
+        numbers: The place of each (see `Settings.places`); a built-in default has none.
+    """
+
+    settings: Settings
+    values: Mapping[str, Any]
+    numbers: Mapping[str, int]
+
+    def stated(self) -> dict[str, list[str]]:
+        """Return by place the settings as name=value that are neither typed nor defaults."""
+        found: dict[str, list[str]] = {}
+        for name, number in self.numbers.items():
+            if number == _TYPED or self.values[name] == known_options()[name].default:
+                continue
+            where = str(self.settings.file.path) if number == _FILE else self.settings.place(name, number)
+            found.setdefault(where, []).append(f"{name}={shown(self.values[name])}")
+        return found
+
+
+def shown(value: Any) -> str:
+    """Return a value as text, without user name and password of an address."""
+    if isinstance(value, list):
+        return f'"{" ".join(map(str, value))}"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return without_userinfo(value) if isinstance(value, str) and "://" in value else f"{value}"
+
+
+def hold(context: Any, parameters: Sequence[Any], settings: Settings) -> Held:
+    """Set the options of a parsed command to the values that hold.
+
+    Args:
+        context: Of the command, after its words are parsed.
+        parameters: Of the command.
+        settings: What variables and the file say.
+    """
+    options = {name: option for option in parameters if (name := setting_of(option)) is not None}
+    typed = {
+        name: context.params[option.name]
+        for name, option in options.items()
+        if context.get_parameter_source(option.name).name == "COMMANDLINE"
+    }
+    places = settings.places(typed)
+    numbers = {name: number for name, number in holding(places).items() if name in options}
+    for name, option in options.items():
+        context.params[option.name] = places[numbers[name]][name] if name in numbers else option.default
+    values = {name: context.params[option.name] for name, option in options.items()}
+    held = Held(settings, values, numbers)
+    context.meta[_META] = held
+    return held
+
+
+_in_force: ContextVar[Held | None] = ContextVar("settings", default=None)
+
+
+def held_by(context: Any) -> Held | None:
+    """Return what `hold` set in the context of a command; None if it was never called."""
+    held: Held | None = context.meta.get(_META)
+    return held
+
+
+def held_here() -> Held:
+    """Return what holds in the command that runs."""
+    held = _in_force.get()
+    assert held is not None, "no command runs"
+    return held
+
+
+def to_type(values: Mapping[str, Any]) -> list[str]:
+    """Return the settings among these values that must be typed for them to hold in the same folder again.
+
+    Args:
+        values: By name of the setting; those of an LM all together, since one may decide about another.
+    """
+    held = _in_force.get()
+    settings = Settings() if held is None else held.settings
+    typed: dict[str, Any] = {}
+    for name in sorted(values, key=lambda name: (*_ORDER, name).index(name)):
+        places = settings.places(typed)
+        number = holding(places).get(name)
+        standing = known_options()[name].default if number is None else places[number][name]
+        if values[name] != standing:
+            typed[name] = values[name]
+    return list(typed)
+
+
+@contextlib.contextmanager
+def in_force(held: Held) -> Iterator[None]:
+    """Let settings hold while a command runs: `to_type` knows them, and the cache is the one that the file names.
+
+    Variables of the cache are stronger than the file. Child processes inherit the choice.
+    """
+    wanted = {f"{PREFIX}{name.upper()}": held.settings.file.values.get(name) for name in (CACHE_DIR, CACHE_BYTES)}
+    added = {name: str(value) for name, value in wanted.items() if value is not None and not os.environ.get(name)}
+    token = _in_force.set(held)
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        _in_force.reset(token)
+        for name in added:
+            os.environ.pop(name, None)

@@ -1,0 +1,118 @@
+"""`verihop config`: what holds, and why."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from experiments.cli.shared.settings.known import names
+
+
+@pytest.fixture
+def here(verihop, tmp_path, monkeypatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.delenv("VERIHOP_CONFIG")
+    return tmp_path
+
+
+def test_every_setting_is_shown_with_where_it_comes_from(here, verihop, monkeypatch):
+    (here / "verihop.toml").write_text('lm = "big"\napi_base = "http://a/v1"\nthreads = 2\ntimeout = 9\n')
+    monkeypatch.setenv("VERIHOP_THREADS", "3")
+    code, out, err = verihop("config")
+    assert (code, err.splitlines()) == (0, ["Next: verihop doctor"])
+    assert out.startswith(f"File: {here / 'verihop.toml'}\n")
+    rows = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line.startswith("  ")}
+    assert rows["lm"] == ["big", "verihop.toml:1"]
+    assert rows["threads"] == ["3", "VERIHOP_THREADS"]
+    assert rows["timeout"] == ["9.0", "verihop.toml:4"]
+    assert rows["retries"] == ["3", "default"]
+    assert set(names()) <= set(rows)
+    _, out, _ = verihop("config", "--json", "--lm", "embedded", "--threads", 5)
+    found = json.loads(out)
+    assert found["file"] == str(here / "verihop.toml")
+    assert set(found["settings"]) == set(names())
+    assert found["settings"]["threads"]["from"] == "command line"
+    base = found["settings"]["api_base"]
+    assert (base["value"], base["from"], base["void"]) == (None, "default", "verihop.toml:2")
+
+
+def test_no_secret_is_shown(here, verihop, monkeypatch):
+    monkeypatch.setenv("VERIHOP_API_BASE", "https://ann:swordfish@lm.example/v1")
+    monkeypatch.setenv("VERIHOP_API_KEY_ENV", "OUR_KEY")
+    monkeypatch.setenv("VERIHOP_TOKEN", "swordfish")
+    _, out, err = verihop("config")
+    assert "OUR_KEY (is not set)" in out
+    assert "VERIHOP_TOKEN: set" in out
+    assert "https://***@lm.example/v1" in out
+    monkeypatch.setenv("OUR_KEY", "swordfish")
+    _, shown, more = verihop("config", "--json")
+    assert json.loads(shown)["settings"]["api_key_env"]["key_is_set"] is True
+    assert "swordfish" not in out + err + shown + more
+    monkeypatch.setenv("VERIHOP_API_KEY_ENV", "sk-proj-4f9a8b7c6d5e4f3a2b1c")
+    code, _, err = verihop("config")
+    assert (code, "looks like the key itself" in err, "4f9a" in err) == (2, True, False)
+
+
+def test_a_file_to_begin_with_has_what_is_typed_and_all_else_as_comments(here, verihop):
+    typed = ("--lm", "Qwen/Qwen3-8B", "--api-base", "http://localhost:8000/v1", "--budget", "calls=5", "usd=1")
+    code, out, err = verihop("config", "--init", *typed, "--no-cache")
+    assert (code, out.strip(), err.strip()) == (0, "Wrote verihop.toml", "Next: verihop config")
+    text = (here / "verihop.toml").read_text()
+    assert tomllib.loads(text) == {
+        "lm": "Qwen/Qwen3-8B", "api_base": "http://localhost:8000/v1", "cache": False, "budget": "calls=5,usd=1",
+    }  # fmt: skip
+    code, _, err = verihop("config", "--init")
+    assert (code, "exists already" in err) == (2, True)
+    (here / "verihop.toml").unlink()
+    assert verihop("config", "--init", "--timeout", "inf")[0] == 0
+    assert tomllib.loads((here / "verihop.toml").read_text()) == {"timeout": float("inf")}
+    (here / "verihop.toml").unlink()
+    assert verihop("config", "--init")[0] == 0
+    lines = (here / "verihop.toml").read_text().splitlines()
+    assert tomllib.loads("\n".join(lines)) == {}
+    # Each comment is a setting that may stand there.
+    uncommented = "\n".join(line.removeprefix("# ") for line in lines if " = " in line and not line.endswith("."))
+    (here / "verihop.toml").write_text(uncommented)
+    assert set(tomllib.loads(uncommented)) == set(names())
+    assert verihop("config")[0] == 0
+
+
+def test_a_password_is_not_written(here, verihop):
+    code, _, err = verihop("config", "--init", "--lm", "m", "--api-base", "https://ann:swordfish@lm.example/v1")
+    assert (code, "password" in err, "swordfish" in err) == (2, True, False)
+    code, _, err = verihop("config", "--init", "--api-key-env", "sk-proj-4f9a8b7c6d5e4f3a2b1c")
+    assert (code, "looks like the key itself" in err, "4f9a" in err) == (2, True, False)
+    assert not (here / "verihop.toml").exists()
+
+
+def test_without_a_file_the_next_line_writes_one(here, verihop):
+    code, out, err = verihop("config", "--lm", "simulated")
+    assert code == 0
+    assert "File: none" in out
+    assert err.strip() == "Next: verihop config --init --lm simulated"
+
+
+def test_a_key_is_not_used_for_another_address(here, verihop):
+    (here / "verihop.toml").write_text('lm = "m"\napi_base = "http://a/v1"\napi_key_env = "KEY_A"\nserver = "vllm"\n')
+    found = json.loads(verihop("config", "--json", "--api-base", "http://b/v1")[1])["settings"]
+    assert (found["lm"]["value"], found["api_base"]["value"]) == ("m", "http://b/v1")
+    assert (found["api_key_env"]["value"], found["api_key_env"]["void"]) == (None, "verihop.toml:3")
+    assert found["server"]["value"] is None
+    out = verihop("config", "--api-base", "http://b/v1")[1]
+    assert "default; verihop.toml:3 is of another LM or server" in out
+
+
+def test_a_misspelled_variable_is_named(here, verihop, monkeypatch):
+    monkeypatch.setenv("VERIHOP_THREAD", "4")
+    _, _, err = verihop("config")
+    assert "Note: VERIHOP_THREAD is no variable of verihop: did you mean VERIHOP_THREADS?" in err.splitlines()
+    assert "VERIHOP_THREAD" in json.loads(verihop("config", "--json")[1])["unknown_variables"]
+
+
+def test_a_broken_file_is_one_line(here, verihop):
+    (here / "verihop.toml").write_text("thread = 3\n")
+    code, out, err = verihop("config")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert err == "verihop: verihop.toml:1: thread is no setting: did you mean threads?\n"

@@ -1,0 +1,197 @@
+"""The settings file: where it is found, and what it may not contain."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from experiments.cli.shared.settings.file import SettingsFile, find_file, read_file
+from experiments.cli.shared.settings.known import names
+from signatures.common.errors import UserError
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    """Return the working folder, two levels below the home folder."""
+    monkeypatch.delenv("VERIHOP_CONFIG", raising=False)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
+    here = tmp_path / "home" / "project" / "part"
+    here.mkdir(parents=True)
+    monkeypatch.chdir(here)
+    return here
+
+
+def write(folder: Path, text: str = "threads = 4\n") -> Path:
+    path = folder / "verihop.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_nearest_file_of_the_working_folder_and_its_parents_is_found(folder):
+    assert find_file() is None
+    above = write(folder.parent)
+    assert find_file() == above
+    write(folder)
+    assert find_file() == Path("verihop.toml")
+
+
+def test_no_file_is_looked_for_above_a_repository_or_the_home_folder(folder):
+    write(folder.parents[2])  # above home
+    assert find_file() is None
+    write(folder.parents[1])
+    assert find_file() == folder.parents[1] / "verihop.toml"
+    (folder.parent / ".git").mkdir()
+    assert find_file() is None
+
+
+def test_a_repository_may_have_a_file_at_its_root(folder):
+    (folder.parent / ".git").mkdir()
+    assert write(folder.parent) == find_file()
+
+
+def test_a_user_without_a_home_and_a_folder_that_is_gone(folder, monkeypatch):
+    def nobody() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nobody)
+    (folder / ".git").mkdir()
+    assert find_file() is None
+    (folder / ".git").rmdir()
+    folder.rmdir()
+    assert find_file() is None
+
+
+def test_a_folder_that_all_may_write_gives_no_settings_to_those_below(folder):
+    write(folder.parent)
+    folder.parent.chmod(0o777)
+    assert find_file() is None
+
+
+def test_a_file_of_another_user_is_refused(folder, monkeypatch):
+    write(folder)
+    if os.getuid() == 0:
+        os.chown(folder / "verihop.toml", 4321, 4321)
+    monkeypatch.setattr(os, "getuid", lambda: 1234)
+    with pytest.raises(UserError, match=r"verihop.toml belongs to another user. If you trust it, set VERIHOP_CONFIG="):
+        find_file()
+    monkeypatch.setenv("VERIHOP_CONFIG", str(folder / "verihop.toml"))
+    assert find_file() == folder / "verihop.toml"
+
+
+def test_a_variable_names_the_file_or_none(folder, monkeypatch, tmp_path):
+    write(folder)
+    monkeypatch.setenv("VERIHOP_CONFIG", "none")
+    assert find_file() is None
+    other = tmp_path / "other.toml"
+    monkeypatch.setenv("VERIHOP_CONFIG", str(other))
+    with pytest.raises(UserError, match=r"VERIHOP_CONFIG names .*other.toml, which is no file"):
+        find_file()
+    other.write_text("")
+    assert find_file() == other
+
+
+def test_values_are_those_of_options_with_their_lines(folder):
+    text = '# mine\nlm = "simulated"\nbudget = "calls=500 usd=0.2"\n\ntimeout = 30\ncache = false\ncache_bytes = 5e6\n'
+    found = read_file(write(folder, text))
+    assert found.values == {
+        "lm": "simulated", "budget": ["calls=500", "usd=0.2"], "timeout": 30.0, "cache": False, "cache_bytes": 5e6,
+    }  # fmt: skip
+    assert isinstance(found.values["timeout"], float)
+    assert found.place("timeout").endswith("verihop.toml:5")
+    assert read_file(None) == SettingsFile()
+    marked = write(folder)
+    marked.write_text("threads = 4\n", encoding="utf-8-sig")
+    assert read_file(marked).values == {"threads": 4}
+    assert read_file(write(folder, 'budget = ["calls=1"]\n')).values == {"budget": ["calls=1"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("thread = 4", ":1: thread is no setting: did you mean threads?"),
+        ("\nmax-tokens = 4", ":2: max-tokens is no setting: did you mean max_tokens?"),
+        ("api-key-env = 'A'", "did you mean api_key_env?"),
+        ("max_token = 4", "did you mean max_tokens?"),
+        ("colour = 1", "colour is no setting: choose from: lm, api_base"),
+        ("[lm]\nid = 'a'", ":1: lm takes text in quotes"),
+        ("[calling]\nretries = 1", ":1: settings stand outside of tables: omit the line [calling]"),
+        ("threads = '4'", "threads takes a whole number"),
+        ("threads = true", "threads takes a whole number"),
+        ("threads = 4.5", "threads takes a whole number"),
+        (f"lm = 'a'\n#{'x' * 1_000_000}", "has more than 1,000,000 bytes"),
+        ("threads = 0", "threads cannot be 0: input should be greater than or equal to 1"),
+        ("timeout = '1'", "timeout takes a number"),
+        ("api_key_env = ' '", "api_key_env is empty: omit the line"),
+        ("lm = 5", "lm takes text in quotes"),
+        ("cache = 'no'", "cache takes true or false"),
+        ("cache_dir = 1", "cache_dir takes text in quotes"),
+        ("cache_bytes = true", "cache_bytes takes a number"),
+        ("cache_bytes = 10", "cache_bytes must be at least 1,000,000, got 10"),
+        ("cache_bytes = nan", "cache_bytes must be at least 1,000,000, got nan"),
+        ("budget = 500", 'budget takes text, as in budget = "calls=500 usd=0.2"'),
+        ("budget = 'calls=many'", "budget takes calls=NUMBER"),
+        ("reasoning = 'hihg'", "Unknown reasoning 'hihg'. Choose from: auto, high"),
+        ("server = 'vlm'", "Unknown server 'vlm'"),
+        ("model_type = 'image'", "Unknown model_type 'image'"),
+        ("lm = embedded", "is not valid TOML"),
+    ],
+)
+def test_a_mistake_is_one_line_with_file_key_and_cure(folder, text, message):
+    with pytest.raises(UserError) as error:
+        read_file(write(folder, text))
+    assert message in str(error.value)
+    assert "verihop.toml" in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+KEY = "sk-proj-4f9a8b7c6d5e4f3a2b1c"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"api_key = '{KEY}'",
+        f"openai_api_key = '{KEY}'",
+        f"token = '{KEY}'",
+        f"api_key_env = '{KEY}'",
+        "api_key_env = 'hf_abcDEF123456789ghi'",
+        "api_key_env = 'a1b2c3d4e5f6a7b8c9d0'",
+        "api_key_env = 'two words'",
+        f"lm = '{KEY}'",
+        f"threads = 4  # not {KEY}",
+        "api_base = 'https://ann:swordfish@lm.example/v1'",
+        "api_base = 'https://swordfish@lm.example/v1'",
+        "[secrets]\nopenai = 'swordfish'",
+    ],
+)
+def test_a_key_in_the_file_is_refused_with_the_cure_and_not_shown(folder, text):
+    with pytest.raises(UserError, match="export it as a variable") as error:
+        read_file(write(folder, text))
+    for secret in (KEY, "swordfish", "hf_abc", "a1b2", "two words"):
+        assert secret not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["OPENAI_API_KEY", "my_key", "KEY_2026_FOR_TEAM_7", "HF_TOKEN", "key_of_our_team_7"])
+def test_the_name_of_a_variable_is_no_key(folder, name):
+    assert read_file(write(folder, f"api_key_env = '{name}'")).values == {"api_key_env": name}
+
+
+def test_a_comment_may_speak_of_keys(folder):
+    text = "# hf_hub_download_is_not_called, the key is in OPENAI_API_KEY (it begins with sk-)\nthreads = 4\n"
+    assert read_file(write(folder, text)).values == {"threads": 4}
+
+
+def test_paths_are_relative_to_the_file(folder):
+    (folder.parent / "adapter").mkdir()
+    found = read_file(write(folder.parent, "lm = 'embedded:adapter'\ncache_dir = 'kept'\n")).values
+    assert found == {"lm": f"embedded:{folder.parent / 'adapter'}", "cache_dir": str(folder.parent / "kept")}
+    for lm in ("embedded:base", "embedded", "openai/adapter", "simulated:3"):
+        assert read_file(write(folder.parent, f"lm = '{lm}'")).values == {"lm": lm}
+
+
+def test_every_setting_is_known():
+    assert names() == [
+        "lm", "api_base", "api_key_env", "model_type", "temperature", "max_tokens", "context_size", "reasoning",
+        "thinking_tokens", "server", "retries", "retry_timeout", "timeout", "cache", "budget", "threads", "cache_dir",
+        "cache_bytes",
+    ]  # fmt: skip
