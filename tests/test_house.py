@@ -1,6 +1,10 @@
-"""Limits on sizes: lines of files, parameters, modules of a folder; `__init__.py` files contain only a docstring."""
+"""Limits on sizes: lines of files, parameters, modules of a folder; `__init__.py` files contain only a docstring.
+
+Every folder of some size has a page, and pages name every module.
+"""
 
 import ast
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +16,7 @@ PACKAGES = ("signatures", "corpora", "programs", "optimizers", "experiments")
 FAMILIES = ("closed_book", "single_step", "multi_step", "agents")  # of strategies, beside those in programs/ itself
 STRATEGIES = [ROOT / "programs", *(ROOT / "programs" / family for family in FAMILIES)]
 MOST_LINES, MOST_PARAMETERS, MOST_MODULES = 300, 10, 16
+MOST_MODULES_WITHOUT_A_PAGE = 3
 
 
 TOP = {
@@ -73,6 +78,44 @@ def test_a_package_file_holds_a_docstring_and_nothing_else(package: str) -> None
 def test_every_package_of_experiments_has_a_readme() -> None:
     folders = [path.parent for path in (ROOT / "experiments").glob("*/__init__.py")]
     assert [folder.name for folder in folders if not (folder / "README.md").exists()] == []
+
+
+def modules(*folders: str) -> dict[Path, set[str]]:
+    """Return the names of the modules of each folder."""
+    found: dict[Path, set[str]] = {}
+    for path in sources(*folders):
+        if path.name != "__init__.py":
+            found.setdefault(path.parent, set()).add(path.stem)
+    return found
+
+
+def test_a_folder_with_more_than_three_modules_has_a_page() -> None:
+    """A family of strategies is exempt: its modules are one paper each, which the table of `programs` lists."""
+    large = [folder for folder, names in modules(*PACKAGES).items() if len(names) > MOST_MODULES_WITHOUT_A_PAGE]
+    rooms = [folder for folder in large if folder.name not in FAMILIES or folder.parent.name == "parts"]
+    assert [name(folder) for folder in rooms if not (folder / "README.md").exists()] == []
+
+
+def words_of_code(page: Path) -> set[str]:
+    return set(re.findall(r"\w+", " ".join(re.findall(r"```.*?```|`[^`\n]+`", page.read_text("utf-8"), re.DOTALL))))
+
+
+def test_every_module_is_named_in_the_page_of_its_folder_or_the_nearest_above() -> None:
+    unnamed = {}
+    for folder, names in modules(*PACKAGES).items():
+        page = next(above / "README.md" for above in (folder, *folder.parents) if (above / "README.md").exists())
+        named = words_of_code(page) | {"main"}  # the command itself
+        if page.parent == ROOT / "signatures":  # signatures of a strategy have its name
+            named |= words_of_code(ROOT / "programs" / "README.md")
+        if missing := names - named:
+            unnamed[name(folder)] = sorted(missing)
+    assert unnamed == {}
+
+
+def test_every_result_is_named_in_the_page_of_results() -> None:
+    folder = ROOT / "experiments" / "results"
+    text = (folder / "README.md").read_text("utf-8")
+    assert [path.name for path in sorted(folder.iterdir()) if f"`{path.name}`" not in text] == ["README.md"]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -12,6 +12,7 @@ import pytest
 README = Path(__file__).parents[1] / "README.md"
 PROGRAMS_README = README.parent / "programs" / "README.md"
 COMMANDS = README.parent / "experiments" / "cli" / "README.md"
+PAGES = [path for path in README.parent.rglob("README.md") if not {".venv", "node_modules"} & set(path.parts)]
 
 
 def blocks(language: str, page: Path = README) -> list[str]:
@@ -38,16 +39,25 @@ def test_every_command_and_option_of_the_readmes_exists(command):
         assert option in shown
 
 
+def places(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub makes them."""
+    text = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def test_the_readme_has_no_gaps():
     assert "@@" not in README.read_text()
 
 
 def test_every_file_the_readmes_point_to_exists():
     root = README.parent
-    for page in [README, *root.glob("*/README.md"), *root.glob("experiments/*/README.md")]:
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+    for page in PAGES:
+        for target, _, place in re.findall(r"\]\(([^)#\s]*)(#([^)\s]+))?\)", page.read_text()):
             if "://" not in target:
-                assert (page.parent / target).exists(), f"{page}: {target}"
+                pointed = page.parent / target if target else page
+                assert pointed.exists(), f"{page}: {target}"
+                assert not place or place in places(pointed), f"{page}: {target}#{place}"
         for result in re.findall(r"`((?:experiments/)?results/[\w.]+\.json)`", page.read_text()):
             assert (root / "experiments" / result.removeprefix("experiments/")).exists(), f"{page}: {result}"
 

@@ -242,7 +242,7 @@ def _document(passage: Any, *, scored: bool) -> dict[str, Any]:
 
 
 def _add_page(app: FastAPI) -> None:
-    for file in sorted(_PAGE.glob("*.*")):
+    for file in sorted(path for path in _PAGE.iterdir() if path.suffix in _KINDS):  # not README.md
         _add_file(app, file)
 
     @app.get("/docs", include_in_schema=False)

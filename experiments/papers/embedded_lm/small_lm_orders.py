@@ -1,6 +1,6 @@
 """What the order of the fields of a prompt, and weighing several pieces of evidence at once, cost a small LM.
 
-Orders that show first what calls share would save a server work (`experiments/benchmarks/README.md`, "Prefix share").
+Orders that show first what calls share would save a server work (`experiments/benchmarks/speed`, "Prefix share").
 The trained LM was trained on the order of the control.
 """
 

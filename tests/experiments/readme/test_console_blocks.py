@@ -16,7 +16,13 @@ from tests.corpora.ingest.make_pdf import make_pdf
 from tests.experiments.readme.pages import OWN_METRIC, ROOT, blocks, words
 
 CONSOLE = blocks("console")
-RUN = ("README.md", "corpora/README.md", "experiments/cli/README.md", "optimizers/distill/README.md")
+RUN = (
+    "README.md",
+    "corpora/README.md",
+    "corpora/ingest/README.md",
+    "experiments/cli/README.md",
+    "optimizers/distill/README.md",
+)
 NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     "make": "make is what runs the tests",
     "pip": "installs",
@@ -122,7 +128,7 @@ def prepare(page: str, world: Path) -> None:
     if page == "README.md":
         return
     shutil.copy(world / "passages.jsonl", "passages.jsonl")
-    if page == "corpora/README.md":
+    if page == "corpora/ingest/README.md":
         Path("passages.jsonl").unlink()
         Path("manual.pdf").write_bytes(make_pdf([["The lamp burns oil."]]))
     elif page == "optimizers/distill/README.md":
@@ -134,7 +140,7 @@ def prepare(page: str, world: Path) -> None:
             shutil.copytree("index", f"{folder}/index")
         Path("eval").mkdir()
         shutil.copy("dev.jsonl", "eval/questions.jsonl")
-    else:
+    elif page == "experiments/cli/README.md":
         prepare_commands(world)
 
 

@@ -69,6 +69,12 @@ def test_the_service_describes_itself(serving):
     assert "http://" not in page.replace("http://localhost:8080", "")
 
 
+def test_of_the_folder_of_the_page_only_the_page_is_sent(serving):
+    client = serving().client
+    assert client.get("/page.js").status_code == 200
+    assert client.get("/README.md").status_code == 404
+
+
 def test_passages_are_retrieved_as_search_r1_expects_them(serving):
     client = serving().client
     found = client.post("/retrieve", json={"queries": ["Ossa", "Veld"], "topk": 1, "return_scores": True}).json()
