@@ -4,7 +4,7 @@ import { button, clean, copyText, make, said } from "./elements.js";
 import { costTable, sum } from "./costs.js";
 import { drawHop, newHop } from "./hops.js";
 import { pagesOf, Passages } from "./passages.js";
-import { cited } from "./quotes.js";
+import { cited } from "./marks.js";
 import { costWords, count, lossWords, stopWords } from "./words.js";
 
 let entries = 0;

@@ -33,7 +33,7 @@ function sourceLine(passage) {
 }
 
 function pieces(passage, quotes, answer) {
-  return marked(clean(passage.text), quotes, clean(answer)).map(([words, kind]) => {
+  return marked(clean(passage.text), quotes, clean(answer), clean(passage.title)).map(([words, kind]) => {
     if (!kind) return words;
     return make("mark", { className: kind, title: kind === "answer" ? "The answer" : "Quoted by a hop" }, words);
   });
@@ -114,6 +114,9 @@ export class Passages {
   // Passages read by a hop in which its evidence stands word for word.
   quotedIn(hop) {
     const read = hop.passage_ids?.length ? this.numbersOf(hop.passage_ids) : [...this.cards.keys()];
-    return read.filter((number) => stands(clean(this.passages[number - 1].text), clean(hop.evidence)));
+    return read.filter((number) => {
+      const { text, title } = this.passages[number - 1];
+      return stands(clean(text), clean(hop.evidence), clean(title));
+    });
   }
 }
