@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from experiments.service import chat, documentation
 from experiments.service.answering import Answering, Event
 from experiments.service.failures import Failure, Refused, failure_of
 from experiments.service.guards import Guards
+from experiments.service.leaving import unless_left
 from experiments.service.models import Asked, Chat, Searched
+from experiments.service.searching import Searching
 from signatures.types import Retriever
 
 _PAGE = Path(__file__).parent / "page"
@@ -174,16 +177,8 @@ def _json(value: dict[str, Any]) -> Response:
 
 async def _unless_left(request: Request, work: Awaitable[Response]) -> Response:
     """Return the response, or end the work when the client leaves."""
-    task, left = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
-    try:
-        await asyncio.wait((task, left), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        return Response(status_code=499)  # nobody reads it
-    finally:
-        for each in (task, left):
-            each.cancel()
-        await asyncio.gather(task, left, return_exceptions=True)
+    response = await unless_left(work, _left(request))
+    return Response(status_code=499) if response is None else response  # which nobody reads
 
 
 async def _left(request: Request) -> None:
@@ -221,17 +216,24 @@ async def _kept_alive(lines: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 def _add_retrieval(app: FastAPI, service: Service) -> None:
+    limits = service.answering.limits
+    most = limits.question_characters
+    searching = None if service.retrieve is None else Searching(service.retrieve, limits)
+
     @app.post("/retrieve", summary="Passages for queries, in the form of Search-R1's retrieval server")
-    async def retrieve(searched: Searched) -> dict[str, Any]:
-        found = service.retrieve
-        if found is None:
+    async def retrieve(searched: Searched, request: Request) -> Response:
+        if searching is None:
             raise Refused(Failure(404, "not_found", "This service has no index."))
-        if len(searched.queries) > service.answering.limits.queries:
-            raise Refused(Failure(413, "too_large", f"At most {service.answering.limits.queries} queries at a time."))
-        if any(len(query) > service.answering.limits.question_characters for query in searched.queries):
-            raise Refused(Failure(413, "too_large", "A query is too long."))
-        rankings = await asyncio.to_thread(found.many, searched.queries, searched.topk)
-        return {"result": [[_document(each, scored=searched.return_scores) for each in ranked] for ranked in rankings]}
+        if len(searched.queries) > limits.queries:
+            raise Refused(Failure(413, "too_large", f"At most {limits.queries} queries at a time."))
+        if any(len(query) > most for query in searched.queries):
+            raise Refused(Failure(413, "too_large", f"A query may have at most {most:,} characters."))
+        return await _unless_left(request, _found(searching, searched))
+
+
+async def _found(searching: Searching, searched: Searched) -> Response:
+    shape = partial(_document, scored=searched.return_scores)
+    return _json({"result": await searching.many(searched.queries, searched.topk, shape)})
 
 
 def _document(passage: Any, *, scored: bool) -> dict[str, Any]:
