@@ -63,8 +63,19 @@ def make_app(service: Service) -> FastAPI:
     _add_retrieval(app, service)
     _add_page(app)
     limits = service.answering.limits
+    app.add_middleware(_Heads)
     app.add_middleware(Guards, token=service.token, hosts=service.hosts, body_bytes=limits.body_bytes)
     return app
+
+
+class _Heads:
+    """Answers HEAD as GET; the server leaves the body out."""
+
+    def __init__(self, app: Any):
+        self._application = app
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await self._application({**scope, "method": "GET"} if scope.get("method") == "HEAD" else scope, receive, send)
 
 
 def _failed(failure: Failure) -> JSONResponse:
@@ -82,6 +93,9 @@ def _add_failures(app: FastAPI) -> None:
         sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if first["type"] == "model_attributes_type" and sent != "application/json":
             return _failed(Failure(415, "invalid_request", "Send JSON, with Content-Type: application/json."))
+        if first["type"] == "json_invalid":
+            said = f"The body is not valid JSON, at character {first['loc'][-1]}: {first['ctx']['error']}."
+            return _failed(Failure(422, "invalid_request", said[:300]))
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         return _failed(Failure(422, "invalid_request", f"{place + ': ' if place else ''}{first['msg']}"[:300]))
 
@@ -121,6 +135,9 @@ def _add_answers(app: FastAPI, service: Service) -> None:
 
     @app.post("/v1/chat/completions", summary="The same in the form of OpenAI's chat completions")
     async def completions(asked: Chat, request: Request) -> Response:
+        if not asked.question().strip():
+            said = "messages: none with the role user has text; the last such message is the question."
+            raise Refused(Failure(422, "invalid_request", said))
         events = await _begun(service, asked.question())
         model = asked.model or str(service.about.get("program", "verihop"))
         if asked.stream:
