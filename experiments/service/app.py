@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,9 @@ from experiments.service import chat, documentation
 from experiments.service.answering import Answering, Event
 from experiments.service.failures import Failure, Refused, failure_of
 from experiments.service.guards import Guards
+from experiments.service.leaving import unless_left
 from experiments.service.models import Asked, Chat, Searched
+from experiments.service.searching import Searching
 from signatures.types import Retriever
 
 _PAGE = Path(__file__).parent / "page"
@@ -60,8 +63,19 @@ def make_app(service: Service) -> FastAPI:
     _add_retrieval(app, service)
     _add_page(app)
     limits = service.answering.limits
+    app.add_middleware(_Heads)
     app.add_middleware(Guards, token=service.token, hosts=service.hosts, body_bytes=limits.body_bytes)
     return app
+
+
+class _Heads:
+    """Answers HEAD as GET; the server leaves the body out."""
+
+    def __init__(self, app: Any):
+        self._application = app
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await self._application({**scope, "method": "GET"} if scope.get("method") == "HEAD" else scope, receive, send)
 
 
 def _failed(failure: Failure) -> JSONResponse:
@@ -79,6 +93,9 @@ def _add_failures(app: FastAPI) -> None:
         sent = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if first["type"] == "model_attributes_type" and sent != "application/json":
             return _failed(Failure(415, "invalid_request", "Send JSON, with Content-Type: application/json."))
+        if first["type"] == "json_invalid":
+            said = f"The body is not valid JSON, at character {first['loc'][-1]}: {first['ctx']['error']}."
+            return _failed(Failure(422, "invalid_request", said[:300]))
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         return _failed(Failure(422, "invalid_request", f"{place + ': ' if place else ''}{first['msg']}"[:300]))
 
@@ -118,6 +135,9 @@ def _add_answers(app: FastAPI, service: Service) -> None:
 
     @app.post("/v1/chat/completions", summary="The same in the form of OpenAI's chat completions")
     async def completions(asked: Chat, request: Request) -> Response:
+        if not asked.question().strip():
+            said = "messages: none with the role user has text; the last such message is the question."
+            raise Refused(Failure(422, "invalid_request", said))
         events = await _begun(service, asked.question())
         model = asked.model or str(service.about.get("program", "verihop"))
         if asked.stream:
@@ -174,16 +194,8 @@ def _json(value: dict[str, Any]) -> Response:
 
 async def _unless_left(request: Request, work: Awaitable[Response]) -> Response:
     """Return the response, or end the work when the client leaves."""
-    task, left = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
-    try:
-        await asyncio.wait((task, left), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        return Response(status_code=499)  # nobody reads it
-    finally:
-        for each in (task, left):
-            each.cancel()
-        await asyncio.gather(task, left, return_exceptions=True)
+    response = await unless_left(work, _left(request))
+    return Response(status_code=499) if response is None else response  # which nobody reads
 
 
 async def _left(request: Request) -> None:
@@ -221,17 +233,24 @@ async def _kept_alive(lines: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 def _add_retrieval(app: FastAPI, service: Service) -> None:
+    limits = service.answering.limits
+    most = limits.question_characters
+    searching = None if service.retrieve is None else Searching(service.retrieve, limits)
+
     @app.post("/retrieve", summary="Passages for queries, in the form of Search-R1's retrieval server")
-    async def retrieve(searched: Searched) -> dict[str, Any]:
-        found = service.retrieve
-        if found is None:
+    async def retrieve(searched: Searched, request: Request) -> Response:
+        if searching is None:
             raise Refused(Failure(404, "not_found", "This service has no index."))
-        if len(searched.queries) > service.answering.limits.queries:
-            raise Refused(Failure(413, "too_large", f"At most {service.answering.limits.queries} queries at a time."))
-        if any(len(query) > service.answering.limits.question_characters for query in searched.queries):
-            raise Refused(Failure(413, "too_large", "A query is too long."))
-        rankings = await asyncio.to_thread(found.many, searched.queries, searched.topk)
-        return {"result": [[_document(each, scored=searched.return_scores) for each in ranked] for ranked in rankings]}
+        if len(searched.queries) > limits.queries:
+            raise Refused(Failure(413, "too_large", f"At most {limits.queries} queries at a time."))
+        if any(len(query) > most for query in searched.queries):
+            raise Refused(Failure(413, "too_large", f"A query may have at most {most:,} characters."))
+        return await _unless_left(request, _found(searching, searched))
+
+
+async def _found(searching: Searching, searched: Searched) -> Response:
+    shape = partial(_document, scored=searched.return_scores)
+    return _json({"result": await searching.many(searched.queries, searched.topk, shape)})
 
 
 def _document(passage: Any, *, scored: bool) -> dict[str, Any]:

@@ -57,7 +57,12 @@ class Guards:
             await _respond(send, failure)
             return
         body = _Body(receive, send, self._body_bytes)
-        await self._application(scope, body.receive, body.send)
+        try:
+            await self._application(scope, body.receive, body.send)
+        except Exception:
+            if body.failure is None:
+                raise
+        await body.answer()
 
     def _refuse(self, path: str, headers: dict[str, str]) -> Failure | None:
         host = headers.get("host", "")
@@ -81,34 +86,48 @@ def _without_port(host: str) -> str:
     return host.rpartition(":")[0].lower() if host.rpartition(":")[2].isdigit() else host.lower()
 
 
-class _TooLarge(Exception):
+class _Refused(Exception):
     pass
 
 
 class _Body:
-    """Counts the bytes of a body, because a length need not be stated, or be true; more than `most` are refused."""
+    """Counts the bytes of a body, because a length need not be stated, or be true; more than `most` are refused.
+
+    `failure` is None until a body is refused.
+    """
 
     def __init__(self, receive: Receive, send: Send, most: int):
         self._receive, self._send, self._most = receive, send, most
-        self._left, self._answered, self._whole = most, False, False
+        self._left, self._begun, self._whole = most, False, False
+        self.failure: Failure | None = None
 
     async def receive(self) -> MutableMapping[str, Any]:
         """Return the next message, or raise an error after too many bytes, or if the rest of a body does not come."""
-        async with asyncio.timeout(None if self._whole else _BODY_SECONDS):
-            message = await self._receive()
+        try:
+            async with asyncio.timeout(None if self._whole else _BODY_SECONDS) as limit:
+                message = await self._receive()
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            self.failure = Failure(408, "timeout", "The rest of the request did not come in time.")
+            raise _Refused from None
         self._whole = not message.get("more_body", False)
         self._left -= len(message.get("body", b""))
         if self._left < 0:
-            raise _TooLarge
+            self.failure = _too_large(self._most)
+            raise _Refused
         return message
 
     async def send(self, message: MutableMapping[str, Any]) -> None:
-        """Send a message; after too many bytes the refusal in place of what the application says of the error."""
-        if self._left >= 0:
+        """Send a message; nothing of what the application says of a body that is refused."""
+        if self.failure is None:
+            self._begun = True
             await self._send(message)
-        elif not self._answered:
-            self._answered = True
-            await _respond(self._send, _too_large(self._most))
+
+    async def answer(self) -> None:
+        """Send the refusal, if the body is refused."""
+        if self.failure is not None and not self._begun:
+            await _respond(self._send, self.failure)
 
 
 def _too_large(most: int) -> Failure:

@@ -11,10 +11,11 @@ class Limits:
 
     Args:
         width: Questions that are answered at a time.
-        queue: Questions that may wait for their turn; further ones are refused with status 503.
+        queue: Questions that may wait for their turn; further ones are refused with status 503. So are searches.
         body_bytes: Of a request.
-        question_characters: Of a question.
+        question_characters: Of a question, and of a query.
         queries: Of one retrieval.
+        searches: Retrievals at a time, beside those of questions.
         seconds: That a question may take, without waiting for its turn; None for no limit.
         budget: LM calls, tokens and price (`calls`, `tokens`, `usd`) that one question may take.
     """
@@ -24,12 +25,14 @@ class Limits:
     body_bytes: int = 1 << 18
     question_characters: int = 4000
     queries: int = 256
+    searches: int = 4
     seconds: float | None = 600.0
     budget: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raise UserError if no question could be answered."""
-        for name, least in (("width", 1), ("queue", 0), ("body_bytes", 100), ("question_characters", 1)):
+        at_least = {"width": 1, "queue": 0, "body_bytes": 100, "question_characters": 1, "searches": 1}
+        for name, least in at_least.items():
             if getattr(self, name) < least:
                 raise UserError(f"{name} of the service must be at least {least}, got {getattr(self, name)}.")
         if self.seconds is not None and self.seconds <= 0:

@@ -173,6 +173,14 @@ def test_lone_surrogates_and_other_content_are_refused(serving):
     assert (answer.status_code, answer.json()["error"]["type"]) in [(415, "invalid_request"), (422, "invalid_request")]
 
 
+def test_what_is_no_json_is_named_with_its_place(serving):
+    client = serving().client
+    answer = client.post("/v1/answers", content=b'{"question"', headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    said = answer.json()["error"]["message"]
+    assert said == "The body is not valid JSON, at character 11: Expecting ':' delimiter."
+
+
 def test_limits_that_would_answer_nothing_are_refused():
     with pytest.raises(UserError, match="width of the service must be at least 1, got 0"):
         Limits(width=0)

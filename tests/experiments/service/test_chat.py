@@ -47,8 +47,9 @@ def test_a_streamed_completion_sends_hops_as_reasoning_and_then_the_answer(clien
 
 def test_the_models_are_listed_and_errors_are_openais(client, lm):
     assert [model.id for model in client.models.list()] == ["two_hops"]
-    with pytest.raises(openai.UnprocessableEntityError, match="question: it is empty"):
-        client.chat.completions.create(model="m", messages=[{"role": "system", "content": "x"}])
+    for role, content in (("system", "x"), ("user", " ")):
+        with pytest.raises(openai.UnprocessableEntityError, match="messages: none with the role user has text"):
+            client.chat.completions.create(model="m", messages=[{"role": role, "content": content}])
     with pytest.raises(openai.UnprocessableEntityError, match="n: Input should be 1"):
         client.chat.completions.create(model="m", messages=ASKED, n=2)
 

@@ -1,8 +1,10 @@
 """Token, host, origin, size, headers, the routes that describe the service, and retrieval."""
 
+import asyncio
+
 import pytest
 
-from experiments.service.guards import LOOPBACK
+from experiments.service.guards import LOOPBACK, Guards
 from experiments.service.limits import Limits
 
 QUESTION = {"question": "Where?"}
@@ -38,6 +40,16 @@ def test_without_a_token_only_names_of_this_machine_and_its_own_page_are_answere
         assert client.post("/v1/answers", json=QUESTION, headers={"Origin": origin}).status_code == 403
 
 
+def test_head_is_answered_like_get_without_a_body(serving):
+    client = serving().client
+    for path in ("/", "/health", "/v1/info", "/docs", "/page.css"):
+        head, whole = client.head(path), client.get(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-type"] == whole.headers["content-type"]
+    assert client.head("/nowhere").status_code == 404
+    assert client.head("/v1/answers").status_code == 405
+
+
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_body_may_be_only_so_large_whatever_length_it_states(serving, chunked):
     client = serving(Limits(body_bytes=1000)).client
@@ -46,6 +58,42 @@ def test_a_body_may_be_only_so_large_whatever_length_it_states(serving, chunked)
     content = iter([body[:500], body[500:]]) if chunked else body
     answer = client.post("/v1/answers", content=content, headers=headers)
     assert (answer.status_code, answer.json()["error"]["type"]) == (413, "too_large")
+
+
+async def _read(scope, receive, send):
+    """An application that reads a body, and says of an error what it likes before it raises one of its own."""
+    try:
+        while (await receive()).get("more_body"):
+            pass
+    except Exception as error:
+        await send({"type": "http.response.start", "status": 500, "headers": []})
+        raise RuntimeError("inside") from error
+    raise ValueError("its own")
+
+
+def _statuses(*parts: bytes) -> list[int]:
+    """Return the statuses that `Guards` send for a body that does not end after these parts."""
+    coming, sent = iter(parts), []
+
+    async def receive():
+        if (part := next(coming, None)) is None:
+            await asyncio.Event().wait()
+        return {"type": "http.request", "body": part, "more_body": part != b"end"}
+
+    async def send(message):
+        sent.append(message.get("status"))
+
+    guards = Guards(_read, token=None, hosts=None, body_bytes=10)
+    asyncio.run(guards({"type": "http", "path": "/", "headers": []}, receive, send))
+    return sent
+
+
+def test_a_body_that_is_refused_ends_without_an_error_in_the_log(monkeypatch):
+    monkeypatch.setattr("experiments.service.guards._BODY_SECONDS", 0.01)
+    assert _statuses(b"123456", b"789012") == [413, None]
+    assert _statuses(b"123456") == [408, None]
+    with pytest.raises(ValueError, match="its own"):
+        _statuses(b"end")
 
 
 def test_every_response_has_headers_that_keep_browsers_from_mischief(serving):

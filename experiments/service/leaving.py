@@ -1,0 +1,50 @@
+"""Work for a client that may leave: it ends when the client does, and its place is free."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+_ENDED = "verihop.ended"
+
+
+async def unless_left(work: Awaitable[Result], left: Awaitable[object]) -> Result | None:
+    """Return the result of the work, or cancel it when the client has left and return None.
+
+    Args:
+        work: Is begun.
+        left: Ends when the client leaves.
+    """
+    task, leaving = asyncio.ensure_future(work), asyncio.ensure_future(left)
+    try:
+        await asyncio.wait((task, leaving), return_when=asyncio.FIRST_COMPLETED)
+        return task.result() if task.done() else None
+    finally:
+        for each in (task, leaving):
+            each.cancel()
+        await asyncio.gather(task, leaving, return_exceptions=True)
+
+
+class Exchanges:
+    """Lets the work for a request know when its exchange has ended, which is early if the client has left.
+
+    Args:
+        application: Answers the requests.
+    """
+
+    def __init__(self, application: Callable[..., Awaitable[None]]):
+        self._application = application
+
+    async def __call__(self, scope: MutableMapping[str, Any], receive: Any, send: Any) -> None:
+        """Answer a request."""
+        ended = asyncio.Event()
+        try:
+            await self._application({**scope, _ENDED: ended}, receive, send)
+        finally:
+            ended.set()
+
+
+def ended(scope: MutableMapping[str, Any]) -> asyncio.Event:
+    """Return what is set when the exchange of a request ends; never, if it did not come through `Exchanges`."""
+    found: asyncio.Event = scope.get(_ENDED) or asyncio.Event()
+    return found
