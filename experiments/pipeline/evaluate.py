@@ -17,6 +17,7 @@ from experiments.pipeline.parallel.session import Answered, Asked, Session
 from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.pipeline.progress import RunProgress
 from experiments.pipeline.warm_up import warm_up
+from experiments.runs.calls import CallFile
 from experiments.runs.config import Connected, RunConfig, describe_run
 from experiments.runs.costs import log_unfinished
 from experiments.runs.files import Json, Row, discard_empty, end_session, key_of, open_run, read_rows, run_lock
@@ -153,10 +154,13 @@ def _ask_all(session: Session, waiting: Sequence[Asked], folder: Path, bar: RunP
         controlled(bar.say) as control,
         _opened(session, waiting, bar.say) as pool,
         RowLog(folder, sync_every=SYNC_SECONDS) as log,
+        CallFile(folder) as calls,
         bar,
     ):
 
-        def write(row: Row) -> None:
+        def write(answered: Answered) -> None:
+            row = answered.row
+            calls.append(key_of(row), answered.calls)  # before the row, without which the question is asked again
             log.append(row)
             session.written(key_of(row))
             bar.add(row)

@@ -1,5 +1,6 @@
 """The questions of one session of a run: how each is asked, and what it has cost while it has no row."""
 
+import base64
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -11,10 +12,12 @@ from experiments.pipeline.parallel.prefetch import Prefetch
 from experiments.pipeline.parallel.worker import Job
 from experiments.pipeline.run_question import run_question
 from experiments.pipeline.warm_up import warm_up
+from experiments.runs.calls import packed_calls
 from experiments.runs.config import Connected, RunConfig
 from experiments.runs.files import Row, RowKey, key_of
 from programs.lms.calls.concurrency import share_limits
 from programs.lms.calls.control import current_control
+from programs.lms.tracing.calls import Call, records_of
 from programs.parts.meter import Meter
 from signatures.common.errors import UserError, user_error_within
 
@@ -42,12 +45,14 @@ class Answered(NamedTuple):
         fault: What the user can mend, if that is why it failed.
         before: How many calls each LM had answered in the session when the question was started.
         after: The same when it ended. Of several processes each counts its own.
+        calls: Its LM calls as they are written; None if there were none, or if they are not kept.
     """
 
     row: Row
     fault: UserError | None
     before: Counter[str]
     after: Counter[str]
+    calls: bytes | None = None
 
 
 @dataclass
@@ -97,11 +102,19 @@ class Session:
         self.prefetch.started(asked.example.question)
         meter, before = Meter(), current_control().answers()
         self._meters[asked.key] = meter
+        calls: list[Call] | None = [] if self.config.calls else None
         with self.asking(asked.example):
             row, cause = run_question(
-                self.program, asked.example, self.config, connection=self.connection, repeat=asked.repeat, meter=meter
+                self.program,
+                asked.example,
+                self.config,
+                connection=self.connection,
+                repeat=asked.repeat,
+                meter=meter,
+                calls=calls,
             )
-        return Answered(row, user_error_within(cause), before, current_control().answers())
+        packed = packed_calls(asked.key, records_of(calls, self.program)) if calls else None
+        return Answered(row, user_error_within(cause), before, current_control().answers(), packed)
 
     def written(self, key: RowKey) -> None:
         """Forget what a question has cost, because its row states it."""
@@ -116,9 +129,12 @@ class Session:
         counts = Meter().counts()
         self._meters[key_of(row)] = Meter(**{name: row.get(name, 0) for name in counts})
         fault = None if packed["fault"] is None else unpacked_error(packed["fault"])
-        return Answered(row, fault, Counter(packed["before"]), Counter(packed["after"]))  # type: ignore[arg-type]
+        calls = None if packed["calls"] is None else base64.b64decode(packed["calls"])
+        counted = Counter[str](packed["before"]), Counter[str](packed["after"])
+        return Answered(row, fault, *counted, calls)
 
 
 def _packed(answered: Answered) -> dict[str, Any]:
     fault = None if answered.fault is None else packed_error(answered.fault)
-    return {"row": answered.row, "fault": fault, "before": answered.before, "after": answered.after}
+    calls = None if answered.calls is None else base64.b64encode(answered.calls).decode()
+    return {"row": answered.row, "fault": fault, "before": answered.before, "after": answered.after, "calls": calls}
