@@ -105,6 +105,9 @@ class Result(options.Output):
 
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the run.")]
     report: Annotated[bool, typer.Option("--report", help="Also write report.html into the run's folder.")] = False
+    no_calls: Annotated[
+        bool, typer.Option("--no-calls", help="Do not keep the LM calls, which `verihop trace` shows.")
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +176,7 @@ def eval_(
         questions_path=questions,
         shard=shard,
         branches=recording.most(),
+        calls=not result.no_calls,
     )
     opened = setup.open_program(program_config, retrieve, connection, contexts=fixed is not None)
     check_evidence(opened, metrics)

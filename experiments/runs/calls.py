@@ -56,7 +56,8 @@ def packed_calls(key: RowKey, records: Sequence[Json]) -> bytes:
 
     of = {"id": key[0], "repeat": key[1]}
     # LMs can write lone surrogates, which UTF-8 cannot encode.
-    lines = [json.dumps(redacted({**of, **record}), ensure_ascii=False, default=str) for record in records]
+    hidden = redacted(list(records))  # at once: to look for keys has a price of its own
+    lines = [json.dumps({**of, **record}, ensure_ascii=False, default=str) for record in hidden]
     text = "".join(f"{line}\n" for line in lines).encode(errors="replace")
     content = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).compress(text)
     label = json.dumps({**of, "calls": len(records), "bytes": len(content)}).encode()

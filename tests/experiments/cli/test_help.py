@@ -21,6 +21,7 @@ COMMANDS = [
     "eval",
     "merge",
     "compare",
+    "trace",
     "judge",
     "keyfacts",
     "programs",
