@@ -10,6 +10,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.call_text import show_call
 from experiments.cli.shared.console import Activity, emit, note, note_defaults, say
 from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.watching import Otel, spans_sent
 from experiments.runs.sources import source_line
 from signatures.common.errors import UserError
 
@@ -34,6 +35,7 @@ def ask(
     trace: Annotated[
         bool, typer.Option("--trace", help="Also show each LM call: the prompt as sent, the reply, tokens, seconds.")
     ] = False,
+    otel: Otel = False,
 ) -> None:
     """Answer one question and show the evidence: each hop as soon as it is settled, then answer and passages."""
     from experiments.analysis.unreadable import unreadable
@@ -44,6 +46,7 @@ def ask(
     from programs.lms.tracing.calls import Call, calls_heard_by, records_of
     from programs.parts.meter import metered
     from programs.parts.prediction import hops_heard_by
+    from programs.tracing.questions import question_span
 
     _check_question(question)
     program_config, lm_config, chosen = with_defaults(program.config(), lm.config())
@@ -57,11 +60,13 @@ def ask(
     try:
         with (
             shown.activity, connection.use(), metered() as meter, controlled(note), hops_heard_by(shown.add),
-            calls_heard_by(calls.append if trace else None),
+            calls_heard_by(calls.append if trace else None), spans_sent(otel) as watched,
+            question_span(opened, question) as span,
         ):  # fmt: skip
             started = time.perf_counter()
-            prediction = opened(question=question)
+            prediction = watched(opened)(question=question)
             seconds = time.perf_counter() - started
+            span.ended(answer=prediction.answer, facts={"stop_reason": prediction.stop_reason})
     finally:  # also of a question that an error ends
         said = records_of(calls, opened)
         for call in [] if as_json or json_lines else said:

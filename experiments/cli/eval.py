@@ -11,6 +11,7 @@ from experiments.cli.shared.console import emit, next_step, note, note_defaults,
 from experiments.cli.shared.next_commands import command, new_path, other_run, shards_beside, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.recording import Recording
+from experiments.cli.shared.watching import Otel, spans_sent
 from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class Result(options.Output):
 
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the run.")]
     report: Annotated[bool, typer.Option("--report", help="Also write report.html into the run's folder.")] = False
+    otel: Otel = False
     no_calls: Annotated[
         bool, typer.Option("--no-calls", help="Do not keep the LM calls, which `verihop trace` shows.")
     ] = False
@@ -183,9 +185,9 @@ def eval_(
     notes = run_notes(opened, retrieve, asked, config, lm_id=connection.id)
     for text in notes:
         note(f"Note: {text}")
-    with resumable():
+    with spans_sent(result.otel) as watched, resumable():
         summary = evaluate(
-            opened,
+            watched(opened),
             asked,
             replace(config, notes=notes),
             connection=connection,

@@ -1,7 +1,7 @@
 """Ask a program one question, score its answer, and return the row of the run."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from experiments.runs.config import Connected, RunConfig
@@ -9,7 +9,7 @@ from experiments.runs.files import Row
 from optimizers.metrics.metric import Metric
 from programs.lms.calls.metered import LMUnavailable
 from programs.lms.sampling import fresh_samples
-from programs.lms.tracing.calls import Call, calls_heard_by
+from programs.lms.tracing.calls import Call, asked_by, calls_heard_by
 from programs.parts.meter import Meter, metered
 from programs.parts.predict import original_of
 from signatures.common.errors import user_error_within
@@ -74,8 +74,9 @@ def scored(
     scores: dict[str, float | None] = {}
     unparsed: dict[str, int] = {}
     judging = Meter()
+    keep = None if calls is None else calls.append
     for metric in metrics:
-        with metered() as meter, calls_heard_by(_kept(calls, metric.name)):
+        with metered() as meter, asked_by(metric.name), calls_heard_by(keep):
             try:
                 scores[metric.name] = score(metric, example, prediction, failed=failed)
             except Exception as error:
@@ -89,18 +90,6 @@ def scored(
     spent = judging.counts()
     judged = {name: spent[name] for name in _JUDGING} if spent["calls"] else {}
     return {"scores": scores, "unparsed": unparsed, "judging": judged}, silent
-
-
-def _kept(calls: list[Call] | None, metric: str | None = None) -> Callable[[Call], None] | None:
-    """Return what appends a call that a metric asked for, or the program."""
-    if calls is None:
-        return None
-
-    def keep(call: Call) -> None:
-        call.metric = metric
-        calls.append(call)
-
-    return keep
 
 
 def _thinking(program: "dspy.Module", meter: Meter) -> Row:
@@ -158,7 +147,7 @@ def run_question(
             with (
                 dspy.context(lm=connection.lm, adapter=connection.adapter, disable_history=True, trace=None),
                 fresh_samples(repeat),
-                calls_heard_by(_kept(calls)),
+                calls_heard_by(None if calls is None else calls.append),
             ):
                 prediction = program(question=example.question, **fixed)
         except Exception as error:  # noqa: BLE001 - whatever stops one question must not stop the others

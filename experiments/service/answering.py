@@ -133,11 +133,13 @@ class Answering:
         from programs.lms.calls.budget import Budget
         from programs.lms.calls.question_budget import limited_by
         from programs.parts.meter import metered
+        from programs.tracing.questions import question_span
 
         limits: Any = self.limits.budget
         costs, number, scope = _Costs(), 0, asyncio.timeout(self.limits.seconds)
         try:
-            with metered() as meter, limited_by(Budget(**limits)):
+            traced = question_span(self.answerer.program, question, id=id)
+            with traced as span, metered() as meter, limited_by(Budget(**limits)):
                 stream = self.answerer.stream(question)
                 async with scope, _closing(stream) as items:
                     async for item in items:
@@ -147,6 +149,7 @@ class Answering:
                         cost = costs.since_last(stream.costs[number])
                         number += 1
                         told.put_nowait(Event("hop", {"number": number, "hop": _plain(item), "cost": cost}))
+                span.ended(answer=answer["answer"], facts={"stop_reason": answer["stop_reason"]})
                 # Rounds are counted when the stream is closed.
                 return {"id": id, "question": question, **answer, **costs.at_end(meter.counts())}
         except BaseException as error:  # a spent budget is no Exception

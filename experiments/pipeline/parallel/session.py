@@ -19,6 +19,7 @@ from programs.lms.calls.concurrency import share_limits
 from programs.lms.calls.control import current_control
 from programs.lms.tracing.calls import Call, records_of
 from programs.parts.meter import Meter
+from programs.tracing.questions import flush_spans, question_span
 from signatures.common.errors import UserError, user_error_within
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Session:
             unpack=self._unpacked,
             prepare=prepare,
             expect=self.expect,
-            unfinished=self.unfinished,
+            unfinished=self._last_words,
             sent=lambda asked: self.written(asked.key),
         )
 
@@ -103,16 +104,22 @@ class Session:
         meter, before = Meter(), current_control().answers()
         self._meters[asked.key] = meter
         calls: list[Call] | None = [] if self.config.calls else None
-        with self.asking(asked.example):
+        example = asked.example
+        with (
+            self.asking(example),
+            question_span(self.program, example.question, id=example.id, repeat=asked.repeat) as span,
+        ):
             row, cause = run_question(
                 self.program,
-                asked.example,
+                example,
                 self.config,
                 connection=self.connection,
                 repeat=asked.repeat,
                 meter=meter,
                 calls=calls,
             )
+            scores = {f"score.{name}": value for name, value in row["scores"].items()}
+            span.ended(answer=row["answer"], error=cause, facts={"stop_reason": row["stop_reason"], **scores})
         packed = packed_calls(asked.key, records_of(calls, self.program)) if calls else None
         return Answered(row, user_error_within(cause), before, current_control().answers(), packed)
 
@@ -123,6 +130,10 @@ class Session:
     def unfinished(self) -> Sequence[Mapping[str, float]]:
         """Return what the questions without a row have cost."""
         return [meter.counts() for meter in list(self._meters.values())]
+
+    def _last_words(self) -> Sequence[Mapping[str, float]]:
+        flush_spans()
+        return self.unfinished()
 
     def _unpacked(self, packed: Mapping[str, Any]) -> Answered:
         row = packed["row"]

@@ -99,6 +99,7 @@ class Call:
 
 Listener: TypeAlias = Callable[[Call], None]
 _listeners: contextvars.ContextVar[tuple[Listener, ...]] = contextvars.ContextVar("verihop_call_listeners", default=())
+_metric: contextvars.ContextVar[str | None] = contextvars.ContextVar("verihop_asking_metric", default=None)
 _read: contextvars.ContextVar[list[Call] | None] = contextvars.ContextVar("verihop_calls_being_read", default=None)
 
 
@@ -110,6 +111,16 @@ def calls_heard_by(listener: Listener | None) -> Iterator[None]:
         yield
     finally:
         _listeners.reset(token)
+
+
+@contextlib.contextmanager
+def asked_by(metric: str) -> Iterator[None]:
+    """Let the calls in the block be those of a metric."""
+    token = _metric.set(metric)
+    try:
+        yield
+    finally:
+        _metric.reset(token)
 
 
 def records_of(calls: Iterable[Call], program: dspy.Module) -> list[Record]:
@@ -140,7 +151,10 @@ class _Heard:
         self._listeners, self._begun = listeners, time.perf_counter()
         callers = dspy.settings.caller_modules or [None]
         operation = "text_completion" if lm.model_type == "text" else "chat"
-        self.call = Call(callers[-1], lm.model, operation, _messages(prepared), _settings(prepared), time.time())
+        self.call = Call(
+            callers[-1], lm.model, operation, _messages(prepared), _settings(prepared), time.time(),
+            metric=_metric.get(),
+        )  # fmt: skip
         self._metered = metered(inner_meter())
 
     def __enter__(self) -> "_Heard":
