@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import Any
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest, ExportTraceServiceResponse
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
 
 from tests.loopback import JsonHandler, Loopback
-
 
 HEADER = "hdr-5b1c7d9e3f2a4b6c8d"  # a key that the collector asks for
 
@@ -74,7 +76,7 @@ def _values(pairs: Any) -> dict[str, Any]:
 
 
 def check_tree(spans: list[Received], questions: int) -> list[Received]:
-    """Check that every question is a trace of its own, whose LM calls and searches are below it; return the questions."""
+    """Check that each question is a trace of its own, with its LM calls and searches below; return the questions."""
     roots = [span for span in spans if not span.parent]
     assert [span.attributes["gen_ai.operation.name"] for span in roots] == ["invoke_workflow"] * questions
     assert len({span.trace for span in spans}) == questions

@@ -157,7 +157,6 @@ class CallFile:
     def __init__(self, folder: Path):
         self._folder, self._path = folder, folder / CALLS
         self._file: IO[bytes] | None = None
-        self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> "CallFile":
         if self._path.exists():
@@ -178,7 +177,7 @@ class CallFile:
             packed = packed_calls(key, [])  # an earlier attempt may have made calls
         with writing(self._path):
             if self._file is None:
-                self._file = self._stack.enter_context(open(self._path, "ab", buffering=0))
+                self._file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - until __exit__
             start = self._file.tell()
             try:
                 if self._file.write(packed) != len(packed):
@@ -192,6 +191,6 @@ class CallFile:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._file is not None:
-            with self._stack, contextlib.suppress(OSError):
+            with contextlib.closing(self._file), contextlib.suppress(OSError):
                 os.fsync(self._file.fileno())
             self._file = None

@@ -25,7 +25,6 @@ from signatures.common.secrets import register
 from signatures.types import Passage
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span
 
@@ -97,6 +96,7 @@ class Spans:
     def question(self, program: dspy.Module, question: str, facts: Mapping[str, Any]) -> Iterator["_Question"]:
         """Answer a question in the block, in a span that LM calls and searches are children of."""
         from opentelemetry.trace import SpanKind
+
         from programs.artifact import program_name
 
         name = program_name(program)

@@ -22,6 +22,7 @@ COMMANDS = [
     "merge",
     "compare",
     "trace",
+    "export",
     "judge",
     "keyfacts",
     "programs",
