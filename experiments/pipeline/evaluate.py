@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ from experiments.runs.row_log import SYNC_SECONDS, RowLog
 from optimizers.metrics.judges.answer_judge import judged_by
 from programs.lms.calls.control import controlled
 from signatures.common.errors import UserError
+from signatures.common.logs import event, with_texts
 
 if TYPE_CHECKING:
     import dspy
@@ -74,6 +76,7 @@ def evaluate(
         done = [row for row in open_run(folder, description, resume=resume) if row["error"] is None]
         waiting, total = _unanswered(questions, config.repeats, done)
         bar = _progress_of(program, config, done, total=total, shown=progress)
+        event("run_started", run=str(folder), questions=total, answered=total - len(waiting))
         if waiting:
             bar.say(str(estimate(len(waiting), program.max_calls(), rows=done, threads=config.threads)))
         try:
@@ -86,6 +89,8 @@ def evaluate(
             raise
         end_session(folder)
         summary = write_summary(folder, stopped=stopped)
+        means = {name: mean.mean for name, mean in summary.metrics.items()}
+        event("run_ended", run=str(folder), answered=summary.answered, stopped=stopped, errors=summary.errors, **means)
         if stopped:
             bar.say(f"Stopped ({stopped}); {summary.answered} of {total} are kept.")
     if interrupted:
@@ -164,6 +169,7 @@ def _ask_all(session: Session, waiting: Sequence[Asked], folder: Path, bar: RunP
             log.append(row)
             session.written(key_of(row))
             bar.add(row)
+            _log_row(row)
 
         width = min(session.config.threads, len(waiting))
         collector = Collector(write, width, session.connection.lm.model)
@@ -174,6 +180,20 @@ def _ask_all(session: Session, waiting: Sequence[Asked], folder: Path, bar: RunP
             costs = pool.unfinished() if isinstance(pool, ProcessPool) else []
             log_unfinished(folder, [*session.unfinished(), *costs])
     return ("interrupted by Ctrl-C" if interrupted else collector.stopped), interrupted
+
+
+_LOGGED = (
+    "id", "repeat", "scores", "stop_reason", "abstained", "seconds", "calls", "cached_calls", "prompt_tokens",
+    "completion_tokens", "usd", "retries", "parse_failures",
+)  # fmt: skip
+
+
+def _log_row(row: Row) -> None:
+    error = (row["error"] or "").partition(":")[0] or None  # the message may quote a reply
+    event("question", **{name: row.get(name) for name in _LOGGED}, error=error)
+    if with_texts():
+        texts = {name: row[name] for name in ("id", "question", "answer", "error")}
+        event("question_texts", level=logging.DEBUG, **texts)
 
 
 @contextlib.contextmanager

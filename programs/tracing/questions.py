@@ -15,6 +15,11 @@ import dspy
 class QuestionSpan(Protocol):
     """A question in progress, as its tracer sees it."""
 
+    @property
+    def trace_id(self) -> str | None:
+        """The id of its trace, hexadecimal; None if it is not traced."""
+        ...
+
     def ended(
         self, *, answer: str | None = None, error: BaseException | None = None, facts: Mapping[str, Any] = {}
     ) -> None:
@@ -37,6 +42,8 @@ class Tracer(Protocol):
 
 
 class _Untraced:
+    trace_id = None
+
     def ended(
         self, *, answer: str | None = None, error: BaseException | None = None, facts: Mapping[str, Any] = {}
     ) -> None:

@@ -180,6 +180,11 @@ class _Question:
     def __init__(self, span: "Span", *, content: bool):
         self._span, self._content = span, content
 
+    @property
+    def trace_id(self) -> str | None:
+        """The id of its trace, hexadecimal."""
+        return f"{self._span.get_span_context().trace_id:032x}"
+
     def ended(
         self, *, answer: str | None = None, error: BaseException | None = None, facts: Mapping[str, Any] = {}
     ) -> None:

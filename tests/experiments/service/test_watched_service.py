@@ -1,5 +1,6 @@
 """A service as its operators see it."""
 
+import json
 import signal
 
 import httpx
@@ -36,3 +37,16 @@ def test_its_questions_are_spans(started, collector):
     assert root.attributes["verihop.question.id"] == answer["id"]
     calls = [span for span in collector.spans if span.attributes["gen_ai.operation.name"] == "chat"]
     assert len(calls) == answer["cost"]["calls"] > 0
+
+
+def test_its_log_is_json_lines_without_texts(started):
+    url = started("--log", "json")
+    answer = httpx.post(f"{url}v1/answers", json={"question": QUESTION}, timeout=60).json()
+    assert httpx.get(f"{url}health", headers={"Host": "elsewhere"}).status_code == 421
+    lines = [json.loads(line) for line in started.stop().splitlines()]
+    by_event = {line["event"]: line for line in lines}
+    assert by_event["answered"]["id"] == answer["id"]
+    assert by_event["answered"]["calls"] == answer["cost"]["calls"]
+    assert (by_event["refused"]["status"], by_event["refused"]["level"]) == (421, "warning")
+    assert by_event["interrupted"]
+    assert QUESTION not in json.dumps(lines)
