@@ -90,7 +90,7 @@ def evaluate(
         end_session(folder)
         summary = write_summary(folder, stopped=stopped)
         means = {name: mean.mean for name, mean in summary.metrics.items()}
-        event("run_ended", run=str(folder), answered=summary.answered, stopped=stopped, errors=summary.errors, **means)
+        event("run_ended", means, run=str(folder), answered=summary.answered, stopped=stopped, errors=summary.errors)
         if stopped:
             bar.say(f"Stopped ({stopped}); {summary.answered} of {total} are kept.")
     if interrupted:
@@ -190,10 +190,10 @@ _LOGGED = (
 
 def _log_row(row: Row) -> None:
     error = (row["error"] or "").partition(":")[0] or None  # the message may quote a reply
-    event("question", **{name: row.get(name) for name in _LOGGED}, error=error)
+    event("question", {name: row.get(name) for name in _LOGGED}, error=error)
     if with_texts():
         texts = {name: row[name] for name in ("id", "question", "answer", "error")}
-        event("question_texts", level=logging.DEBUG, **texts)
+        event("question_texts", texts, level=logging.DEBUG)
 
 
 @contextlib.contextmanager

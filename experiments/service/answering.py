@@ -171,9 +171,9 @@ class Answering:
 def _log_answer(answer: dict[str, Any]) -> None:
     cost = {name: answer["cost"][name] for name in (*_COSTS, "seconds")}
     facts = {name: answer.get(name) for name in ("id", "trace_id", "stop_reason", "abstained")}
-    event("answered", **facts, hops=len(answer["hops"]), **cost)
+    event("answered", {**facts, **cost}, hops=len(answer["hops"]))
     if with_texts():
-        event("answer_texts", level=logging.DEBUG, **{name: answer[name] for name in ("id", "question", "answer")})
+        event("answer_texts", {name: answer[name] for name in ("id", "question", "answer")}, level=logging.DEBUG)
 
 
 class _Ended(Exception):

@@ -12,7 +12,7 @@ import logging
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -40,7 +40,7 @@ class _JsonLines(logging.Formatter):
         return printable_json(line)
 
 
-class _StandardError(logging.StreamHandler):  # type: ignore[type-arg]
+class _StandardError(logging.StreamHandler):
     """Writes to what standard error is at the moment."""
 
     def __init__(self) -> None:
@@ -51,16 +51,17 @@ class _StandardError(logging.StreamHandler):  # type: ignore[type-arg]
         return sys.stderr
 
 
-def event(name: str, *, level: int = logging.INFO, **fields: Any) -> None:
+def event(name: str, facts: Mapping[str, Any] = {}, *, level: int = logging.INFO, **more: Any) -> None:
     """Log something that happened, where logs are JSON.
 
     Args:
         name: What happened, a word or two with an underscore.
+        facts: JSON values; None is left out.
         level: Of `logging`; debug for whatever contains texts.
-        **fields: JSON values; None is left out.
+        **more: The same, named here.
     """
     if _handlers and _log.isEnabledFor(level):
-        told = {key: value for key, value in fields.items() if value is not None}
+        told = {key: value for key, value in {**facts, **more}.items() if value is not None}
         _log.log(level, name, extra={"verihop_event": name, "verihop_fields": told})
 
 
@@ -87,7 +88,7 @@ def json_logs(*, debug: bool = False) -> Iterator[None]:
     _log.setLevel(logging.DEBUG if debug else logging.INFO)
     root.addHandler(handler)
     _handlers.append(handler)
-    warnings.showwarning = _warn  # type: ignore[assignment]
+    warnings.showwarning = _warn
     try:
         yield
     finally:

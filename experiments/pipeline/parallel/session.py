@@ -141,8 +141,8 @@ class Session:
         self._meters[key_of(row)] = Meter(**{name: row.get(name, 0) for name in counts})
         fault = None if packed["fault"] is None else unpacked_error(packed["fault"])
         calls = None if packed["calls"] is None else base64.b64decode(packed["calls"])
-        counted = Counter[str](packed["before"]), Counter[str](packed["after"])
-        return Answered(row, fault, *counted, calls)
+        before, after = Counter[str](packed["before"]), Counter[str](packed["after"])
+        return Answered(row, fault, before, after, calls)  # type: ignore[arg-type]
 
 
 def _packed(answered: Answered) -> dict[str, Any]:
