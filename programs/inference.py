@@ -93,6 +93,19 @@ class Answerer:
             connection = recorded_connection(folder)
         return cls(load(folder, retrieve, connection=connection, similarity=similarity, **accepted), connection)
 
+    def warm(self) -> None:
+        """Load now what the first question would load, and open the connection to an LM on a server by one short call.
+
+        A service pays for imports, weights and files once, before its first user. An LM in this process is not called.
+
+        Raises:
+            UserError: A model cannot be loaded, or the LM does not answer.
+            BudgetExceeded: The budget of the connection allows no call.
+        """
+        from programs.warm_up import warm
+
+        warm(self.program, self.connection)
+
     def __call__(self, question: str, passages: Sequence[Passage] | None = None) -> dspy.Prediction:
         """Return the prediction; fixed `passages` replace the first retrieval.
 

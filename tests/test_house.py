@@ -15,7 +15,8 @@ MOST_LINES, MOST_PARAMETERS, MOST_MODULES = 300, 10, 16
 
 
 TOP = {
-    ".ci", ".gitignore", "LICENSE", "Makefile", "README.md", "constraints.txt", "pyproject.toml", "tests", *PACKAGES
+    ".ci", ".gitignore", "LICENSE", "Makefile", "README.md", "constraints.txt", "pyproject.toml", "tests", "verihop.py",
+    *PACKAGES,
 }  # fmt: skip
 
 
@@ -36,7 +37,8 @@ def name(path: Path) -> str:
 
 @pytest.mark.parametrize("folder", [*PACKAGES, "tests"])
 def test_no_file_is_longer_than_300_lines(folder: str) -> None:
-    lengths = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in sources(folder)}
+    files = [*sources(folder), ROOT / "verihop.py"]
+    lengths = {name(path): len(path.read_text(encoding="utf-8").splitlines()) for path in files}
     assert {path: lines for path, lines in lengths.items() if lines > MOST_LINES} == {}
 
 
@@ -79,3 +81,15 @@ def test_a_folder_has_at_most_sixteen_modules(package: str) -> None:
     for path in sources(package):
         counts[name(path.parent)] = counts.get(name(path.parent), 0) + (path.name != "__init__.py")
     assert {folder: count for folder, count in counts.items() if count > MOST_MODULES} == {}
+
+
+def test_nothing_imports_the_door() -> None:
+    """`verihop.py` is for users; import-linter, which knows packages only, cannot hold this."""
+    imports = {
+        name(path)
+        for path in sources(*PACKAGES)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (isinstance(node, ast.Import) and any(each.name == "verihop" for each in node.names))
+        or (isinstance(node, ast.ImportFrom) and node.module == "verihop")
+    }
+    assert imports == set()

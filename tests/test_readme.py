@@ -1,4 +1,4 @@
-"""The README is correct: its Python runs, its commands exist, its figures are those of the result files."""
+"""The README is correct: its commands exist, its figures are those of the result files."""
 
 import json
 import re
@@ -36,35 +36,6 @@ def test_every_command_and_option_of_the_readmes_exists(command):
     ).stdout
     for option in (word for word in command if word.startswith("--")):
         assert option in shown
-
-
-def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, scripted, retriever, capsys):
-    """It runs as written, on an artifact of a scripted LM instead of the demo's."""
-    from programs.artifact import freeze
-    from programs.genground import GenGround
-
-    (code,) = blocks("python")
-    scripted(lambda system, user: {"finished": True, "sub_question": "", "answer": "Ansa", "evidence": ""})
-    monkeypatch.chdir(tmp_path)
-    freeze(GenGround(retriever, max_hops=1), tmp_path / "runs" / "demo" / "artifact")
-    monkeypatch.setattr("corpora.index.open.open_index", lambda folder: retriever)
-
-    class Here:
-        id, weights_hash, probability_mode = "scripted", None, "samples"
-
-        def use(self):
-            import contextlib
-
-            return contextlib.nullcontext()
-
-    monkeypatch.setattr("programs.lms.connect.connect", lambda lm_id: Here())
-    exec(compile(code, "README.md", "exec"), {})
-    assert capsys.readouterr().out == "Ansa []\n"
-
-
-def test_the_python_of_the_readme_is_short():
-    (code,) = blocks("python")
-    assert len([line for line in code.splitlines() if line.strip()]) <= 12
 
 
 def test_the_readme_has_no_gaps():

@@ -41,12 +41,12 @@ def ask(
     from experiments.analysis.unreadable import unreadable
     from experiments.pipeline import setup
     from experiments.pipeline.defaults import with_defaults
-    from experiments.pipeline.warm_up import warm_up
     from programs.lms.calls.control import controlled
     from programs.lms.tracing.calls import Call, calls_heard_by, records_of
     from programs.parts.meter import metered
     from programs.parts.prediction import hops_heard_by
     from programs.tracing.questions import question_span
+    from programs.warm_up import warm_up
 
     _check_question(question)
     program_config, lm_config, chosen = with_defaults(program.config(), lm.config())

@@ -12,6 +12,7 @@ from experiments.cli.shared.next_commands import command, new_path, other_run, s
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.recording import Recording
 from experiments.cli.shared.watching import Watched, logged_as_asked, spans_sent
+from optimizers.metrics.names import DEFAULT
 from signatures.common.errors import UserError, one_line
 from signatures.common.logs import are_json
 
@@ -22,15 +23,13 @@ if TYPE_CHECKING:
     from experiments.runs.fixed_contexts import FixedContexts
     from experiments.runs.shards import Shard
 
-DEFAULT_METRICS = "em,f1[hotpot],passage_recall@5,all_gold@5"
-
 
 @dataclass(frozen=True)
 class Scoring:
     """What is scored, and which models score it."""
 
     PANEL: ClassVar[str] = "Metrics"
-    metrics: options.MetricNames = DEFAULT_METRICS
+    metrics: options.MetricNames = DEFAULT
     oracle: options.Oracle = None
     judge_lm: options.JudgeLM = None
     judge_api_base: options.JudgeApiBase = None

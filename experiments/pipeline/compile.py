@@ -23,10 +23,10 @@ from experiments.pipeline.compiling.frozen import freeze_compiled, relative_path
 from experiments.pipeline.compiling.progress import CompileProgress
 from experiments.pipeline.compiling.questions import divided
 from experiments.pipeline.compiling.request import describe, request_of, task_of
-from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import RunConfig
 from experiments.runs.files import read_rows
 from programs.lms.calls.control import controlled
+from programs.warm_up import warm_up
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def compile_program(
     config: CompileConfig,
     *,
     connection: "Connection",
-    out: Path,
+    out: Path | str,
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = True,
@@ -79,6 +79,7 @@ def compile_program(
     """
     from programs.artifact import check_freezable, read_artifact
 
+    out = Path(out)
     check_freezable(student)
     questions = divided(trainset, valset, optimizer=config.optimizer, seed=config.seed)
     task = task_of(student, questions, config, connection)

@@ -3,12 +3,15 @@
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from experiments.pipeline.setup import PAPER, ProgramConfig
 from experiments.runs.config import LMConfig
 from signatures.common.errors import UserError
 from signatures.common.own_code import is_own
+
+if TYPE_CHECKING:
+    from programs.artifact import Artifact
 
 SMALL = "small"  # preset of the programs that read passages
 SMALL_PROGRAM = "rag"  # the best of our programs with the embedded LM (`experiments/results/student_embedded.json`)
@@ -30,17 +33,22 @@ class Chosen(NamedTuple):
     note: str | None = None
 
 
-def with_defaults(program: ProgramConfig, lm: LMConfig) -> Chosen:
+def with_defaults(program: ProgramConfig, lm: LMConfig, *, retriever_is_open: bool = False) -> Chosen:
     """Return both configurations with defaults in place of None.
 
     An artifact gives its index, reranker and LM. An uncompiled program on the embedded LM, which reads few passages
     well, gets the preset `small` where it has one and our own reranker; without a program, it is `rag`.
 
+    Args:
+        program: The program.
+        lm: The LM.
+        retriever_is_open: There is a retriever already, so that none is chosen.
+
     Raises:
         UserError: The program is unknown; see `with_artifact_defaults`, too.
     """
     if program.artifact is not None:
-        return Chosen(*with_artifact_defaults(program, lm))
+        return Chosen(*with_artifact_defaults(program, lm, retriever_is_open=retriever_is_open))
     return Chosen(program, lm) if not _is_embedded(lm) else _with_small_defaults(program, lm)
 
 
@@ -72,8 +80,15 @@ def _own_search(program: ProgramConfig) -> bool:
     return program.retriever is not None and is_own(program.retriever)
 
 
-def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[ProgramConfig, LMConfig]:
+def with_artifact_defaults(
+    program: ProgramConfig, lm: LMConfig, *, retriever_is_open: bool = False
+) -> tuple[ProgramConfig, LMConfig]:
     """Return both configurations with the artifact's index, reranker and LM in place of None; without one, unchanged.
+
+    Args:
+        program: The program.
+        lm: The LM.
+        retriever_is_open: There is a retriever already: index and reranker of the artifact do not matter.
 
     Raises:
         UserError: There is no such artifact, its LM is on a server, whose URL artifacts do not store, or the index it
@@ -83,9 +98,13 @@ def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[Progra
         return program, lm
     from programs.artifact import read_artifact
 
-    artifact = read_artifact(program.artifact)
+    folder = program.artifact
+    artifact = read_artifact(folder)
+    lm = _with_recorded_lm(folder, artifact, lm)
+    if retriever_is_open:
+        return program, lm
     if program.index is None and (stored := artifact.data.get("index")):
-        program = replace(program, index=_index_of(program.artifact, stored, artifact.corpus))
+        program = replace(program, index=_index_of(folder, stored, artifact.corpus))
     # A stranger's artifact could name any model, so that only our own rerankers are opened unasked.
     if (
         program.rerank is None
@@ -93,14 +112,18 @@ def with_artifact_defaults(program: ProgramConfig, lm: LMConfig) -> tuple[Progra
         and (stored := artifact.data.get("rerank")) in ("own", "own-light")
     ):
         program = replace(program, rerank=stored)
-    if lm.id is None and artifact.lm:
-        if lm.api_base is None and (artifact.lm.model or "").startswith(_SERVER_PREFIX):
-            raise UserError(
-                f"{program.artifact} was compiled with LM {artifact.lm.id!r} on a server: name its URL (api_base), "
-                "or another LM."
-            )
-        lm = replace(lm, id=artifact.lm.id)
     return program, lm
+
+
+def _with_recorded_lm(folder: Path, artifact: "Artifact", lm: LMConfig) -> LMConfig:
+    """Return the configuration with the LM of the artifact, unless another is named."""
+    if lm.id is not None or not artifact.lm:
+        return lm
+    if lm.api_base is None and (artifact.lm.model or "").startswith(_SERVER_PREFIX):
+        raise UserError(
+            f"{folder} was compiled with LM {artifact.lm.id!r} on a server: name its URL (api_base), or another LM."
+        )
+    return replace(lm, id=artifact.lm.id)
 
 
 def _index_of(artifact: Path, stored: object, corpus: str | None) -> Path | None:

@@ -17,7 +17,6 @@ from experiments.pipeline.parallel.process_pool import AHEAD, ProcessPool
 from experiments.pipeline.parallel.session import Answered, Asked, Session
 from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.pipeline.progress import RunProgress
-from experiments.pipeline.warm_up import warm_up
 from experiments.runs.calls import CallFile
 from experiments.runs.config import Connected, RunConfig, describe_run
 from experiments.runs.costs import log_unfinished
@@ -25,6 +24,7 @@ from experiments.runs.files import Json, Row, discard_empty, end_session, key_of
 from experiments.runs.row_log import SYNC_SECONDS, RowLog
 from optimizers.metrics.judges.answer_judge import judged_by
 from programs.lms.calls.control import controlled
+from programs.warm_up import warm_up
 from signatures.common.errors import UserError
 from signatures.common.logs import event, with_texts
 

@@ -70,7 +70,6 @@ def open_service(
         UserError: The program, its index or its LM cannot be opened, or the LM does not answer.
     """
     from experiments.pipeline import setup
-    from experiments.pipeline.warm_up import warm
     from experiments.service.answering import Answering
     from experiments.service.app import Service
     from programs.inference import Answerer
@@ -78,10 +77,12 @@ def open_service(
     retrieve = setup.open_retriever(program_config)
     connection = setup.open_lm(lm_config, budget)
     program = setup.open_program(program_config, retrieve, connection)
-    warm(program, connection)
     # More threads than places: one that hangs outside of an LM call must not keep a later question from beginning.
-    answering = Answering(Answerer(program, connection, width=2 * limits.width + _SPARE), limits)
-    return Service(answering, retrieve, _about(program, connection.id, retrieve), address.token, address.hosts)
+    answerer = Answerer(program, connection, width=2 * limits.width + _SPARE)
+    answerer.warm()
+    return Service(
+        Answering(answerer, limits), retrieve, _about(program, connection.id, retrieve), address.token, address.hosts
+    )
 
 
 def _about(program: Any, lm: str, retrieve: Any) -> dict[str, Any]:

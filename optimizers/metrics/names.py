@@ -1,4 +1,4 @@
-"""Names of metrics: `name@k` with any cutoff k, and the new names of metrics that were renamed.
+"""Names of metrics: `name@k` with any cutoff k, the default ones, and the new names of those that were renamed.
 
 The passage metrics were once called `recall@5`, `recall[title]@5` and the like, which looked like the recall of tokens
 (`recall[hotpot]`). The old names stay accepted wherever a name is read.
@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from signatures.common.errors import UserNotice
 
+DEFAULT = "em,f1[hotpot],passage_recall@5,all_gold@5"  # metrics of a run where none is named
 LARGEST_K = 1000
 _RENAMED = re.compile(r"recall(@\d+|\[all\]|\[(title|annotator|hops)\]@\d+)")
 _Value = TypeVar("_Value")

@@ -114,7 +114,7 @@ def _interval(found: Mapping[str, Any] | None, value: str) -> str:
 
 
 def draw(programs: Mapping[str, Any], path: Path) -> Path:
-    """Plot what each row gains against its price: a panel per program, paired differences with 95 % intervals.
+    """Plot what each row gains, and beside it its price: paired differences with 95 % intervals, tokens per question.
 
     Args:
         programs: Program -> its record.
@@ -127,16 +127,19 @@ def draw(programs: Mapping[str, Any], path: Path) -> Path:
 
     columns = min(len(programs), _COLUMNS)
     lines = -(-len(programs) // columns)
-    figure = Figure(figsize=(5.2 * columns, 4.8 * lines), dpi=110, layout="constrained")
+    figure = Figure(figsize=(5.6 * columns, 3.4 * lines), dpi=110, layout="constrained")
     canvas = FigureCanvasAgg(figure)
-    panels = list(figure.subplots(lines, columns, squeeze=False, sharey=True).flat)
-    for axes, (program, record) in zip(panels, programs.items(), strict=False):
-        _panel(axes, record["rows"])
-        axes.set_title(program, loc="left", fontsize=11)
-        axes.set_xlabel("tokens per question")
-    for axes in panels[len(programs) :]:
+    panels = list(figure.subplots(lines, 2 * columns, squeeze=False, width_ratios=[2.4, 1] * columns).flat)
+    most = max(len(record["rows"]) for record in programs.values())
+    for program, record, gains, price in zip(programs, programs.values(), panels[::2], panels[1::2], strict=False):
+        if gains is not panels[0]:
+            gains.sharex(panels[0])  # before it is drawn on, so that its limits count
+        draw_rows(gains, price, record["rows"])
+        gains.set_title(program, loc="left", fontsize=11)
+        for axes in (gains, price):
+            axes.set_ylim(most - 0.5, -0.5)  # the first row on top, all of one height
+    for axes in panels[2 * len(programs) :]:
         axes.set_axis_off()
-    figure.supylabel("F1 minus that of the default, points, with 95 % interval", fontsize=10)
     buffer = io.BytesIO()
     canvas.print_png(buffer)
     with atomic_write(path, "wb") as file:
@@ -144,36 +147,25 @@ def draw(programs: Mapping[str, Any], path: Path) -> Path:
     return path
 
 
-def _panel(axes: "Axes", rows: Mapping[str, Any]) -> None:
-    """Draw the rows of a program that can be compared with its default, which is the line; each point has its names."""
-    axes.axhline(0, color="0.8", linewidth=1, zorder=0)
-    points: dict[tuple[float, ...], list[str]] = {}
-    for row, found in rows.items():
-        gained = _NOTHING if row == DEFAULT else found.get(f"against {DEFAULT}")
-        if gained is not None:
-            point = found["tokens"], *(round(100 * gained[name], 2) for name in ("difference", "low", "high"))
-            points.setdefault(point, []).append(row)
-    lowered, raised = 0, list[tuple[float, int]]()  # of the names below and above their intervals
-    for (tokens, y, low, high), same in sorted(points.items()):
-        joint = JOINT in same
-        axes.errorbar(
-            [tokens], [y], yerr=[[max(0.0, y - low)], [max(0.0, high - y)]], capsize=2,
-            fmt="D" if joint else "o", color="C3" if joint else "C0",
-        )  # fmt: skip
-        names = "\n".join(TITLES.get(row, row) for row in same)
-        # The default's names, often many, stand on its left; of the others, what loses has its name below its interval,
-        # every second one lower, and what gains above those of its neighbours, since they would overlap.
-        if DEFAULT in same:
-            place, offset, align = (tokens, y), (-7, 0), ("right", "center")
-        elif y >= 0:
-            beside = sum(count for other, count in raised if tokens - other < 0.12 * (max(points)[0] - min(points)[0]))
-            place, offset, align = (tokens, high), (0, 5 + 11 * beside), ("center", "bottom")
-            raised.append((tokens, len(same)))
-        else:
-            place, offset, align = (tokens, low), (0, -5 - 12 * (lowered % 2)), ("center", "top")
-            lowered += 1
-        axes.annotate(names, place, offset, textcoords="offset points", ha=align[0], va=align[1], fontsize=8)
+def draw_rows(gains: "Axes", price: "Axes", rows: Mapping[str, Any]) -> None:
+    """Draw the rows of a program that can be compared with its default, each on a line of its own, on two axes."""
+    compared = {row: _NOTHING if row == DEFAULT else found.get(f"against {DEFAULT}") for row, found in rows.items()}
+    shown = {row: gained for row, gained in compared.items() if gained is not None}
+    gains.axvline(0, color="0.8", linewidth=1, zorder=0)
+    for place, (row, gained) in enumerate(shown.items()):
+        color = "C3" if row == JOINT else "C0"
+        x, low, high = (100 * gained[name] for name in ("difference", "low", "high"))
+        spread = [[max(0.0, x - low)], [max(0.0, high - x)]]
+        gains.errorbar([x], [place], xerr=spread, capsize=2, fmt="o", color=color, markersize=4)
+        bar = price.barh([place], [rows[row]["tokens"]], color=color, height=0.6)
+        price.bar_label(bar, fmt="{:,.0f}", fontsize=7, padding=2)
+    for axes in (gains, price):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(labelsize=8)
+    gains.set_yticks(range(len(shown)), [TITLES.get(row, row) for row in shown])
+    gains.set_xlabel("F1 minus that of the default, points", fontsize=8)
+    price.set_yticks([])
+    price.set_xlabel("tokens per question", fontsize=8)
+    price.margins(x=0.35)
     if DEFAULT not in rows:
-        axes.text(0.5, 0.5, "default not measured yet", ha="center", transform=axes.transAxes)
-    axes.margins(x=0.5, y=0.15)
-    axes.spines[["top", "right"]].set_visible(False)
+        gains.text(0.5, 0.5, "default not measured yet", ha="center", transform=gains.transAxes)

@@ -11,8 +11,8 @@ from experiments.pipeline import setup
 from experiments.pipeline.compiling.frozen import relative_path
 from experiments.pipeline.compiling.request import describe
 from experiments.pipeline.defaults import with_defaults
-from experiments.pipeline.warm_up import warm_up
 from experiments.runs.files import git_revision
+from programs.warm_up import warm_up
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:

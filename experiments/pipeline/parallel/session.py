@@ -11,7 +11,6 @@ from experiments.pipeline.parallel.messages import packed_error, unpacked_error
 from experiments.pipeline.parallel.prefetch import Prefetch
 from experiments.pipeline.parallel.worker import Job
 from experiments.pipeline.run_question import run_question
-from experiments.pipeline.warm_up import warm_up
 from experiments.runs.calls import packed_calls
 from experiments.runs.config import Connected, RunConfig
 from experiments.runs.files import Row, RowKey, key_of
@@ -20,6 +19,7 @@ from programs.lms.calls.control import current_control
 from programs.lms.tracing.calls import Call, records_of
 from programs.parts.meter import Meter
 from programs.tracing.questions import flush_spans, question_span
+from programs.warm_up import warm_up
 from signatures.common.errors import UserError, user_error_within
 
 if TYPE_CHECKING:

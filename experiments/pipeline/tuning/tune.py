@@ -22,13 +22,13 @@ from experiments.pipeline.tuning.questions import split_questions
 from experiments.pipeline.tuning.replaying import replayed, searched_knobs
 from experiments.pipeline.tuning.results import Found, check_choice, write_results
 from experiments.pipeline.tuning.unseen import check_unseen
-from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import describe_lm, describe_program, describe_questions
 from optimizers.tuning.objective import Objective
 from optimizers.tuning.outcomes import Evaluator, LiveEvaluator
 from optimizers.tuning.samplers import PRUNE_BELOW, open_pruner, open_sampler
 from optimizers.tuning.space import Space, knob_space
 from programs.lms.calls.share import PAID
+from programs.warm_up import warm_up
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def tune_program(
     config: TuneConfig,
     *,
     connection: "Connection",
-    out: Path,
+    out: Path | str,
     trainset: "Sequence[Question]" = (),
     resume: bool = False,
     overwrite: bool = False,
@@ -71,6 +71,7 @@ def tune_program(
     """
     from programs.artifact import check_freezable
 
+    out = Path(out)
     check_freezable(student)
     whole = estimate_study(student, questions, trainset, config)
     given = questions

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from experiments.papers.compiling import gains, runs
 from experiments.papers.compiling.gains import FILE, ROWS_FILE, SIZES, app, write_table
-from experiments.papers.compiling.gains_table import _panel, as_text, table
+from experiments.papers.compiling.gains_table import as_text, draw_rows, table
 from experiments.papers.compiling.records import FAULTS, METRIC, Key, Record, Records
 from experiments.papers.compiling.rows import DEFAULT, NARROWED, PRESET, ROWS
 from experiments.papers.compiling.runs import Comparison
@@ -105,10 +105,10 @@ def test_table_and_plot_are_made_from_the_records_alone(records, monkeypatch):
 def test_without_the_default_nothing_is_drawn_as_no_gain(tmp_path):
     from matplotlib.figure import Figure
 
-    axes = Figure().subplots()
+    axes, price = Figure().subplots(1, 2)
     rows = {row: [recorded(row)] for row in ("joint", "bootstrap")}
-    _panel(axes, table({row: dict(enumerate(found)) for row, found in rows.items()}))
-    assert axes.containers == []
+    draw_rows(axes, price, table({row: dict(enumerate(found)) for row, found in rows.items()}))
+    assert axes.containers == price.containers == []
     assert axes.texts[0].get_text() == "default not measured yet"
 
 

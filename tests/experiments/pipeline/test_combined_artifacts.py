@@ -7,13 +7,13 @@ import pytest
 
 from experiments.pipeline.corpus_notes import retrieves, run_notes
 from experiments.pipeline.setup import ProgramConfig, open_program, require_retriever
-from experiments.pipeline.warm_up import warm_up
 from experiments.runs.config import describe_program
 from programs.artifact import freeze
 from programs.catalog import build
 from programs.ensemble import Ensemble
 from programs.lms.adapter import ChatForm
 from programs.nearest_demos import NearestDemos, PoolQuestion
+from programs.warm_up import warm_up
 from signatures.common.errors import UserError
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from corpora.index.build import build_index
 from corpora.index.open import open_index
-from experiments.pipeline.warm_up import warm, warm_up
 from programs.closed_book.standard import Standard
 from programs.lms import batching, embedded
 from programs.lms.calls.budget import Budget, BudgetExceeded
 from programs.lms.connect import ModelTraits, connect
 from programs.lms.embedded import EmbeddedEngine
 from programs.parts.meter import metered
+from programs.warm_up import warm, warm_up
 from tests.conftest import load_module
 
 loopback = load_module(Path(__file__).parents[2] / "loopback.py")

@@ -1,16 +1,24 @@
 """Load what the first question would load, so that its seconds are those of answering."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     import dspy
 
-    from experiments.runs.config import Connected
+
+class HasLM(Protocol):
+    """Whatever has an LM, such as a `programs.lms.connect.Connection`."""
+
+    @property
+    def lm(self) -> Any:
+        """The `dspy.LM`."""
+        ...
+
 
 _GREETING = "Reply with the word ready."
 
 
-def warm_up(program: "dspy.Module", connection: "Connected") -> None:
+def warm_up(program: "dspy.Module", connection: HasLM) -> None:
     """Load the weights of an LM in this process, and the embedders and files of the program and its index.
 
     No LM call is made: nothing is sent to a server, counted or paid.
@@ -28,7 +36,7 @@ def warm_up(program: "dspy.Module", connection: "Connected") -> None:
             load()
 
 
-def warm(program: "dspy.Module", connection: "Connected") -> None:
+def warm(program: "dspy.Module", connection: HasLM) -> None:
     """Prepare a service, before its first user: do what `warm_up` does, and call an LM that is not in this process.
 
     The call opens a connection, which is kept, and lets a server that loads models on demand (Ollama, LM Studio) load

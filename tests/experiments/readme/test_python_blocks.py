@@ -1,0 +1,124 @@
+"""Every Python block of every page runs as it is written, on a small world and the simulated LM."""
+
+import ast
+import asyncio
+import inspect
+from pathlib import Path
+from types import FunctionType
+from typing import Any
+
+import dspy
+import pytest
+
+import verihop
+from corpora.questions import read_questions, select
+from experiments.pipeline import setup
+from experiments.runs.config import LMConfig
+from experiments.runs.shards import Shard
+from optimizers.examples import to_examples
+from optimizers.metrics.catalog import get_metric
+from optimizers.teleprompters.task import Task
+from programs.inference import Answerer
+from tests.experiments.readme.pages import OWN_METRIC, ROOT, blocks
+
+PYTHON = blocks("python")
+ELSEWHERE = {
+    "optimizers/distill/training/README.md": "it trains: tests/optimizers/distill/training",
+    "programs/own/README.md": "it is a module: tests/experiments/cli/test_own_program.py",
+}
+RUN = sorted({block.page for block in PYTHON} - set(ELSEWHERE))
+
+
+@pytest.fixture
+def simulated(monkeypatch, own_cache) -> None:
+    """Make every LM that a page names the simulated one."""
+    open_lm = setup.open_lm
+    monkeypatch.setattr("programs.artifacts.bindings.recorded_connection", lambda artifact: verihop.connect())
+    monkeypatch.setattr(setup, "open_lm", lambda config, budget=None: open_lm(LMConfig("simulated"), budget))
+
+
+@pytest.fixture
+def stage(tmp_path, small_world, monkeypatch, simulated) -> dict[str, Any]:
+    """Return the names that pages use for what they do not make, in a folder with the files that they read."""
+    world = small_world(60)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("my_metrics.py").write_text(OWN_METRIC)
+    for place in ("index", "runs/index"):
+        Path(place).parent.mkdir(exist_ok=True)
+        Path(place).symlink_to(world / "index")
+    every = list(read_questions(world / "questions.jsonl"))
+    train, dev = (select(every, split=split, limit=limit) for split, limit in (("train", 10), ("dev", 4)))
+    files = {"questions.jsonl": [*train, *dev], "hotpotqa/questions.jsonl": train, "eval/questions.jsonl": dev}
+    for place, chosen in files.items():
+        Path(place).parent.mkdir(exist_ok=True)
+        Path(place).write_text("".join(f"{question.model_dump_json()}\n" for question in chosen))
+    opened = {
+        name: verihop.load(program=program, index="index", lm="simulated")
+        for name, program in {"rag": "rag", "genground": "genground", "cov": "cov_rag", "cot": "cot"}.items()
+    }
+    for name, program in opened.items():
+        verihop.freeze(program, f"artifacts/{name}")
+    verihop.freeze(opened["genground"], "runs/demo/artifact")
+    demo = dspy.Example(passages=[], question=train[0].question, answer="Corrant", augmented=True)
+    rag, metric = opened["rag"], get_metric("f1[hotpot]")
+    return {
+        "Path": Path,
+        "program": rag.program,
+        "connection": rag.connection,
+        "retrieve": rag.retrieve,
+        "questions": train,
+        "training": train,
+        "validation": dev,
+        "trainset": to_examples(train),
+        "valset": to_examples(dev),
+        "examples": to_examples(train),
+        "metric": metric,
+        "score": metric,
+        "task": Task(to_examples(train), metric),
+        "similarity": setup.open_similarity(),
+        "answered_well": [(train[0].question, [demo])],
+        "cheap": opened["cot"].program,
+        "dear": rag.program,
+    }
+
+
+def prepare(page: str, names: dict[str, Any]) -> None:
+    """Make what one page alone needs."""
+    if page == "programs/README.md":
+        verihop.freeze(verihop.load("artifacts/genground"), "runs/compiled")
+    elif page == "optimizers/replay/README.md":
+        cov = verihop.load("artifacts/cov")
+        verihop.evaluate(cov, names["questions"], "runs/cov", metrics="f1[hotpot]", branches=4, progress=False)
+    elif page == "experiments/pipeline/README.md":
+        rag = Answerer(names["program"], names["connection"])
+        verihop.evaluate(rag, names["questions"], "runs/2", metrics="em", shard=Shard(2, 2), progress=False)
+
+
+def run(code: str, page: str, names: dict[str, Any]) -> None:
+    """Run a block, which may await."""
+    compiled = compile(code, page, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    ended = FunctionType(compiled, names)()
+    if inspect.iscoroutine(ended):
+        asyncio.run(ended)
+
+
+@pytest.mark.filterwarnings("default::signatures.common.errors.UserNotice")  # e.g. of the LM in place of another
+@pytest.mark.parametrize("page", RUN)
+def test_the_blocks_of_a_page_run_one_after_the_other(page, stage):
+    prepare(page, stage)
+    for block in PYTHON:
+        if block.page == page:
+            run(block.text, page, stage)
+
+
+def test_what_runs_elsewhere_is_still_there():
+    pages = {block.page for block in PYTHON}
+    assert set(ELSEWHERE) <= pages
+    for reason in ELSEWHERE.values():
+        assert (ROOT / reason.partition(": ")[2]).exists(), reason
+
+
+def test_the_first_block_of_the_readme_is_short():
+    first = next(block for block in PYTHON if block.page == "README.md")
+    assert len([line for line in first.text.splitlines() if line.strip()]) <= 5

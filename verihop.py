@@ -1,0 +1,300 @@
+"""verihop in Python: connect an LM, open an index, load a program and ask it; evaluate, compile, tune and freeze it.
+
+    import verihop
+
+    program = verihop.load("artifacts/genground")  # with the index and the LM that it was compiled with
+    print(program("Where was the chief engineer of the Corrant Coast Line born?").answer)
+
+The command line does the same with the same names and defaults, so that runs and artifacts of both can be compared. To
+import this module takes milliseconds; what a function needs is imported when it is called. Everything else is in the
+packages: `programs` (strategies, LMs, artifacts), `corpora` (indexes, data sets), `optimizers`, `experiments`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from corpora.questions import Question
+    from experiments.analysis.summary import RunSummary
+    from experiments.pipeline.opened import OpenedProgram
+    from experiments.pipeline.tuning.results import Found
+    from optimizers.metrics.metric import Metric
+    from programs.artifact import Artifact
+    from programs.inference import Answerer
+    from programs.lms.connect import Connection
+    from signatures.types import Retriever
+
+    AnyIndex = Retriever | Path | str
+    AnyLM = Connection | str
+    Questions = Sequence[Question] | Path | str
+
+__all__ = ["compile", "connect", "evaluate", "freeze", "load", "open_index", "tune"]
+
+
+def connect(lm: str = "embedded", *, budget: Mapping[str, float] | None = None, **settings: Any) -> Connection:
+    """Return the connection to an LM. It can serve many programs.
+
+    Args:
+        lm: embedded, embedded:FOLDER, gguf:PATH, simulated, any DSPy id such as openai/gpt-4o-mini, or the name of a
+            model at `api_base`.
+        budget: Limits that all its calls share: calls, tokens, usd, seconds. The call that would exceed one raises
+            `programs.lms.calls.budget.BudgetExceeded`.
+        **settings: Fields of `experiments.runs.config.LMConfig`: api_base, api_key_env, temperature, max_tokens,
+            context_size, reasoning, server, retries, timeout, connections, cache and others.
+
+    Raises:
+        UserError: The LM is unknown, its weights are missing, its server does not answer, or the variable that should
+            hold its key is not set.
+        TypeError: A setting is unknown.
+    """
+    from experiments.pipeline.setup import open_lm
+    from experiments.runs.config import LMConfig
+    from programs.lms.calls.budget import Budget
+
+    limits: dict[str, Any] = dict(budget or {})
+    return open_lm(LMConfig(lm, **settings), Budget(**limits) if limits else None)
+
+
+def open_index(
+    folder: Path | str, *, retriever: str | None = None, rerank: str | None = None, precision: str = "f32"
+) -> Retriever:
+    """Return the retriever of an index: `retrieve(query, k)` returns passages, the best first.
+
+    Args:
+        folder: As `verihop index` writes it.
+        retriever: Another one of the index than it was built for, e.g. bm25 of a hybrid index.
+        rerank: own, own-light, or a cross-encoder by folder or name; None does not rerank.
+        precision: Of the embedder: f32, bf16 or int8.
+
+    Raises:
+        UserError: There is no complete index, or it cannot be opened so.
+    """
+    from corpora.index.open import open_index as open_folder
+    from corpora.retrievers.rerank import NONE, open_reranker
+
+    return open_reranker(open_folder(folder, retriever=retriever, precision=precision), rerank or NONE)
+
+
+def load(
+    artifact: Path | str | None = None,
+    *,
+    program: str | None = None,
+    index: AnyIndex | None = None,
+    lm: AnyLM | None = None,
+    preset: str | None = None,
+    rerank: str | None = None,
+    knobs: Mapping[str, Any] | None = None,
+) -> OpenedProgram:
+    """Return a program, compiled or not, that is ready to be asked.
+
+    It answers when it is called (`program(question)`), and by `await program.acall(question)`, `program.batch(...)` and
+    `program.stream(question)`; `program.warm()` loads everything at once instead of with the first question.
+
+    Args:
+        artifact: Folder of a compiled program; None for a program by its name.
+        program: Name of the catalog (`verihop programs`), or `module:Class` of your own, which is imported.
+        index: An index folder, or a retriever; by default that of the artifact.
+        lm: A connection, or an id that `connect` takes; by default that of the artifact, else embedded.
+        preset: Named knobs of a program; by default paper, or small with the embedded LM.
+        rerank: For an index folder, as for `open_index`; by default that of the artifact, and own with preset small.
+        knobs: Values that differ from the preset's or the artifact's.
+
+    Raises:
+        UserError: Neither or both of artifact and program are named, something cannot be opened, or a program that
+            retrieves has no index.
+    """
+    from experiments.pipeline.opened import open_answerer
+    from experiments.pipeline.setup import ProgramConfig
+
+    config = ProgramConfig(
+        program=program,
+        artifact=None if artifact is None else Path(artifact),
+        preset=preset,
+        knobs=knobs or {},
+        rerank=rerank,
+    )
+    return open_answerer(config, index=index, lm=lm)
+
+
+def evaluate(
+    program: Answerer,
+    questions: Questions,
+    out: Path | str,
+    *,
+    split: str | None = None,
+    metrics: str | None = None,
+    oracle: str | None = None,
+    resume: bool = False,
+    progress: bool = True,
+    **settings: Any,
+) -> RunSummary:
+    """Ask a program questions, score the answers, and write the run: `verihop compare` and `score` read it.
+
+    Args:
+        program: As `load` returns it.
+        questions: A `questions.jsonl`, or questions.
+        out: Folder of the run.
+        split: Use only questions of this split.
+        metrics: Names separated by commas (`verihop metrics`); by default em, f1[hotpot] and two of retrieval.
+        oracle: Entailment oracle of the metrics that need one.
+        resume, progress: Continue the run in `out`; show estimate and progress on stderr.
+        **settings: Further fields of `experiments.runs.config.RunConfig`: threads (8), processes, repeats, judge (a
+            connection), contexts, seed and others.
+
+    Returns:
+        Means with 95 % intervals over questions, costs, errors and abstentions.
+
+    Raises:
+        UserError: A name is unknown, there are no questions, or `out` has another run.
+    """
+    from dataclasses import replace
+
+    from experiments.pipeline.corpus_notes import run_notes
+    from experiments.pipeline.evaluate import evaluate as evaluate_program
+    from experiments.pipeline.opened import path_of, read, with_origin
+    from experiments.pipeline.setup import open_metrics
+    from experiments.runs.config import RunConfig
+    from optimizers.metrics.names import DEFAULT
+
+    opened, asked = with_origin(program), read(questions, split)
+    scored, _ = open_metrics(metrics or DEFAULT, oracle)
+    config = RunConfig(metrics=scored, artifact=opened.config.artifact, questions_path=path_of(questions), **settings)
+    notes = run_notes(opened.program, opened.retrieve, asked, config, lm_id=opened.connection.id)
+    return evaluate_program(
+        opened.program,
+        asked,
+        replace(config, notes=[*config.notes, *notes]),
+        connection=opened.connection,
+        folder=out,
+        resume=resume,
+        progress=progress,
+    )
+
+
+def compile(
+    program: Answerer,
+    questions: Questions,
+    out: Path | str,
+    *,
+    split: str | None = None,
+    val: Questions = (),
+    metric: Metric | str = "em",
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = True,
+    **settings: Any,
+) -> OpenedProgram:
+    """Optimize a program on training questions, freeze it into `out`, and return what was frozen.
+
+    Args:
+        program: As `load` returns it; it is not changed.
+        questions: Training questions, none of a test split.
+        out: Folder of the artifact.
+        split: Use only training questions of this split.
+        val: Questions that candidates are compared on; without any, a part of the training questions where needed.
+        metric: What is maximized: a name, or a metric.
+        resume, overwrite, progress: Continue a stopped compilation; replace an artifact; show progress on stderr.
+        **settings: Further fields of `experiments.pipeline.compiling.config.CompileConfig`: optimizer ("bootstrap"),
+            options, accept, max_demos, seed, threads, teacher, prompt. The budget is that of the LM (`connect`).
+
+    Raises:
+        UserError: `out` exists, a question is of a test split, or the optimizer does not fit the program.
+    """
+    from experiments.pipeline.compile import compile_program
+    from experiments.pipeline.compiling.config import CompileConfig
+    from experiments.pipeline.opened import improvement
+
+    given = improvement(program, questions, split, val, metric, ("train_path", "val_path"))
+    opened = given.opened
+    compile_program(
+        opened.program,
+        given.questions,
+        given.others,
+        CompileConfig(**given.config, **settings),
+        connection=opened.connection,
+        out=out,
+        resume=resume,
+        overwrite=overwrite,
+        progress=progress,
+    )
+    return opened.compiled_into(Path(out))
+
+
+def tune(
+    program: Answerer,
+    questions: Questions,
+    out: Path | str,
+    *,
+    split: str | None = None,
+    train: Questions = (),
+    metric: Metric | str = "em",
+    resume: bool = False,
+    overwrite: bool = False,
+    progress: bool = True,
+    **settings: Any,
+) -> Found:
+    """Search the best knobs, demonstrations and instructions of a program in one study, and freeze them.
+
+    Args:
+        program: As `load` returns it; it is not changed, and is trial 0.
+        questions: Every trial is scored on them; none of a test split.
+        out: Folder of the study; the artifact is in `out/artifact`.
+        split: Use only questions of this split.
+        train: Questions that demonstrations and instructions are made from; without any, a third of `questions`.
+        metric: What is maximized: a name, or a metric.
+        resume, overwrite, progress: Continue the study in `out`; start anew; show progress on stderr.
+        **settings: Further fields of `experiments.pipeline.tuning.config.TuneConfig`: trials, sampler, searched,
+            narrowed, goal, candidates, folds, seed, threads, storage and others.
+
+    Returns:
+        What the trials say; its `artifact` is the folder to `load`.
+
+    Raises:
+        UserError: A question is of a test split, there is nothing to search, or `out` has another study.
+    """
+    from experiments.pipeline.opened import improvement
+    from experiments.pipeline.tuning.config import TuneConfig
+    from experiments.pipeline.tuning.tune import tune_program
+
+    given = improvement(program, questions, split, train, metric, ("tuned_path", "train_path"))
+    return tune_program(
+        given.opened.program,
+        given.questions,
+        TuneConfig(**given.config, **settings),
+        connection=given.opened.connection,
+        out=out,
+        trainset=given.others,
+        resume=resume,
+        overwrite=overwrite,
+        progress=progress,
+    )
+
+
+def freeze(program: Answerer, out: Path | str, *, overwrite: bool = False) -> Artifact:
+    """Write a program to a folder that `load` reads, with the LM and the index it belongs to.
+
+    Args:
+        program: As `load` returns it, with knobs set by hand, say; or an answerer of your own program.
+        out: The folder.
+        overwrite: Replace an existing artifact.
+
+    Raises:
+        UserError: The folder exists, or the program cannot be loaded by its name.
+    """
+    from experiments.pipeline.compiling.frozen import relative_path
+    from experiments.pipeline.opened import with_origin
+    from programs.artifact import freeze as freeze_program
+    from programs.artifact import lm_record
+
+    opened, out = with_origin(program), Path(out)
+    return freeze_program(
+        opened.program,
+        out,
+        overwrite=overwrite,
+        lm=lm_record(opened.connection),
+        corpus=getattr(opened.retrieve, "fingerprint", None),
+        data={"index": relative_path(opened.config.index, out), **opened.provenance()},
+    )
