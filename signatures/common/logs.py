@@ -47,7 +47,7 @@ class _StandardError(logging.StreamHandler):
         logging.Handler.__init__(self)
 
     @property
-    def stream(self) -> TextIO:  # type: ignore[override]
+    def stream(self) -> TextIO:
         return sys.stderr
 
 
@@ -88,7 +88,7 @@ def json_logs(*, debug: bool = False) -> Iterator[None]:
     _log.setLevel(logging.DEBUG if debug else logging.INFO)
     root.addHandler(handler)
     _handlers.append(handler)
-    warnings.showwarning = _warn
+    warnings.showwarning = _warn  # type: ignore[assignment]
     try:
         yield
     finally:

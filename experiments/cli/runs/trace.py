@@ -77,5 +77,7 @@ def _show(found: "Trace", *, whole: bool) -> None:
     if row["error"]:
         say(f"Error: {row['error']}")
     say()
+    if not found.calls:
+        note("This question made no LM call, or its calls were not kept.")
     for call in found.calls:
         show_call(call, whole=whole)
