@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from experiments.cli.shared import options
+from experiments.cli.shared.call_text import show_call
 from experiments.cli.shared.console import Activity, emit, note, note_defaults, say
 from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.watching import Otel, spans_sent
 from experiments.runs.sources import source_line
 from signatures.common.errors import UserError
 
@@ -30,14 +32,20 @@ def ask(
         bool,
         typer.Option("--json-lines", help="Print a JSON object per hop when it settles, then that of --json."),
     ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Also show each LM call: the prompt as sent, the reply, tokens, seconds.")
+    ] = False,
+    otel: Otel = False,
 ) -> None:
     """Answer one question and show the evidence: each hop as soon as it is settled, then answer and passages."""
     from experiments.analysis.unreadable import unreadable
     from experiments.pipeline import setup
     from experiments.pipeline.defaults import with_defaults
     from programs.lms.calls.control import controlled
+    from programs.lms.tracing.calls import Call, calls_heard_by, records_of
     from programs.parts.meter import metered
     from programs.parts.prediction import hops_heard_by
+    from programs.tracing.questions import question_span
     from programs.warm_up import warm_up
 
     _check_question(question)
@@ -48,13 +56,25 @@ def ask(
     opened = setup.open_program(program_config, retrieve, connection)
     warm_up(opened, connection)
     shown = _Shown(as_text=not (as_json or json_lines), as_lines=json_lines)
-    with shown.activity, connection.use(), metered() as meter, controlled(note), hops_heard_by(shown.add):
-        started = time.perf_counter()
-        prediction = opened(question=question)
-        seconds = time.perf_counter() - started
+    calls: list[Call] = []
+    try:
+        with (
+            shown.activity, connection.use(), metered() as meter, controlled(note), hops_heard_by(shown.add),
+            calls_heard_by(calls.append if trace else None), spans_sent(otel) as watched,
+            question_span(opened, question) as span,
+        ):  # fmt: skip
+            started = time.perf_counter()
+            prediction = watched(opened)(question=question)
+            seconds = time.perf_counter() - started
+            span.ended(answer=prediction.answer, facts={"stop_reason": prediction.stop_reason})
+    finally:  # also of a question that an error ends
+        said = records_of(calls, opened)
+        for call in [] if as_json or json_lines else said:
+            show_call(call, whole=True)
     if as_json or json_lines:
         cost = {**meter.counts(), "seconds": round(seconds, 4)}
-        emit({"question": question, **_as_dict(prediction), "cost": cost, "unreadable": meter.unreadable})
+        found = {"question": question, **_as_dict(prediction), "cost": cost, "unreadable": meter.unreadable}
+        emit({**found, **({"calls": said} if trace else {})})
     else:
         show_answer(prediction, unreadable({**meter.counts(), "unreadable": meter.unreadable}), shown=shown.hops)
 

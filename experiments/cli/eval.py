@@ -11,9 +11,11 @@ from experiments.cli.shared.console import emit, next_step, note, note_defaults,
 from experiments.cli.shared.next_commands import command, new_path, other_run, shards_beside, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.recording import Recording
+from experiments.cli.shared.watching import Watched, logged_as_asked, spans_sent
 from experiments.cli.tuning.groups import Objective
 from optimizers.metrics.names import DEFAULT
 from signatures.common.errors import UserError, one_line
+from signatures.common.logs import are_json
 
 if TYPE_CHECKING:
     from corpora.questions import Question
@@ -100,11 +102,14 @@ class Contexts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result(options.Output):
+class Result(Watched):
     """What is written and printed."""
 
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the run.")]
     report: Annotated[bool, typer.Option("--report", help="Also write report.html into the run's folder.")] = False
+    no_calls: Annotated[
+        bool, typer.Option("--no-calls", help="Do not keep the LM calls, which `verihop trace` shows.")
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +129,7 @@ class Execution(options.SeededExecution):
 
 
 @with_option_groups
+@logged_as_asked
 def eval_(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl with gold answers.")],
     program: options.AnyProgram,
@@ -173,21 +179,22 @@ def eval_(
         questions_path=questions,
         shard=shard,
         branches=recording.most(),
+        calls=not result.no_calls,
     )
     opened = setup.open_program(program_config, retrieve, connection, contexts=fixed is not None)
     check_evidence(opened, metrics)
     notes = run_notes(opened, retrieve, asked, config, lm_id=connection.id)
     for text in notes:
         note(f"Note: {text}")
-    with resumable():
+    with spans_sent(result.otel) as watched, resumable():
         summary = evaluate(
-            opened,
+            watched(opened),
             asked,
             replace(config, notes=notes),
             connection=connection,
             folder=result.out,
             resume=execution.resume,
-            progress=not result.quiet,
+            progress=not (result.quiet or are_json()),
         )
     _print(summary, result, oracle, _abstention(result.out, fixed))
     _exit_code(summary, result.out)

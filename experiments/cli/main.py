@@ -37,8 +37,10 @@ try:
     from experiments.cli.programs.app import programs
     from experiments.cli.review import review
     from experiments.cli.runs.compare import compare
+    from experiments.cli.runs.export import export
     from experiments.cli.runs.merge import merge
     from experiments.cli.runs.score import score
+    from experiments.cli.runs.trace import trace
     from experiments.cli.serve import serve
     from experiments.cli.shared.app import App
     from experiments.cli.tuning.replay import replay
@@ -99,6 +101,8 @@ app.command("merge")(merge)
 app.command("score")(score)
 app.add_typer(distill, name="distill")
 app.command("compare")(compare)
+app.command("trace")(trace)
+app.command("export")(export)
 app.command("judge")(judge)
 app.add_typer(keyfacts, name="keyfacts")
 app.add_typer(programs, name="programs")

@@ -19,6 +19,7 @@ from experiments.cli.shared.console import note
 from experiments.cli.shared.limits import Limits as Budgets
 from experiments.cli.shared.limits import parse_limits
 from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.watching import Log, Otel, logged_as_asked, spans_sent
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,15 @@ class Transport:
 
 
 @with_option_groups
+@logged_as_asked
 def mcp(
     program: options.AnyProgram,
     lm: options.LM,
     limits: Budgets,
     transport: Transport,
     artifact_folder: ArtifactFolder = None,
+    otel: Otel = False,
+    log: Log = None,
 ) -> None:
     """Offer a program to MCP clients as tools: ask, search and read_passage.
 
@@ -54,9 +58,11 @@ def mcp(
     address = Address(transport.host, transport.port, token or None)
     granted = Limits(budget=parse_limits(transport.question_budget, "--question-budget"))
     service = opened_service(named_program(program, artifact_folder), lm, granted, address, limits)
-    if not transport.http:
-        note(f"Ready over stdio ({service.about['program']}, {service.about['lm']}).")
-        serve_tools(service)
-        return
-    about = f"({service.about['program']}, {service.about['lm']}). Ctrl-C stops."
-    serve_tools(service, address, lambda url: note(f"Ready: {url}mcp {about}"))
+    with spans_sent(otel) as watched:
+        watched(service.answering.answerer.program)
+        if not transport.http:
+            note(f"Ready over stdio ({service.about['program']}, {service.about['lm']}).")
+            serve_tools(service)
+            return
+        about = f"({service.about['program']}, {service.about['lm']}). Ctrl-C stops."
+        serve_tools(service, address, lambda url: note(f"Ready: {url}mcp {about}"))

@@ -13,6 +13,7 @@ from experiments.cli.shared.console import emit, note, note_defaults
 from experiments.cli.shared.limits import Limits as Budgets
 from experiments.cli.shared.limits import parse_limits
 from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.watching import Log, Otel, logged_as_asked, spans_sent
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Serving:
 
 
 @with_option_groups
+@logged_as_asked
 def serve(
     program: options.AnyProgram,
     lm: options.LM,
@@ -62,6 +64,8 @@ def serve(
     serving: Serving,
     artifact_folder: ArtifactFolder = None,
     as_json: options.Json = False,
+    otel: Otel = False,
+    log: Log = None,
 ) -> None:
     """Answer questions over HTTP: JSON, server-sent events, OpenAI's chat API, and a page for people.
 
@@ -81,7 +85,9 @@ def serve(
     )
     config = named_program(program, artifact_folder)
     service = opened_service(config, lm, granted, address, limits)
-    serve_until_stopped(service, address, lambda url: _tell(url, service.about, as_json=as_json))
+    with spans_sent(otel) as watched:
+        watched(service.answering.answerer.program)
+        serve_until_stopped(service, address, lambda url: _tell(url, service.about, as_json=as_json))
 
 
 def named_program(program: options.AnyProgram, folder: Path | None) -> "ProgramConfig":

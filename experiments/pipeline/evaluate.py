@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from experiments.pipeline.parallel.process_pool import AHEAD, ProcessPool
 from experiments.pipeline.parallel.session import Answered, Asked, Session
 from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.pipeline.progress import RunProgress
+from experiments.runs.calls import CallFile
 from experiments.runs.config import Connected, RunConfig, describe_run
 from experiments.runs.costs import log_unfinished
 from experiments.runs.files import Json, Row, discard_empty, end_session, key_of, open_run, read_rows, run_lock
@@ -24,6 +26,7 @@ from optimizers.metrics.judges.answer_judge import judged_by
 from programs.lms.calls.control import controlled
 from programs.warm_up import warm_up
 from signatures.common.errors import UserError
+from signatures.common.logs import event, with_texts
 
 if TYPE_CHECKING:
     import dspy
@@ -73,6 +76,7 @@ def evaluate(
         done = [row for row in open_run(folder, description, resume=resume) if row["error"] is None]
         waiting, total = _unanswered(questions, config.repeats, done)
         bar = _progress_of(program, config, done, total=total, shown=progress)
+        event("run_started", run=str(folder), questions=total, answered=total - len(waiting))
         if waiting:
             bar.say(str(estimate(len(waiting), program.max_calls(), rows=done, threads=config.threads)))
         try:
@@ -85,6 +89,8 @@ def evaluate(
             raise
         end_session(folder)
         summary = write_summary(folder, stopped=stopped)
+        means = {name: mean.mean for name, mean in summary.metrics.items()}
+        event("run_ended", means, run=str(folder), answered=summary.answered, stopped=stopped, errors=summary.errors)
         if stopped:
             bar.say(f"Stopped ({stopped}); {summary.answered} of {total} are kept.")
     if interrupted:
@@ -153,13 +159,17 @@ def _ask_all(session: Session, waiting: Sequence[Asked], folder: Path, bar: RunP
         controlled(bar.say) as control,
         _opened(session, waiting, bar.say) as pool,
         RowLog(folder, sync_every=SYNC_SECONDS) as log,
+        CallFile(folder) as calls,
         bar,
     ):
 
-        def write(row: Row) -> None:
+        def write(answered: Answered) -> None:
+            row = answered.row
+            calls.append(key_of(row), answered.calls)  # before the row, without which the question is asked again
             log.append(row)
             session.written(key_of(row))
             bar.add(row)
+            _log_row(row)
 
         width = min(session.config.threads, len(waiting))
         collector = Collector(write, width, session.connection.lm.model)
@@ -170,6 +180,20 @@ def _ask_all(session: Session, waiting: Sequence[Asked], folder: Path, bar: RunP
             costs = pool.unfinished() if isinstance(pool, ProcessPool) else []
             log_unfinished(folder, [*session.unfinished(), *costs])
     return ("interrupted by Ctrl-C" if interrupted else collector.stopped), interrupted
+
+
+_LOGGED = (
+    "id", "repeat", "scores", "stop_reason", "abstained", "seconds", "calls", "cached_calls", "prompt_tokens",
+    "completion_tokens", "usd", "retries", "parse_failures",
+)  # fmt: skip
+
+
+def _log_row(row: Row) -> None:
+    error = (row["error"] or "").partition(":")[0] or None  # the message may quote a reply
+    event("question", {name: row.get(name) for name in _LOGGED}, error=error)
+    if with_texts():
+        texts = {name: row[name] for name in ("id", "question", "answer", "error")}
+        event("question_texts", texts, level=logging.DEBUG)
 
 
 @contextlib.contextmanager

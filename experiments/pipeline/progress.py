@@ -9,6 +9,7 @@ from rich.markup import escape
 
 from experiments.analysis.summary import percent
 from experiments.runs.files import Row
+from signatures.common.logs import event
 from signatures.common.terminal import open_console
 
 
@@ -65,5 +66,6 @@ class RunProgress:
         self._progress.update(self._task, advance=1, figures=self._figures())
 
     def say(self, text: str) -> None:
-        """Print one line above the bar."""
+        """Print one line above the bar; where logs are JSON, an event."""
+        event("note", message=text)
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)

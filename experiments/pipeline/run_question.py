@@ -9,6 +9,7 @@ from experiments.runs.files import Row
 from optimizers.metrics.metric import Metric
 from programs.lms.calls.metered import LMUnavailable
 from programs.lms.sampling import fresh_samples
+from programs.lms.tracing.calls import Call, asked_by, calls_heard_by
 from programs.parts.meter import Meter, metered
 from programs.parts.predict import original_of
 from signatures.common.errors import user_error_within
@@ -62,17 +63,20 @@ def score(metric: Metric, example: Any, prediction: Any, *, failed: bool) -> flo
     return 0.0 if metric.higher_is_better else None
 
 
-def scored(metrics: Sequence[Metric], example: Any, prediction: Any, *, failed: bool) -> tuple[Row, Exception | None]:
+def scored(
+    metrics: Sequence[Metric], example: Any, prediction: Any, *, failed: bool, calls: list[Call] | None = None
+) -> tuple[Row, Exception | None]:
     """Return the scores, how many judge replies were unparseable per metric, and the cost of judging.
 
-    If the judge does not answer, the score is None, and its error is returned, too.
+    If the judge does not answer, the score is None, and its error is returned, too. LM calls are appended to `calls`.
     """
     silent: Exception | None = None
     scores: dict[str, float | None] = {}
     unparsed: dict[str, int] = {}
     judging = Meter()
+    keep = None if calls is None else calls.append
     for metric in metrics:
-        with metered() as meter:
+        with metered() as meter, asked_by(metric.name), calls_heard_by(keep):
             try:
                 scores[metric.name] = score(metric, example, prediction, failed=failed)
             except Exception as error:
@@ -113,6 +117,7 @@ def run_question(
     connection: Connected,
     repeat: int = 1,
     meter: Meter | None = None,
+    calls: list[Call] | None = None,
 ) -> tuple[Row, Exception | None]:
     """Ask one question and score the answer.
 
@@ -123,6 +128,7 @@ def run_question(
         connection: The LM and its adapter.
         repeat: Number of this repeat of the question, from 1.
         meter: Counts the program's cost, also if the question ends without a row; by default a new one.
+        calls: Receives the LM calls, those of the judge included; None keeps none.
 
     Returns:
         The row, and the exception that stopped the program, or that of a judge that does not answer, if any.
@@ -141,6 +147,7 @@ def run_question(
             with (
                 dspy.context(lm=connection.lm, adapter=connection.adapter, disable_history=True, trace=None),
                 fresh_samples(repeat),
+                calls_heard_by(None if calls is None else calls.append),
             ):
                 prediction = program(question=example.question, **fixed)
         except Exception as error:  # noqa: BLE001 - whatever stops one question must not stop the others
@@ -148,7 +155,7 @@ def run_question(
         except SystemExit as end:  # of an own program: it must not end the run without a word
             cause = RuntimeError(f"the program called for an exit ({end.code!r})")
         seconds = time.perf_counter() - start
-    added, unjudged = scored(config.scored, example, prediction, failed=cause is not None)
+    added, unjudged = scored(config.scored, example, prediction, failed=cause is not None, calls=calls)
     cause = cause or unjudged
     row: Row = {
         "id": example.id,

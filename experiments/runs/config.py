@@ -139,6 +139,7 @@ class RunConfig:
         notes: What a reader of the results has to know; shown with every summary and comparison.
         shard: Which of the questions are asked; None means all.
         branches: The most branches recorded of each question (`experiments.pipeline.branches`); 0 records nothing.
+        calls: Whether the LM calls are kept (`experiments.runs.calls`).
 
     Raises:
         UserError: A metric is unknown or lacks its judge, a judge has no metric, or a number is below 1.
@@ -156,6 +157,7 @@ class RunConfig:
     notes: Sequence[str] = ()
     shard: Shard | None = None
     branches: int = 0
+    calls: bool = True
 
     def __post_init__(self) -> None:
         for name, value in (("threads", self.threads), ("processes", self.processes), ("repeats", self.repeats)):

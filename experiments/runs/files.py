@@ -1,6 +1,7 @@
 """The files of a run: `run.json` (what was run), `rows.jsonl` (a line per question), `costs.jsonl`, `summary.json`.
 
-`costs.jsonl` has what `rows.jsonl` lacks (`experiments/runs/costs.py`). A recorded run has `branches.jsonl.gz` and
+`costs.jsonl` has what `rows.jsonl` lacks (`experiments/runs/costs.py`), `calls.jsonl.zst` every LM call
+(`experiments/runs/calls.py`). A recorded run has `branches.jsonl.gz` and
 `replies.jsonl.gz`, too (`optimizers/replay/record_files.py`).
 
 A row contains:
@@ -46,6 +47,7 @@ from signatures.common.strict_json import read_strict_json
 
 SCHEMA = 1
 RUN, ROWS, COSTS, SUMMARY = "run.json", "rows.jsonl", "costs.jsonl", "summary.json"
+CALLS = "calls.jsonl.zst"
 _LOCK = "run.lock"
 
 Row = dict[str, Any]
@@ -265,7 +267,7 @@ def discard_empty(folder: Path) -> None:
     """Remove the files of a run without rows, and its folder unless it contains other files."""
     if read_rows(folder):
         return
-    for name in (RUN, ROWS, COSTS, BRANCHES, REPLIES):
+    for name in (RUN, ROWS, COSTS, CALLS, BRANCHES, REPLIES):
         (folder / name).unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # not empty
         folder.rmdir()

@@ -6,6 +6,7 @@ sent, and its place is free.
 
 import asyncio
 import contextlib
+import logging
 import math
 import secrets
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.service.failures import Failure, Refused, failure_of
 from experiments.service.limits import Limits
+from signatures.common.logs import event, with_texts
 
 if TYPE_CHECKING:
     import dspy
@@ -92,14 +94,19 @@ class Answering:
         try:
             async with self._place(id, told):
                 try:
-                    told.put_nowait(Event("answer", await self._hop_by_hop(id, question, told)))
+                    answer = await self._hop_by_hop(id, question, told)
+                    told.put_nowait(Event("answer", answer))
                     self.counts.answered += 1
+                    _log_answer(answer)
                 except _Ended as error:
                     told.put_nowait(Event("error", error.failure.as_dict()))
                     self.counts.failed += 1
+                    event("failed", level=logging.WARNING, id=id, status=error.failure.status, type=error.failure.type)
             ended = True
         finally:
-            self.counts.abandoned += not ended
+            if not ended:
+                self.counts.abandoned += 1
+                event("abandoned", id=id)
             told.put_nowait(None)
 
     @contextlib.asynccontextmanager
@@ -133,11 +140,13 @@ class Answering:
         from programs.lms.calls.budget import Budget
         from programs.lms.calls.question_budget import limited_by
         from programs.parts.meter import metered
+        from programs.tracing.questions import question_span
 
         limits: Any = self.limits.budget
         costs, number, scope = _Costs(), 0, asyncio.timeout(self.limits.seconds)
         try:
-            with metered() as meter, limited_by(Budget(**limits)):
+            traced = question_span(self.answerer.program, question, id=id)
+            with traced as span, metered() as meter, limited_by(Budget(**limits)):
                 stream = self.answerer.stream(question)
                 async with scope, _closing(stream) as items:
                     async for item in items:
@@ -147,14 +156,24 @@ class Answering:
                         cost = costs.since_last(stream.costs[number])
                         number += 1
                         told.put_nowait(Event("hop", {"number": number, "hop": _plain(item), "cost": cost}))
+                span.ended(answer=answer["answer"], facts={"stop_reason": answer["stop_reason"]})
                 # Rounds are counted when the stream is closed.
-                return {"id": id, "question": question, **answer, **costs.at_end(meter.counts())}
+                traced_as = {} if span.trace_id is None else {"trace_id": span.trace_id}
+                return {"id": id, "question": question, **answer, **costs.at_end(meter.counts()), **traced_as}
         except BaseException as error:  # a spent budget is no Exception
             task = asyncio.current_task()
             left = isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
             if left or isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
             raise _Ended(failure_of(error, timed_out=scope.expired())) from error
+
+
+def _log_answer(answer: dict[str, Any]) -> None:
+    cost = {name: answer["cost"][name] for name in (*_COSTS, "seconds")}
+    facts = {name: answer.get(name) for name in ("id", "trace_id", "stop_reason", "abstained")}
+    event("answered", {**facts, **cost}, hops=len(answer["hops"]))
+    if with_texts():
+        event("answer_texts", {name: answer[name] for name in ("id", "question", "answer")}, level=logging.DEBUG)
 
 
 class _Ended(Exception):

@@ -65,7 +65,8 @@ def failure_of(error: BaseException, *, timed_out: bool = False) -> Failure:
     if timed_out:
         return Failure(504, "timeout", "The question took longer than a question may take.")
     number = secrets.token_hex(4)
-    log.error("error %s", number, exc_info=error)
+    told = {"verihop_event": "failure", "verihop_fields": {"number": number, "error": type(error).__name__}}
+    log.error("error %s", number, exc_info=error, extra=told)
     if isinstance(error, LMUnavailable):
         return Failure(503, "unavailable", f"The LM does not answer at the moment (error {number} of the log).")
     if (known := user_error_within(error)) is not None and type(known) is UserError:

@@ -6,10 +6,12 @@ answered whose Host header names this server (against DNS rebinding), and none t
 
 import asyncio
 import hmac
+import logging
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from experiments.service.failures import Failure
+from signatures.common.logs import event
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -54,6 +56,7 @@ class Guards:
             await _respond(send, Failure(400, "invalid_request", "A header is repeated that may come once."))
             return
         if failure := self._refuse(scope["path"], headers):
+            event("refused", level=logging.WARNING, status=failure.status, type=failure.type, path=scope["path"][:200])
             await _respond(send, failure)
             return
         body = _Body(receive, send, self._body_bytes)

@@ -7,6 +7,7 @@ from typing import Any
 from dspy.utils.exceptions import AdapterParseError
 
 from programs.lms.calls.reply_cache import Unparsed, cached_if_parsed
+from programs.lms.tracing.calls import calls_read
 from programs.parts.meter import record, record_unreadable
 from programs.parts.probability import asks_yes_no, yes_share
 
@@ -14,13 +15,15 @@ from programs.parts.probability import asks_yes_no, yes_share
 @contextmanager
 def counting_replies() -> Iterator[Unparsed]:
     """Count the reply of the block; one that cannot be parsed is counted, shown and not cached."""
-    try:
-        with cached_if_parsed() as replies:
-            yield replies
-    except AdapterParseError as error:
-        record(replies=1, parse_failures=1)
-        record_unreadable(_text_of(error.lm_response))
-        raise
+    with calls_read() as unreadable:
+        try:
+            with cached_if_parsed() as replies:
+                yield replies
+        except AdapterParseError as error:
+            unreadable(str(error).partition("\n\n")[0])  # what follows is the reply
+            record(replies=1, parse_failures=1)
+            record_unreadable(_text_of(error.lm_response))
+            raise
     record(replies=1)
 
 

@@ -77,6 +77,18 @@ def verihop(monkeypatch, capsys):
     return run
 
 
+@pytest.fixture
+def collector(monkeypatch):
+    """Return a collector of OpenTelemetry, to which the variables of the environment point."""
+    from tests.collector import HEADER, Collector
+
+    running = Collector()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", running.base)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"authorization=Bearer%20{HEADER}")
+    yield running
+    running.close()
+
+
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     """Return Chromium; without one the test is skipped, or fails where `VERIHOP_CHROMIUM` requires it."""

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import typer
 
+from signatures.common.logs import are_json, event
 from signatures.common.terminal import open_console, printable, printable_json
 
 WIDTH = 80  # characters of a line of text
@@ -53,8 +54,11 @@ def show(table: Any) -> None:
 
 
 def note(text: str) -> None:
-    """Print a message on standard error."""
-    typer.echo(printable(text), err=True)
+    """Print a message on standard error; where logs are JSON, as an event."""
+    if are_json():
+        event("note", message=text)
+    else:
+        typer.echo(printable(text), err=True)
 
 
 def next_step(*commands: str) -> None:

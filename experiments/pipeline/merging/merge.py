@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from experiments.analysis.summary import RunSummary, summarise
+from experiments.pipeline.merging.calls import join_calls
 from experiments.pipeline.merging.description import (
     MERGED,
     check_same_run,
@@ -178,6 +179,7 @@ def _write(
         if joined.costs:
             with writing(hidden / COSTS), atomic_write(hidden / COSTS, "wb") as file:
                 file.writelines(line + b"\n" for line in joined.costs)
+        join_calls(parts, joined, keys, hidden)
         notice = join_records(parts, hidden, description["questions"])
         summary = replace(summarise(hidden, stopped=stopped), folder=str(out))
         write_json(hidden / SUMMARY, summary.as_dict())

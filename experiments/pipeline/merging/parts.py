@@ -1,6 +1,7 @@
 """The parts of a run that are merged, as they are on disk."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -130,6 +131,11 @@ def join(parts: list[Part]) -> Joined:
         shared = [_shared(part.costs, other.costs) for other in parts[:place] if other.folder in copied]
         costs += part.costs[max(shared, default=0) :]
     return Joined(rows, costs)
+
+
+def of_attempt(parts: Sequence[Part], key: RowKey, attempt: Attempt) -> Part | None:
+    """Return the part in which an attempt at a question is the one that counts; None if it is in none."""
+    return next((part for part in parts if key in part.rows and _same(part.rows[key][-1], attempt)), None)
 
 
 def _same(one: Attempt, other: Attempt) -> bool:

@@ -8,7 +8,6 @@ from experiments.pipeline.parallel.messages import WorkerDied
 from experiments.pipeline.parallel.process_pool import ProcessPool
 from experiments.pipeline.parallel.session import Answered, Asked
 from experiments.pipeline.parallel.thread_pool import Outcome, ThreadPool
-from experiments.runs.files import Row
 from programs.lms.calls.control import GRACE, Control
 from signatures.common.errors import UserError
 
@@ -23,16 +22,16 @@ class Collector:
     after twice as many consecutive ones during which no call was answered.
 
     Args:
-        write: Receives the rows.
+        write: Receives what has a row.
         threads: Questions in progress at a time.
         model: The task LM.
     """
 
-    def __init__(self, write: Callable[[Row], None], threads: int, model: str):
+    def __init__(self, write: Callable[[Answered], None], threads: int, model: str):
         self._write, self._threads, self._model = write, threads, model
         self._working = False
         self._silent: Counter[str] = Counter()  # consecutive failures of each LM without an answer
-        self._held: list[Row] = []  # failed before the first answer
+        self._held: list[Answered] = []  # failed before the first answer
         self.stopped: str | None = None
 
     def add(self, outcome: Outcome[Asked, Answered]) -> None:
@@ -55,7 +54,7 @@ class Collector:
             self._silent.clear()
         else:
             self._count_failure(answered.fault, answered)
-        self._held.append(answered.row)
+        self._held.append(answered)
         if self._working or answered.fault is None:
             self.write_held()
 
@@ -70,8 +69,8 @@ class Collector:
 
     def write_held(self) -> None:
         """Write the rows that were held back until the LM answers."""
-        for row in self._held:
-            self._write(row)
+        for answered in self._held:
+            self._write(answered)
         self._held = []
 
 

@@ -40,6 +40,7 @@ from programs.lms.calls.transport import Transport
 from programs.lms.calls.waiting import CLOCK, call_within
 from programs.lms.sampling import rollout_in_repeat
 from programs.lms.sources import sources_of
+from programs.lms.tracing.calls import heard
 from programs.parts.meter import record
 from programs.parts.replies.sources import tell_sources
 from signatures.common.errors import UserError, one_line
@@ -121,6 +122,12 @@ class MeteredLM(dspy.LM):
     def __call__(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Answer as `dspy.LM` does."""
         call = prepare(self, prompt, messages, self._seeded(prompt, kwargs))
+        with heard(self, call) as telling:
+            result = telling.replied(self._answered(call))
+        return finalize(self, call, result)
+
+    def _answered(self, call: PreparedCall) -> CallResult:
+        """Return the reply to a call from the record of the question, from the cache, or from the LM; counted."""
         recorded = Recorded(self, call)
         if found := recorded.look_up():
             result, usage = found
@@ -132,7 +139,7 @@ class MeteredLM(dspy.LM):
             result = recorded.keep(*self._asked(call))
         _record_cut(call, result)
         tell_sources(partial(sources_of, result))
-        return finalize(self, call, result)
+        return result
 
     async def acall(self, prompt: Any = None, *, messages: Any = None, **kwargs: Any) -> Any:
         """Do the same asynchronously, in a thread."""

@@ -21,6 +21,8 @@ COMMANDS = [
     "eval",
     "merge",
     "compare",
+    "trace",
+    "export",
     "judge",
     "keyfacts",
     "programs",

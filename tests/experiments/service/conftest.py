@@ -186,8 +186,8 @@ def started_command(tmp_path) -> Iterator[Callable[..., str]]:
         process = subprocess.Popen([sys.executable, *arguments], stderr=subprocess.PIPE, text=True, env=changed)
         running.append(process)
         assert process.stderr is not None
-        line = next(line for line in process.stderr if line.startswith("Ready: "))
-        return line.split()[1]
+        line = next(line for line in process.stderr if "Ready: " in line)  # alone, or in a line of JSON
+        return line.partition("Ready: ")[2].split()[0]
 
     start.processes = running  # type: ignore[attr-defined]
     yield start

@@ -158,7 +158,7 @@ def test_questions_of_other_workers_are_kept_when_one_dies(toy):
     pool = Halved(Outcome(Asked(toy.questions(1)[0], 1), answered, None))
     with pytest.raises(WorkerDied):
         collect(pool, Collector(rows.append, 2, "m"), Control(), lambda text: None)
-    assert [row["id"] for row in rows] == ["id0"]
+    assert [answered.row["id"] for answered in rows] == ["id0"]
 
 
 def test_a_budget_can_be_used_again_after_workers_were_ended(toy, tmp_path):

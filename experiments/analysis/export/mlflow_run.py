@@ -1,0 +1,203 @@
+"""A run in MLflow (extra `mlflow`): parameters, metrics with their intervals, files, and a trace per question.
+
+Names of metrics have no brackets and no `@` there: `f1[hotpot]` is `f1.hotpot`, `passage_recall@5` is
+`passage_recall_at_5`; the ends of a 95 % interval are `.low` and `.high`, and `.n` is the number of questions.
+"""
+
+import logging
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from experiments.analysis.export.answers import Exported, began_and_ended, exported_answers, flat
+from experiments.analysis.statistics import Mean
+from experiments.analysis.summary import RunSummary, summarise
+from experiments.runs.files import ROWS, RUN, SUMMARY, Json, read_json, read_run
+from signatures.common.errors import UserError, one_line
+from signatures.common.secrets import redacted, register_address, without_userinfo
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+TRACES = 100  # questions whose calls become traces, unless another number is named
+REPORT = "report.html"
+_PARAMETERS = ("program", "lm", "judge", "corpus", "questions", "seed", "repeats", "threads", "processes", "given")
+_LONGEST = 500  # characters of a parameter; older servers refuse more
+_COUNTS = ("questions", "answered", "errors", "abstentions", "parse_failures", "truncated")
+_NAME = re.compile(r"[^\w\-./: ]")
+_AT_A_TIME = 100  # metrics and parameters in one request
+
+
+class Logged(NamedTuple):
+    """Where a run is now.
+
+    Args:
+        run_id: Of MLflow.
+        experiment: Its name.
+        store: Address of the store, without credentials.
+        traces: How many questions have one.
+    """
+
+    run_id: str
+    experiment: str
+    store: str
+    traces: int
+
+
+def log_run(
+    folder: Path,
+    store: str,
+    *,
+    experiment: str = "verihop",
+    traces: int = TRACES,
+    on_trace: Callable[[int], None] = lambda done: None,
+) -> Logged:
+    """Write a run to an MLflow store, as a new MLflow run.
+
+    Args:
+        folder: Of a run with answers.
+        store: Address, such as `sqlite:///mlflow.db` or `http://localhost:5000`.
+        experiment: Made if there is none of that name.
+        traces: Questions whose LM calls become traces, the first ones; 0 for none.
+        on_trace: Called with the number of traces written.
+
+    Raises:
+        UserError: The extra is not installed, the folder contains no run, or the store cannot be used.
+    """
+    description, summary = read_run(folder), summarise(folder, stopped=_stopped(folder))
+    register_address(store)
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # what is logged is between the user and the store
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
+    try:
+        import mlflow
+        from mlflow.exceptions import MlflowException
+    except ImportError as error:
+        raise UserError("MLflow is not installed: pip install 'verihop[mlflow]'.") from error
+    logging.getLogger("mlflow").setLevel(logging.WARNING)
+    try:
+        mlflow.set_tracking_uri(store)
+        client = mlflow.MlflowClient(tracking_uri=store)
+        found = client.get_experiment_by_name(experiment)
+        experiment_id = client.create_experiment(experiment) if found is None else found.experiment_id
+        tags = {
+            "verihop.run": folder.resolve().name,
+            "mlflow.source.name": "verihop",
+            "mlflow.note.content": _note(summary),
+        }
+        run_id = client.create_run(experiment_id, run_name=folder.resolve().name, tags=redacted(tags)).info.run_id
+        try:
+            _log_numbers(client, run_id, description, summary)
+            for name in (RUN, SUMMARY, ROWS, REPORT):
+                if (folder / name).exists():
+                    client.log_artifact(run_id, str(folder / name))
+            written = _log_traces(folder, run_id, experiment_id, traces, on_trace)
+        except BaseException:
+            client.set_terminated(run_id, status="FAILED")
+            raise
+        client.set_terminated(run_id, status="FINISHED" if summary.complete else "KILLED")
+    except (MlflowException, OSError) as error:
+        raise UserError(
+            f"The MLflow store {without_userinfo(store)} cannot be used: {one_line(error)}. Name a database such as "
+            "sqlite:///mlflow.db, or the URL of a server that runs."
+        ) from error
+    return Logged(run_id, experiment, without_userinfo(store), written)
+
+
+def _stopped(folder: Path) -> str | None:
+    found = read_json(folder / SUMMARY).get("stopped") if (folder / SUMMARY).exists() else None
+    return found if isinstance(found, str) else None
+
+
+def _note(summary: RunSummary) -> str:
+    return " ".join(filter(None, (f"{summary.program} on {summary.lm}.", summary.stopped, summary.notice)))
+
+
+def metric_name(name: str) -> str:
+    """Return the name of a metric as MLflow takes it."""
+    return _NAME.sub("_", name.replace("[", ".").replace("]", "").replace("@", "_at_"))
+
+
+def _log_numbers(client: "MlflowClient", run_id: str, description: Json, summary: RunSummary) -> None:
+    from mlflow.entities import Metric, Param
+
+    now = int(1000 * time.time())
+    stated = flat({name: description[name] for name in _PARAMETERS if name in description})
+    for name in ("git_revision", "versions"):
+        stated |= flat({name: description.get(name)}) if not isinstance(description.get(name), Mapping) else {}
+    stated |= flat({"versions": description.get("versions") or {}})
+    parameters = [Param(_NAME.sub("_", name), str(value)[:_LONGEST]) for name, value in redacted(stated).items()]
+    numbers = {name: float(value) for name, value in _metrics(summary).items() if value is not None}
+    metrics = [Metric(name, value, now, 0) for name, value in numbers.items()]
+    for start in range(0, max(len(parameters), len(metrics)), _AT_A_TIME):
+        part = slice(start, start + _AT_A_TIME)
+        client.log_batch(run_id, metrics=metrics[part], params=parameters[part])
+
+
+def _metrics(summary: RunSummary) -> dict[str, float | None]:
+    found: dict[str, float | None] = {}
+    means: dict[str, Mean] = {**summary.metrics, **summary.repeated, **summary.costs}
+    for name, mean in means.items():
+        short = metric_name(name)
+        found |= {short: mean.mean, f"{short}.low": mean.low, f"{short}.high": mean.high, f"{short}.n": mean.n}
+    found |= {metric_name(name): value for name, value in summary.derived.items()}
+    found |= {name: getattr(summary, name) for name in _COUNTS}
+    return found | {f"spent.{name}": value for name, value in summary.spent.items()}
+
+
+def _log_traces(folder: Path, run_id: str, experiment_id: str, most: int, on_trace: Callable[[int], None]) -> int:
+    import mlflow
+
+    number = 0
+    with mlflow.start_run(run_id=run_id):  # traces name the run in progress
+        for answer in exported_answers(folder, most):
+            if answer.calls:
+                _log_trace(answer, experiment_id)
+                number += 1
+                on_trace(number)
+        mlflow.flush_trace_async_logging()
+    return number
+
+
+def _log_trace(answer: Exported, experiment_id: str) -> None:
+    import mlflow
+    from mlflow.entities import SpanType
+
+    row, (begun, ended) = answer.row, began_and_ended(answer)
+    about = {name: row[name] for name in ("id", "repeat", "answers", "scores", "stop_reason", "error") if name in row}
+    root = mlflow.start_span_no_context(
+        "question",
+        span_type=SpanType.CHAIN,
+        inputs={"question": row["question"]},
+        attributes={f"verihop.{name}": value for name, value in about.items()},
+        experiment_id=experiment_id,
+        start_time_ns=int(1e9 * begun),
+    )
+    for call in answer.calls:
+        span = mlflow.start_span_no_context(
+            call["predictor"] or call["signature"] or call["model"],
+            span_type=SpanType.CHAT_MODEL,
+            parent_span=root,
+            inputs={"messages": call["messages"]},
+            attributes={
+                "mlflow.chat.tokenUsage": _usage(call),
+                **{
+                    f"verihop.{name}": call[name]
+                    for name in ("model", "settings", "cached", "usd", "retries", "metric")
+                },
+            },
+            start_time_ns=int(1e9 * call["started"]),
+        )
+        replies = [{"message": {"role": "assistant", "content": each["text"]}} for each in call["replies"]]
+        status = "OK" if call["error"] is None else "ERROR"
+        told = {"choices": replies} if call["error"] is None else {"error": call["error"]}
+        span.end(outputs=told, status=status, end_time_ns=int(1e9 * (call["started"] + call["seconds"])))
+    outputs = {"answer": row["answer"], "response": row["response"], "citations": row["citations"]}
+    root.end(outputs=outputs, status="OK" if row["error"] is None else "ERROR", end_time_ns=int(1e9 * ended))
+
+
+def _usage(call: Json) -> dict[str, int]:
+    sent, written = int(call["prompt_tokens"]), int(call["completion_tokens"])
+    return {"input_tokens": sent, "output_tokens": written, "total_tokens": sent + written}

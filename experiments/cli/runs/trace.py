@@ -1,0 +1,83 @@
+"""`verihop trace`: what was said between a program and its LM."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from experiments.cli.shared import options
+from experiments.cli.shared.call_text import show_call
+from experiments.cli.shared.console import emit, next_step, note, say, show
+from experiments.cli.shared.next_commands import command
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from experiments.analysis.calls import Trace
+
+_LISTED = 20
+
+
+def trace(
+    run: Annotated[Path, typer.Argument(help="A run folder of `verihop eval`.")],
+    question: Annotated[
+        str | None,
+        typer.Argument(
+            help="Id of a question, or words that no other has; without it the questions are listed, worst first.",
+            show_default=False,
+        ),
+    ] = None,
+    call: Annotated[int | None, typer.Option(min=1, help="Show this call whole.", show_default=False)] = None,
+    predictor: Annotated[
+        str | None, typer.Option(help="Show the calls of this predictor whole.", show_default=False)
+    ] = None,
+    repeat: Annotated[int, typer.Option(min=1, help="Which repeat of the question.")] = 1,
+    as_json: options.Json = False,
+) -> None:
+    """Show the LM calls behind an answer of a run: prompts as sent, replies, tokens, seconds, errors."""
+    from experiments.analysis.calls import trace_of
+
+    if question is None:
+        if call is not None or predictor is not None:
+            raise UserError("Name the question whose call is to be shown.")
+        _list(run, as_json=as_json)
+        return
+    found = trace_of(run, question, repeat)
+    chosen = found if predictor is None else found.of_predictor(predictor)
+    chosen = chosen if call is None else chosen.of_number(call)
+    if as_json:
+        emit(chosen.as_dict())
+        return
+    _show(chosen, whole=call is not None or predictor is not None)
+    if chosen is found and found.calls:
+        worst = next((each for each in found.calls if each["error"] or each["unreadable"]), found.calls[0])
+        again = [] if repeat == 1 else ["--repeat", repeat]
+        next_step(command("verihop", "trace", run, found.row["id"], *again, "--call", worst["call"]))
+
+
+def _list(run: Path, *, as_json: bool) -> None:
+    from experiments.analysis.calls import traced_questions
+
+    found = traced_questions(run)
+    if as_json:
+        emit(found.as_dict())
+        return
+    show(found.as_table(_LISTED))
+    if len(found.rows) > _LISTED:
+        note(f"The first {_LISTED} of {len(found.rows)} questions; all of them with --json.")
+    next_step(command("verihop", "trace", run, found.rows[0]["id"]))
+
+
+def _show(found: "Trace", *, whole: bool) -> None:
+    row = found.row
+    say(f"{row['id']}: {row['question']}")
+    scores = ", ".join(f"{name} {'-' if value is None else f'{value:.2f}'}" for name, value in row["scores"].items())
+    say(f"Answer: {row['answer'] or '(none)'}  (gold: {' / '.join(row['answers']) or 'none'}; {scores})")
+    for number, hop in enumerate(row["hops"], start=1):
+        say(f"Hop {number}: {hop['question']} -> {hop['answer'] or '(no answer)'}")
+    if row["error"]:
+        say(f"Error: {row['error']}")
+    say()
+    if not found.calls:
+        note("This question made no LM call, or its calls were not kept.")
+    for call in found.calls:
+        show_call(call, whole=whole)

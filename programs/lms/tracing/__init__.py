@@ -1,0 +1,1 @@
+"""Hearing LM calls: what was sent and what came back."""

@@ -1,0 +1,1 @@
+"""Telemetry of questions: spans of OpenTelemetry."""

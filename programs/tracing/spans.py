@@ -1,0 +1,238 @@
+"""Questions, LM calls and searches as spans of OpenTelemetry, sent by OTLP over HTTP (extra `otel`).
+
+Names and attributes follow the semantic conventions for generative AI, which are in development:
+https://github.com/open-telemetry/semantic-conventions-genai (commit 002c8a6). What they have no name for begins with
+`verihop.`. A question is the operation `invoke_workflow`, an LM call `chat` or `text_completion`, a search `retrieval`.
+
+Where spans go is said by the standard variables (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS,
+OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER ...). Texts (questions, prompts, replies, queries) are sent only if
+OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says so; keys never are.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
+
+import dspy
+
+from programs.lms.tracing.calls import Call, calls_heard_by
+from programs.tracing.attributes import call_attributes, documents_of, messages_of, plain, plain_text
+from signatures.common.errors import UserError, one_line
+from signatures.common.secrets import register
+from signatures.types import Passage
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Span
+
+CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_CONTENT = ("true", "span_only", "span_and_event")
+_FLUSH = 3.0  # seconds; workers have five to end
+
+Found = TypeVar("Found")
+
+
+def open_spans() -> "Spans":
+    """Return what sends spans as the variables of OpenTelemetry say.
+
+    Raises:
+        UserError: The extra is not installed, or a variable asks for another protocol or exporter than OTLP over HTTP.
+    """
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError as error:
+        raise UserError("Spans of OpenTelemetry need further packages: pip install 'verihop[otel]'.") from error
+    for name, most in (
+        ("OTEL_TRACES_EXPORTER", "otlp"),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/protobuf"),
+        ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "http/protobuf"),
+    ):
+        if os.environ.get(name, "").strip() not in ("", most):
+            raise UserError(f"{name} is {os.environ[name]!r}, but spans are sent by {most} only: set {name}={most}.")
+    for name in ("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"):
+        for pair in os.environ.get(name, "").split(","):
+            value = pair.partition("=")[2].strip()
+            register(value, unquote(value), unquote(value).rpartition(" ")[2])
+    content = os.environ.get(CONTENT_VARIABLE, "").strip().lower() in _CONTENT
+    return Spans(OTLPSpanExporter(), content=content)
+
+
+class Spans:
+    """Makes spans and sends them in the background; `close` sends the last ones.
+
+    Args:
+        exporter: Sends them.
+        content: Whether texts are sent as well.
+    """
+
+    def __init__(self, exporter: "SpanExporter", *, content: bool = False):
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        version = metadata.version("verihop")
+        named = {} if "OTEL_SERVICE_NAME" in os.environ else {"service.name": "verihop"}
+        resource = Resource({"service.version": version}).merge(Resource.create(named))
+        # Not the global provider: libraries that look for one would send spans of their own.
+        self._provider: TracerProvider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer("verihop", version)
+        self._content = content
+        self._names: dict[int, dict[int, str]] = {}  # of the predictors of each program
+
+    def flush(self) -> None:
+        """Send what has ended, for at most a few seconds."""
+        self._provider.force_flush(int(1000 * _FLUSH))
+
+    def close(self) -> None:
+        """Send what has ended, and stop."""
+        self.flush()
+        self._provider.shutdown()
+
+    @contextlib.contextmanager
+    def question(self, program: dspy.Module, question: str, facts: Mapping[str, Any]) -> Iterator["_Question"]:
+        """Answer a question in the block, in a span that LM calls and searches are children of."""
+        from opentelemetry.trace import SpanKind
+
+        from programs.artifact import program_name
+
+        name = program_name(program)
+        attributes = {
+            "gen_ai.operation.name": "invoke_workflow",
+            "gen_ai.workflow.name": name,
+            **{f"verihop.question.{fact}": value for fact, value in facts.items()},
+        }
+        names = self._names_of(program)
+        with self._tracer.start_as_current_span(
+            f"invoke_workflow {name}", kind=SpanKind.INTERNAL, attributes=plain(attributes), record_exception=False,
+            set_status_on_exception=False,
+        ) as span:  # fmt: skip
+            if self._content:
+                span.set_attributes(plain({"gen_ai.input.messages": messages_of([("user", question)])}))
+            told = _Question(span, content=self._content)
+            with calls_heard_by(lambda call: self._heard(call, names)):
+                try:
+                    yield told
+                except BaseException as error:
+                    told.ended(error=error)
+                    raise
+
+    def _names_of(self, program: dspy.Module) -> dict[int, str]:
+        if id(program) not in self._names:
+            self._names[id(program)] = {id(each): name for name, each in program.named_predictors()}
+        return self._names[id(program)]
+
+    def _heard(self, call: Call, names: Mapping[int, str]) -> None:
+        """Make a span of an LM call that has ended, below what runs in its thread."""
+        from opentelemetry.trace import SpanKind
+
+        attributes = call_attributes(call, names, content=self._content)
+        started = int(1e9 * call.started)
+        name = f"{call.operation} {attributes['gen_ai.request.model']}"
+        span = self._tracer.start_span(
+            name, kind=SpanKind.CLIENT, start_time=started, attributes=plain(attributes), record_exception=False
+        )
+        if call.error is not None:
+            _fail(span, call.error.partition(":")[0], call.error)
+        span.end(started + int(1e9 * call.seconds))
+
+    def traced(self, program: dspy.Module) -> dspy.Module:
+        """Let the searches of a program, and of those it contains, be spans; return it."""
+        wrapped: dict[int, TracedRetriever] = {}
+        for _, module in program.named_sub_modules():
+            retriever = vars(module).get("retrieve")  # of a cascade it is that of a part
+            if retriever is not None and not isinstance(retriever, TracedRetriever):
+                module.retrieve = wrapped.setdefault(id(retriever), TracedRetriever(retriever, self._searched))
+        return program
+
+    def _searched(
+        self, search: Callable[[], Found], source: str, queries: Sequence[str], k: int, ids: Callable[[Found], Any]
+    ) -> Found:
+        from opentelemetry.trace import SpanKind
+
+        attributes: dict[str, Any] = {
+            "gen_ai.operation.name": "retrieval",
+            "gen_ai.data_source.id": source,
+            "gen_ai.request.top_k": float(k),
+            "verihop.queries": len(queries),
+        }
+        if self._content:
+            attributes["gen_ai.retrieval.query.text"] = "\n".join(queries)
+        with self._tracer.start_as_current_span(
+            f"retrieval {source}", kind=SpanKind.CLIENT, attributes=plain(attributes), record_exception=False,
+            set_status_on_exception=False,
+        ) as span:  # fmt: skip
+            try:
+                found = search()
+            except BaseException as error:
+                _fail(span, type(error).__name__, one_line(error))
+                raise
+            span.set_attributes(plain({"gen_ai.retrieval.documents": ids(found)} if self._content else {}))
+            return found
+
+
+class _Question:
+    """The span of a question."""
+
+    def __init__(self, span: "Span", *, content: bool):
+        self._span, self._content = span, content
+
+    @property
+    def trace_id(self) -> str | None:
+        """The id of its trace, hexadecimal."""
+        return f"{self._span.get_span_context().trace_id:032x}"
+
+    def ended(
+        self, *, answer: str | None = None, error: BaseException | None = None, facts: Mapping[str, Any] = {}
+    ) -> None:
+        """Tell how the question ended."""
+        self._span.set_attributes(plain({f"verihop.{name}": value for name, value in facts.items()}))
+        if answer is not None and self._content:
+            self._span.set_attributes(plain({"gen_ai.output.messages": messages_of([("assistant", answer)])}))
+        if error is not None:
+            _fail(self._span, type(error).__name__, one_line(error))
+
+
+class TracedRetriever:
+    """A retriever whose searches are told.
+
+    Args:
+        retriever: Whose other attributes it has, too.
+        searched: Makes a search.
+    """
+
+    def __init__(self, retriever: Any, searched: Callable[..., Any]):
+        self._retriever, self._searched = retriever, searched
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # of copying and the like, which must not find those of the retriever
+            raise AttributeError(name)
+        return getattr(self._retriever, name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "TracedRetriever":
+        return self
+
+    def __call__(self, query: str, k: int) -> list[Passage]:
+        """Return the first `k` passages for a query."""
+        found: list[Passage] = self._searched(
+            lambda: self._retriever(query, k), str(self._retriever.fingerprint), [query], k, documents_of
+        )
+        return found
+
+    def many(self, queries: Sequence[str], k: int) -> list[list[Passage]]:
+        """Return the first `k` passages for each query."""
+        found: list[list[Passage]] = self._searched(
+            lambda: self._retriever.many(queries, k), str(self._retriever.fingerprint), list(queries), k,
+            lambda rankings: [document for ranking in rankings for document in documents_of(ranking)],
+        )  # fmt: skip
+        return found
+
+
+def _fail(span: "Span", kind: str, message: str) -> None:
+    from opentelemetry.trace import Status, StatusCode
+
+    span.set_attributes(plain({"error.type": kind}))
+    span.set_status(Status(StatusCode.ERROR, plain_text(message)))

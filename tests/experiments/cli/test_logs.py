@@ -1,0 +1,85 @@
+"""`--log json`: every line on standard error is a JSON object, without a key, and without texts unless asked for."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import load_module
+
+hostile_server = load_module(Path(__file__).with_name("hostile_server.py")).hostile_server
+KEY = "sk-live-3e9a8b7c6d5e4f3d"
+
+
+def reply(system, user):
+    return "[[ ## reasoning ## ]]\nso\n\n[[ ## answer ## ]]\nAnsa Merrow"
+
+
+@pytest.fixture
+def evaluate(verihop, world, tmp_path):
+    """Return a function that evaluates two questions, and returns the code and the lines on standard error."""
+
+    def run(*options):
+        asked = ("eval", world / "questions.jsonl", "--limit", 2, "--program", "cot", "--out", tmp_path / "run")
+        code, _, err = verihop(*asked, *options)
+        return code, [json.loads(line) for line in err.splitlines()]
+
+    return run
+
+
+def test_a_run_logs_its_questions(evaluate, scripted_lm):
+    scripted_lm(reply)
+    code, lines = evaluate("--log", "json")
+    assert code == 0
+    events = [line["event"] for line in lines]
+    assert "run_started" in events
+    assert events.count("question") == 2
+    assert "run_ended" in events
+    question = next(line for line in lines if line["event"] == "question")
+    assert (question["calls"], question["prompt_tokens"], question["scores"]["em"]) == (1, 10, 0.0)
+    assert "Ansa" not in json.dumps(lines)
+    assert all({"time", "level", "event"} <= set(line) for line in lines)
+
+
+def test_debug_logs_texts_and_a_variable_asks_for_it(evaluate, scripted_lm, monkeypatch):
+    scripted_lm(reply)
+    monkeypatch.setenv("VERIHOP_LOG", "json:debug")
+    _, lines = evaluate()
+    texts = [line for line in lines if line["event"] == "question_texts"]
+    assert [line["answer"] for line in texts] == ["Ansa Merrow"] * 2
+
+
+def test_errors_of_the_user_are_events_with_the_same_exit_codes(evaluate, scripted_lm):
+    scripted_lm(reply)
+    code, lines = evaluate("--log", "json", "--metrics", "nonsense")
+    assert (code, lines[-1]["event"], lines[-1]["level"]) == (2, "user_error", "error")
+    assert "nonsense" in lines[-1]["message"]
+    scripted_lm(reply)
+    code, lines = evaluate("--log", "json", "--budget", "calls=1", "--threads", 1)
+    assert code == 3
+    assert next(line for line in lines if line["event"] == "run_ended")["stopped"]
+
+
+def test_another_form_is_refused(verihop, world, tmp_path):
+    asked = ("eval", world / "questions.jsonl", "--program", "cot", "--out", tmp_path / "run", "--log", "xml")
+    code, _, err = verihop(*asked)
+    assert (code, "Choose from: text, json, json:debug." in err) == (2, True)
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("status", [200, 401])
+def test_no_key_is_logged(status, evaluate, monkeypatch, tmp_path):
+    monkeypatch.setenv("LAB_SECRET", KEY)
+    with hostile_server(lambda headers: "Ansa " + json.dumps(headers), status=status) as host:
+        server = ("--lm", "m", "--api-base", f"http://ann:{KEY}@{host}/v1", "--api-key-env", "LAB_SECRET")
+        _, lines = evaluate("--log", "json:debug", "--retries", 0, *server)
+    assert lines
+    assert KEY not in json.dumps(lines)
+    kept = [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+    assert kept == []
+    if status == 200:
+        from experiments.runs.calls import call_frames, read_calls
+
+        calls = [call for frame in call_frames(tmp_path / "run") for call in read_calls(tmp_path / "run", frame)]
+        assert "Ansa" in json.dumps(calls)
+        assert KEY not in json.dumps(calls)
