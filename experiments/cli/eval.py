@@ -199,17 +199,14 @@ def eval_(
     _print(summary, result, oracle, _abstention(result.out, fixed))
     _exit_code(summary, result.out)
     if not result.as_json and shard is not None:
-        next_step(
-            _following_shard(
-                shard, [questions, program, lm, scoring, selection, contexts, execution, limits], result.out
-            )
-        )
+        given = [questions, program, lm, scoring, selection, contexts, execution, limits]
+        next_step(_following_shard(shard, given, result.out))
     elif not result.as_json and recording.record_branches:
         words = [word for group in (replace(lm, lm=lm_config.id), program, selection) for word in used(group)]
-        recorded = [metric.name for metric in metrics]
-        words += [] if Objective.metric in recorded else ["--metric", recorded[0]]
-        study = new_path(result.out.parent / "tuned")
-        next_step(command("verihop", "tune", questions, *words, "--replay", result.out, "--out", study))
+        if Objective.metric not in (recorded := [metric.name for metric in metrics]):
+            words += ["--metric", recorded[0]]
+        words += ["--replay", result.out, "--out", new_path(result.out.parent / "tuned")]
+        next_step(command("verihop", "tune", questions, *words))
     elif not result.as_json:
         groups = (replace(lm, lm=lm_config.id), scoring, selection, contexts, limits)
         words = [word for group in groups for word in used(group)]

@@ -10,7 +10,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.analysis.export.answers import Exported, began_and_ended, exported_answers, flat
 from experiments.analysis.statistics import Mean
@@ -176,18 +176,15 @@ def _log_trace(answer: Exported, experiment_id: str) -> None:
         start_time_ns=int(1e9 * begun),
     )
     for call in answer.calls:
+        told = ("model", "settings", "cached", "usd", "retries", "metric")
+        attributes: dict[str, Any] = {f"verihop.{name}": call[name] for name in told}
+        attributes["mlflow.chat.tokenUsage"] = _usage(call)
         span = mlflow.start_span_no_context(
             call["predictor"] or call["signature"] or call["model"],
             span_type=SpanType.CHAT_MODEL,
             parent_span=root,
             inputs={"messages": call["messages"]},
-            attributes={
-                "mlflow.chat.tokenUsage": _usage(call),
-                **{
-                    f"verihop.{name}": call[name]
-                    for name in ("model", "settings", "cached", "usd", "retries", "metric")
-                },
-            },
+            attributes=attributes,
             start_time_ns=int(1e9 * call["started"]),
         )
         replies = [{"message": {"role": "assistant", "content": each["text"]}} for each in call["replies"]]
