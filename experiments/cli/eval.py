@@ -205,8 +205,8 @@ def eval_(
         words = [word for group in (replace(lm, lm=lm_config.id), program, selection) for word in used(group)]
         if Objective.metric not in (recorded := [metric.name for metric in metrics]):
             words += ["--metric", recorded[0]]
-        words += ["--replay", result.out, "--out", new_path(result.out.parent / "tuned")]
-        next_step(command("verihop", "tune", questions, *words))
+        study = new_path(result.out.parent / "tuned")
+        next_step(command("verihop", "tune", questions, *words, "--replay", result.out, "--out", study))
     elif not result.as_json:
         groups = (replace(lm, lm=lm_config.id), scoring, selection, contexts, limits)
         words = [word for group in groups for word in used(group)]

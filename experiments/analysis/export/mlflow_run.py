@@ -176,8 +176,8 @@ def _log_trace(answer: Exported, experiment_id: str) -> None:
         start_time_ns=int(1e9 * begun),
     )
     for call in answer.calls:
-        told = ("model", "settings", "cached", "usd", "retries", "metric")
-        attributes: dict[str, Any] = {f"verihop.{name}": call[name] for name in told}
+        shown = ("model", "settings", "cached", "usd", "retries", "metric")
+        attributes: dict[str, Any] = {f"verihop.{name}": call[name] for name in shown}
         attributes["mlflow.chat.tokenUsage"] = _usage(call)
         span = mlflow.start_span_no_context(
             call["predictor"] or call["signature"] or call["model"],
