@@ -71,13 +71,14 @@ async function ask(question) {
     await follow(entry);
     titled("Answered:", question);
   } catch (problem) {
-    ended(entry, problem);
     titled("No answer:", question);
+    ended(entry, problem);
+  } finally { // also after an error of this page itself, so that the next question can be asked
+    const inside = find("stop") === document.activeElement;
+    running = null;
+    busy(false);
+    if (inside) entry.summary.focus({ preventScroll: true });
   }
-  const inside = find("stop") === document.activeElement;
-  running = null;
-  busy(false);
-  if (inside) entry.summary.focus({ preventScroll: true });
 }
 
 async function follow(entry) {

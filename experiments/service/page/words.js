@@ -63,8 +63,9 @@ export function seconds(value) {
   return `${Math.floor(whole / 60)} min ${whole % 60} s`;
 }
 
-const DOLLARS = new Intl.NumberFormat("en", { style: "currency", currency: "USD", maximumSignificantDigits: 2 });
-export const dollars = (value) => DOLLARS.format(value);
+const DOLLARS = new Intl.NumberFormat("en", { style: "currency", currency: "USD" });
+const CENTS = new Intl.NumberFormat("en", { style: "currency", currency: "USD", maximumSignificantDigits: 2 });
+export const dollars = (value) => (value < 1 ? CENTS : DOLLARS).format(value); // small prices have two digits that count
 
 export function costWords(cost) {
   const { calls = 0, cached_calls: cached = 0, usd = 0 } = cost;
