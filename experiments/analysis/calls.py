@@ -162,7 +162,7 @@ def traced_questions(folder: Path) -> TracedQuestions:
     def badness(row: Json) -> tuple[bool, float]:
         return row["error"] is None, sign * (float("inf") if row["score"] is None else row["score"])
 
-    return TracedQuestions(metric, sorted(rows, key=badness))
+    return TracedQuestions(metric, sorted(rows, key=lambda row: (badness(row), str(row["id"]))))
 
 
 def _higher_is_better(name: str) -> bool:

@@ -69,7 +69,8 @@ def not_run(command: str) -> str | None:
 
 def adapted(command: str) -> list[str]:
     """Return the arguments of a command with the simulated LM, few questions, and an index of words alone."""
-    given = words(command)[1:]
+    every = words(command)
+    given = every[every.index("verihop") + 1 :]  # a variable in front of it may name the LM, which is replaced
     arguments: list[str] = []
     for place, word in enumerate(given):
         before = given[place - 1] if place else ""

@@ -54,6 +54,7 @@ VARIABLES = (
     Variable(f"{PREFIX}CACHE_DIR", "Folder of cached replies and converted models; by default the platform's."),
     Variable(f"{PREFIX}CACHE_BYTES", "Size of the reply cache at most; by default 2e9."),
     Variable(f"{PREFIX}DECOMPRESS_LIMIT", "Bytes that a compressed file may expand to; by default 1 GiB."),
+    Variable(f"{PREFIX}LOG", "Lines on standard error of eval, serve and mcp: text, json or json:debug, as --log."),
     Variable(f"{PREFIX}TOKEN", "Requests to `verihop serve` and `verihop mcp --http` must state it.", secret=True),
 )
 

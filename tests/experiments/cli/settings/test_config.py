@@ -13,7 +13,8 @@ from experiments.cli.shared.settings.known import names
 def here(verihop, tmp_path, monkeypatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Path, "home", lambda: tmp_path)
-    monkeypatch.delenv("VERIHOP_CONFIG")
+    for name in ("CONFIG", "CHROMIUM", "POSTGRES"):  # the last two say what the tests require
+        monkeypatch.delenv(f"VERIHOP_{name}", raising=False)
     return tmp_path
 
 
