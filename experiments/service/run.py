@@ -114,7 +114,8 @@ def serve_tools(
     if address is None:
         tools.run("stdio")
         return
-    security = None if address.token is None else TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    # `Guards` checks host and origin; the SDK's own list has three names with a port and no other loopback address.
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     limits = service.answering.limits
     app = tools.streamable_http_app(max_request_body_size=limits.body_bytes, transport_security=security)
     guarded = Guards(app, token=service.token, hosts=service.hosts, body_bytes=limits.body_bytes)

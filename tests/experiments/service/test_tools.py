@@ -4,6 +4,7 @@ import asyncio
 import os
 import sys
 
+import httpx
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 from mcp.client.streamable_http import create_mcp_http_client, streamable_http_client
@@ -142,3 +143,14 @@ def test_the_command_speaks_over_http_to_those_with_the_token(command, started_c
     assert _with_client(connect("lantern"), listed) == ["ask", "search", "read_passage"]
     with pytest.raises(BaseException, match=r"401|Unauthorized|unhandled errors"):
         _with_client(connect("wrong"), listed)
+
+
+def test_every_loopback_address_is_answered_and_foreign_names_are_refused(command, started_command):
+    url = started_command([*command, "--http", "--port", "0", "--host", "127.0.0.2"])
+
+    async def listed(client):
+        return [tool.name for tool in (await client.list_tools()).tools]
+
+    assert _with_client(streamable_http_client(url), listed) == ["ask", "search", "read_passage"]
+    for headers, status in (({"Host": "evil.example"}, 421), ({"Origin": "https://evil.example"}, 403)):
+        assert httpx.post(url, json={}, headers=headers).status_code == status
