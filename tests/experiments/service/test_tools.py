@@ -145,6 +145,12 @@ def test_the_command_speaks_over_http_to_those_with_the_token(command, started_c
         _with_client(connect("wrong"), listed)
 
 
+def test_the_token_of_http_may_be_an_option(command, started_command):
+    url = started_command([*command, "--http", "--port", "0", "--token", "lantern"])
+    for headers, status in (({}, 401), ({"Authorization": "Bearer lantern"}, 406)):  # 406: the SDK's
+        assert httpx.post(url, json={}, headers={"Accept": "text/plain", **headers}).status_code == status
+
+
 def test_every_loopback_address_is_answered_and_foreign_names_are_refused(command, started_command):
     url = started_command([*command, "--http", "--port", "0", "--host", "127.0.0.2"])
 
