@@ -52,11 +52,11 @@ def mcp(
 
     Over stdio by default: the client starts this command, and whatever else prints does so on standard error.
     """
+    require_extra("mcp", "fastapi", "uvicorn")
     from experiments.service.limits import Limits
     from experiments.service.run import Address, bound, serve_tools
     from experiments.service.stdio import claimed, serve_over_stdio
 
-    require_extra("mcp", "fastapi", "uvicorn")
     granted = Limits(budget=parse_limits(transport.question_budget, "--question-budget"))
     if not transport.http:
         with claimed() as wire:

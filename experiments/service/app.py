@@ -241,8 +241,8 @@ def _add_retrieval(app: FastAPI, service: Service) -> None:
             raise Refused(Failure(404, "not_found", "This service has no index."))
         if len(searched.queries) > limits.queries:
             raise Refused(Failure(413, "too_large", f"At most {limits.queries} queries at a time."))
-        if half := [place for place, query in enumerate(searched.queries) if not is_unicode(query)]:
-            raise Refused(Failure(422, "invalid_request", f"queries.{half[0]}: it is not valid Unicode."))
+        if bad := [place for place, query in enumerate(searched.queries) if not is_unicode(query)]:
+            raise Refused(Failure(422, "invalid_request", f"queries.{bad[0]}: it is not valid Unicode."))
         if any(len(query) > most for query in searched.queries):
             raise Refused(Failure(413, "too_large", f"A query may have at most {most:,} characters."))
         return await _unless_left(request, _found(searching, searched))

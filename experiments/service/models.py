@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 def is_unicode(text: str) -> bool:
-    """Return whether a text has no half of a character (a lone surrogate), which JSON can state and UTF-8 cannot."""
+    """Return whether a text has no lone surrogate, which JSON can state and UTF-8 cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -56,7 +56,7 @@ class Wire:
 
 
 def _refusal(line: str) -> str | None:
-    """Return the answer to a line that is no message of JSON-RPC, e.g. one with half a character; None to others."""
+    """Return the answer to a line that is no message of JSON-RPC, e.g. one with a lone surrogate; None to others."""
     import mcp_types
     from pydantic import ValidationError
 
@@ -76,7 +76,7 @@ def _refusal(line: str) -> str | None:
 def _id(line: str) -> int | str | None:
     """Return the id of a request that cannot be read whole, so that its client need not wait; None if it has none."""
     try:
-        message: Any = json.loads(line)  # which reads half characters
+        message: Any = json.loads(line)  # which reads lone surrogates
         found = message["id"] if "method" in message else None
         if isinstance(found, str):
             found.encode()

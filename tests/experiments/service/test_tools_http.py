@@ -11,7 +11,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from experiments.service.limits import Limits
 
 PATIENCE = 30  # seconds; only what is broken waits so long
-HALF = "a\ud800b"  # half a character
+LONE = "a\ud800b"  # has a lone surrogate
 
 
 class Client:
@@ -36,11 +36,11 @@ class Client:
         headers = {"MCP-Protocol-Version": self._version}
         if self._version == LATEST_MODERN_VERSION:
             params["_meta"] = {PROTOCOL_VERSION_META_KEY: self._version, CLIENT_CAPABILITIES_META_KEY: {}}
-            headers |= {"Mcp-Method": "tools/call", "Mcp-Name": name if name.isascii() else "half"}
+            headers |= {"Mcp-Method": "tools/call", "Mcp-Name": name if name.isascii() else "other"}
         return self._post({"id": 2, "method": "tools/call", "params": params}, patience, **headers)
 
     def _post(self, message: dict[str, Any], patience: float, **headers: str) -> httpx.Response:
-        body = json.dumps({"jsonrpc": "2.0", **message})  # as ASCII: half a character is sent escaped
+        body = json.dumps({"jsonrpc": "2.0", **message})  # as ASCII: a lone surrogate is sent escaped
         return httpx.post(self._url, content=body, headers={**self._headers, **headers}, timeout=patience)
 
 
@@ -75,10 +75,10 @@ def test_a_client_that_closes_its_connection_stops_its_question(offering, lm, ve
 
 @pytest.mark.parametrize(
     ("name", "arguments"),
-    [("ask", {"question": HALF}), ("search", {"query": HALF}), ("read_passage", {"id": HALF}), (HALF, {})],
+    [("ask", {"question": LONE}), ("search", {"query": LONE}), ("read_passage", {"id": LONE}), (LONE, {})],
     ids=["ask", "search", "read_passage", "tool"],
 )
-def test_half_a_character_gets_an_error(offering, version, name, arguments):
+def test_a_lone_surrogate_gets_an_error(offering, version, name, arguments):
     client = Client(offering().url, version)
     response = client.call(name, arguments)
     found = answered(response)
@@ -86,7 +86,7 @@ def test_half_a_character_gets_an_error(offering, version, name, arguments):
     assert "Traceback" not in response.text
 
 
-def test_half_a_character_of_the_lm_is_replaced(offering, lm, version):
+def test_a_lone_surrogate_of_the_lm_is_replaced(offering, lm, version):
     lm.reply = lambda prompt: '{"answer": "\\ud800 Veld"}'
     found = answered(Client(offering().url, version).call("ask", {"question": "Where?"}))
     assert found["result"]["structuredContent"]["answer"] == "\ufffd Veld"
