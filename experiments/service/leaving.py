@@ -42,7 +42,9 @@ def in_thread(work: Callable[[], Result]) -> "asyncio.Future[Result]":
     def tell(how: Ended[Result]) -> None:
         if future.done():  # cancelled
             return
-        if how.error is not None:
+        if isinstance(how.error, StopIteration):  # which no future can hold: whoever waits would wait for ever
+            future.set_exception(RuntimeError("StopIteration was raised"))
+        elif how.error is not None:
             future.set_exception(how.error)
         else:
             future.set_result(how.value)
