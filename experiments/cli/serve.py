@@ -1,5 +1,6 @@
 """`verihop serve`: a program over HTTP, with a page to ask it."""
 
+import contextlib
 import os
 import sys
 from dataclasses import dataclass
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
     from experiments.service.run import Address
 
 TOKEN_VARIABLE = "VERIHOP_TOKEN"
+Token = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Requests must state it (Authorization: Bearer TOKEN). Safer in the variable {TOKEN_VARIABLE}: "
+        "others on this machine see arguments.",
+        show_default=False,
+    ),
+]
 QuestionBudget = Annotated[
     list[str] | None,
     typer.Option(help="What one question may take, e.g. calls=50 tokens=20000.", show_default=False),
@@ -41,14 +50,7 @@ class Serving:
         "127.0.0.1"
     )
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free.")] = 8080
-    token: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Requests must state it (Authorization: Bearer TOKEN). Safer in the variable {TOKEN_VARIABLE}: "
-            "others on this machine see arguments.",
-            show_default=False,
-        ),
-    ] = None
+    token: Token = None
     width: Annotated[int, typer.Option(min=1, max=256, help="Questions answered at a time.")] = 16
     queue: Annotated[int, typer.Option(min=0, help="Questions that may wait; further ones get status 503.")] = 64
     seconds: Annotated[float, typer.Option(min=0.1, help="That a question may take, once it is begun.")] = 600.0
@@ -72,11 +74,11 @@ def serve(
     Routes: /v1/answers, /v1/chat/completions, /retrieve, /health, /docs, and the page at /.
     """
     from experiments.service.limits import Limits
-    from experiments.service.run import Address
+    from experiments.service.run import bound
     from experiments.service.run import serve as serve_until_stopped
 
     require_extra("fastapi", "uvicorn")
-    address = Address(serving.host, serving.port, (serving.token or os.environ.get(TOKEN_VARIABLE, "")).strip() or None)
+    address = stated_address(serving.host, serving.port, serving.token)
     granted = Limits(
         serving.width,
         serving.queue,
@@ -84,10 +86,28 @@ def serve(
         budget=parse_limits(serving.question_budget, "--question-budget"),
     )
     config = named_program(program, artifact_folder)
-    service = opened_service(config, lm, granted, address, limits)
-    with spans_sent(otel) as watched:
-        watched(service.answering.answerer.program)
-        serve_until_stopped(service, address, lambda url: _tell(url, service.about, as_json=as_json))
+    with contextlib.closing(bound(address)) as listener:
+        service = opened_service(config, lm, granted, address, limits)
+        with spans_sent(otel) as watched:
+            watched(service.answering.answerer.program)
+            serve_until_stopped(service, address, lambda url: _tell(url, service.about, as_json=as_json), listener)
+
+
+def stated_address(host: str, port: int, token: str | None) -> "Address":
+    """Return the address of a server; a token that is not stated may stand in the environment.
+
+    Raises:
+        UserError: Others could ask without a token, or the token is no word.
+    """
+    from experiments.service.run import Address, is_local
+
+    token = (token or os.environ.get(TOKEN_VARIABLE, "")).strip() or None
+    if token is None and not is_local(host):
+        raise UserError(
+            f"Everyone who reaches {host} could ask, at your cost: set a token with --token or the variable "
+            f"{TOKEN_VARIABLE}, or listen on 127.0.0.1."
+        )
+    return Address(host, port, token)
 
 
 def named_program(program: options.AnyProgram, folder: Path | None) -> "ProgramConfig":
