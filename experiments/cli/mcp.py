@@ -50,22 +50,24 @@ def mcp(
 ) -> None:
     """Offer a program to MCP clients as tools: ask, search and read_passage.
 
-    Over stdio by default: the client starts this command.
+    Over stdio by default: the client starts this command, and whatever else prints does so on standard error.
     """
+    require_extra("mcp", "fastapi", "uvicorn")
     from experiments.service.limits import Limits
     from experiments.service.run import Address, bound, serve_tools
+    from experiments.service.stdio import claimed, serve_over_stdio
 
-    require_extra("mcp", "fastapi", "uvicorn")
     granted = Limits(budget=parse_limits(transport.question_budget, "--question-budget"))
-    config = named_program(program, artifact_folder)
     if not transport.http:
-        service = opened_service(config, lm, granted, Address(), limits)
-        with spans_sent(otel) as watched:
-            watched(service.answering.answerer.program)
-            note(f"Ready over stdio ({service.about['program']}, {service.about['lm']}).")
-            serve_tools(service)
+        with claimed() as wire:
+            service = opened_service(named_program(program, artifact_folder), lm, granted, Address(), limits)
+            with spans_sent(otel) as watched:
+                watched(service.answering.answerer.program)
+                note(f"Ready over stdio ({service.about['program']}, {service.about['lm']}). Ctrl-C stops.")
+                serve_over_stdio(service, wire)
         return
     address = stated_address(transport.host, transport.port, transport.token)
+    config = named_program(program, artifact_folder)
     with contextlib.closing(bound(address)) as listener:
         service = opened_service(config, lm, granted, address, limits)
         with spans_sent(otel) as watched:

@@ -141,21 +141,14 @@ def serve_tools(
         ready: As for `serve`.
         listener: As for `serve`.
     """
-    from mcp.server.transport_security import TransportSecuritySettings
+    from experiments.service.stdio import claimed, serve_over_stdio
+    from experiments.service.tools import make_tools_app
 
-    from experiments.service.guards import Guards
-    from experiments.service.tools import make_tools
-
-    tools = make_tools(service)
     if address is None:
-        tools.run("stdio")
+        with claimed() as wire:
+            serve_over_stdio(service, wire)
         return
-    # `Guards` checks host and origin; the SDK's own list has three names with a port and no other loopback address.
-    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    limits = service.answering.limits
-    app = tools.streamable_http_app(max_request_body_size=limits.body_bytes, transport_security=security)
-    guarded = Guards(app, token=service.token, hosts=service.hosts, body_bytes=limits.body_bytes)
-    _run(guarded, address, ready, listener, lifespan="on")
+    _run(make_tools_app(service), address, ready, listener, lifespan="on")
 
 
 def serve(
