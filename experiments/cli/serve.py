@@ -2,8 +2,11 @@
 
 import contextlib
 import os
+import socket
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
     from experiments.pipeline.setup import ProgramConfig
     from experiments.service.app import Service
     from experiments.service.limits import Limits
-    from experiments.service.run import Address
+    from experiments.service.run import Address, Opened
 
 TOKEN_VARIABLE = "VERIHOP_TOKEN"
 Token = Annotated[
@@ -55,6 +58,13 @@ class Serving:
     queue: Annotated[int, typer.Option(min=0, help="Questions that may wait; further ones get status 503.")] = 64
     seconds: Annotated[float, typer.Option(min=0.1, help="That a question may take, once it is begun.")] = 600.0
     question_budget: QuestionBudget = None
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Processes, which share width, queue and --budget. Each uses one core and loads its own models.",
+        ),
+    ] = 1
 
 
 @with_option_groups
@@ -74,10 +84,11 @@ def serve(
     Routes: /v1/answers, /v1/chat/completions, /retrieve, /health, /docs, and the page at /.
     """
     from experiments.service.limits import Limits
-    from experiments.service.run import bound
-    from experiments.service.run import serve as serve_until_stopped
+    from experiments.service.processes import check_processes
+    from experiments.service.run import bound, make_service
 
     require_extra("fastapi", "uvicorn")
+    check_processes(serving.processes, serving.width)
     address = stated_address(serving.host, serving.port, serving.token)
     granted = Limits(
         serving.width,
@@ -87,10 +98,46 @@ def serve(
     )
     config = named_program(program, artifact_folder)
     with contextlib.closing(bound(address)) as listener:
-        service = opened_service(config, lm, granted, address, limits)
-        with spans_sent(otel) as watched:
-            watched(service.answering.answerer.program)
-            serve_until_stopped(service, address, lambda url: _tell(url, service.about, as_json=as_json), listener)
+        opened = opened_parts(config, lm, granted, limits)
+        tell = partial(_tell, as_json=as_json)
+        if serving.processes > 1:
+            _serve_divided(serving.processes, opened, granted, address, listener, otel, tell)
+        else:
+            _serve_on(listener, make_service(opened, granted, address), address, otel, tell)
+
+
+def _serve_on(
+    listener: socket.socket, service: "Service", address: "Address", otel: bool, tell: Callable[[dict[str, Any]], None]
+) -> None:
+    from experiments.service.run import serve as serve_until_stopped
+
+    with spans_sent(otel) as watched:
+        watched(service.answering.answerer.program)
+        serve_until_stopped(service, address, lambda url: tell({"url": url, **service.about}), listener)
+
+
+def _serve_divided(
+    processes: int,
+    opened: "Opened",
+    granted: "Limits",
+    address: "Address",
+    holder: socket.socket,
+    otel: bool,
+    tell: Callable[[dict[str, Any]], None],
+) -> None:
+    from experiments.service.processes import serve_in_processes, shared
+    from experiments.service.run import make_service
+    from programs.lms.calls.concurrency import share_limits
+
+    def work(number: int, listener: socket.socket, ready: Callable[[dict[str, Any]], None]) -> None:
+        share_limits(processes, number)
+        service = make_service(opened, shared(granted, processes, number), address)
+        service = replace(service, about={**service.about, "processes": processes})
+        _serve_on(listener, service, address, otel, ready)
+
+    if opened.budget is not None:
+        opened.budget.share()
+    serve_in_processes(processes, holder, work, tell)
 
 
 def stated_address(host: str, port: int, token: str | None) -> "Address":
@@ -112,23 +159,28 @@ def stated_address(host: str, port: int, token: str | None) -> "Address":
 
 def named_program(program: options.AnyProgram, folder: Path | None) -> "ProgramConfig":
     """Return the configuration of a program that is named by options, or by the folder of its artifact."""
-    from dataclasses import replace
-
     if folder is not None and program.artifact is not None and folder != program.artifact:
         raise UserError(f"{folder} and {program.artifact} are both named: serve one of them.")
     return replace(program, artifact=folder or program.artifact).config()
+
+
+def opened_parts(program: "ProgramConfig", lm: options.LM, granted: "Limits", limits: Budgets) -> "Opened":
+    """Open what a service answers with, and say what was chosen for the embedded LM."""
+    from experiments.pipeline.defaults import with_defaults
+    from experiments.service.run import open_parts
+
+    program_config, lm_config, chosen = with_defaults(program, lm.config(granted.width))
+    note_defaults(chosen)
+    return open_parts(program_config, lm_config, limits.budget())
 
 
 def opened_service(
     program: "ProgramConfig", lm: options.LM, granted: "Limits", address: "Address", limits: Budgets
 ) -> "Service":
     """Return the service of a program, ready to answer, and say what was chosen for the embedded LM."""
-    from experiments.pipeline.defaults import with_defaults
-    from experiments.service.run import open_service
+    from experiments.service.run import make_service
 
-    program_config, lm_config, chosen = with_defaults(program, lm.config(granted.width))
-    note_defaults(chosen)
-    return open_service(program_config, lm_config, granted, address, limits.budget())
+    return make_service(opened_parts(program, lm, granted, limits), granted, address)
 
 
 def require_extra(*modules: str) -> None:
@@ -139,8 +191,9 @@ def require_extra(*modules: str) -> None:
         raise UserError(f"This command needs {', '.join(missing)}: pip install 'verihop[serve]'.")
 
 
-def _tell(url: str, about: dict[str, Any], *, as_json: bool) -> None:
+def _tell(about: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        emit({"url": url, **about})
+        emit(about)
         sys.stdout.flush()
+    url = about["url"]
     note(f"Ready: {url} ({about['program']}, {about['lm']}). Routes: {url}docs. Ctrl-C stops.")

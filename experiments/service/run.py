@@ -15,12 +15,15 @@ from experiments.service.limits import Limits
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
+    import dspy
     import uvicorn
 
     from experiments.pipeline.setup import ProgramConfig
     from experiments.runs.config import LMConfig
     from experiments.service.app import Service
     from programs.lms.calls.budget import Budget
+    from programs.lms.connect import Connection
+    from signatures.types import Retriever
 
 _SPARE = 16  # threads
 _BACKLOG = 2048  # connections that wait to be accepted
@@ -74,28 +77,44 @@ def is_local(host: str) -> bool:
         return False
 
 
-def open_service(
-    program_config: "ProgramConfig", lm_config: "LMConfig", limits: Limits, address: Address, budget: "Budget | None"
-) -> "Service":
+@dataclass(frozen=True)
+class Opened:
+    """A program with its retriever, its LM and the budget of that, before models are loaded."""
+
+    program: "dspy.Module"
+    retrieve: "Retriever | None"
+    connection: "Connection"
+    budget: "Budget | None" = None
+
+
+def open_parts(program_config: "ProgramConfig", lm_config: "LMConfig", budget: "Budget | None") -> Opened:
+    """Open the program that a service will answer with.
+
+    Raises:
+        UserError: The program, its index or its LM cannot be opened.
+    """
+    from experiments.pipeline import setup
+
+    retrieve = setup.open_retriever(program_config)
+    connection = setup.open_lm(lm_config, budget)
+    return Opened(setup.open_program(program_config, retrieve, connection), retrieve, connection, budget)
+
+
+def make_service(opened: Opened, limits: Limits, address: Address) -> "Service":
     """Return a service that is ready to answer: models are loaded, and the LM has replied.
 
     Raises:
-        UserError: The program, its index or its LM cannot be opened, or the LM does not answer.
+        UserError: A model cannot be loaded, or the LM does not answer.
     """
-    from experiments.pipeline import setup
     from experiments.service.answering import Answering
     from experiments.service.app import Service
     from programs.inference import Answerer
 
-    retrieve = setup.open_retriever(program_config)
-    connection = setup.open_lm(lm_config, budget)
-    program = setup.open_program(program_config, retrieve, connection)
     # More threads than places: one that hangs outside of an LM call must not keep a later question from beginning.
-    answerer = Answerer(program, connection, width=2 * limits.width + _SPARE)
+    answerer = Answerer(opened.program, opened.connection, width=2 * limits.width + _SPARE)
     answerer.warm()
-    return Service(
-        Answering(answerer, limits), retrieve, _about(program, connection.id, retrieve), address.token, address.hosts
-    )
+    about = _about(opened.program, opened.connection.id, opened.retrieve)
+    return Service(Answering(answerer, limits), opened.retrieve, about, address.token, address.hosts)
 
 
 def _about(program: Any, lm: str, retrieve: Any) -> dict[str, Any]:

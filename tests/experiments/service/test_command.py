@@ -59,7 +59,7 @@ def no_models(monkeypatch):
     def fail(*arguments):
         raise AssertionError("models are loaded")
 
-    monkeypatch.setattr("experiments.service.run.open_service", fail)
+    monkeypatch.setattr("experiments.service.run.open_parts", fail)
 
 
 @pytest.mark.parametrize("command", HTTP, ids=" ".join)
@@ -84,14 +84,14 @@ def test_a_host_of_another_machine_is_named_before_models_are_loaded(command, ho
 
 
 def test_the_address_is_held_while_models_are_loaded_and_connections_are_refused(verihop, monkeypatch):
-    def refused(program, lm, limits, address, budget):
+    def refused(program, lm, budget):
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", address.port), timeout=30)
+            socket.create_connection(("127.0.0.1", port), timeout=30)
         with socket.socket() as other, pytest.raises(OSError, match="in use"):
-            other.bind(("127.0.0.1", address.port))
+            other.bind(("127.0.0.1", port))
         raise UserError("looked")
 
-    monkeypatch.setattr("experiments.service.run.open_service", refused)
+    monkeypatch.setattr("experiments.service.run.open_parts", refused)
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     code, _, err = verihop("serve", "--program", "rag", "--lm", "simulated", "--port", port)
