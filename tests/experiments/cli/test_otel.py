@@ -20,7 +20,7 @@ CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 def test_ask_sends_its_question_with_calls_and_searches(verihop, world, scripted_lm, collector):
     scripted_lm(lambda system, user: "[[ ## reasoning ## ]]\nso\n\n[[ ## query ## ]]\nq\n\n[[ ## answer ## ]]\nAnsa")
     asked = ("ask", QUESTION, "--program", "multihop", "--preset", "paper", "--index", world / "index")
-    code, _, err = verihop(*asked, "--otel")
+    code, _, err = verihop(*asked, "--otel", "--json")
     assert (code, err) == (0, "")
     (root,) = check_tree(collector.spans, 1)
     assert (root.name, root.attributes["verihop.stop_reason"]) == ("invoke_workflow multihop", "done")
