@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.cli.shared.console import note
 from experiments.cli.shared.options import Output
 from signatures.common.errors import UserError, user_error_within
 
@@ -96,7 +97,7 @@ def spans_sent(wanted: bool) -> Iterator[Callable[["dspy.Module"], "dspy.Module"
     from programs.tracing.questions import traced_by
     from programs.tracing.spans import open_spans
 
-    spans = open_spans()
+    spans = open_spans(note)
     try:
         with traced_by(spans):
             yield spans.traced
