@@ -9,7 +9,14 @@ from dataclasses import replace
 from typing import Any
 
 from corpora.ingest.document import Document, Heading, Paragraph, make_document
-from corpora.ingest.pdf_lines import Outlined, blocks_of_page, content_lines, dehyphenated, running_lines
+from corpora.ingest.pdf_lines import (
+    Outlined,
+    blocks_of_page,
+    content_lines,
+    dehyphenated,
+    ends_sentence,
+    running_lines,
+)
 from signatures.common.errors import UserError
 
 _FILE_NAMES = (".doc", ".docx", ".odt", ".tex", ".dvi", ".indd", ".pdf", ".ps", ".qxd", ".rtf")
@@ -86,13 +93,9 @@ def _blocks(texts: list[str], outline: dict[int, list[Outlined]]) -> Iterable[He
     for index, lines in enumerate(pages):
         new = blocks_of_page(content_lines(lines, running), outline.get(index, []), index + 1)
         before = blocks[-1] if blocks else None
-        if isinstance(before, Paragraph) and new and isinstance(new[0], Paragraph) and not _ends(before.text):
+        if isinstance(before, Paragraph) and new and isinstance(new[0], Paragraph) and not ends_sentence(before.text):
             turn = (sum(map(len, before.text.split())), index + 1)  # a paragraph goes on on the next page
             blocks[-1] = Paragraph(f"{before.text} {new[0].text}", before.page, (*before.turns, turn))
             new = new[1:]
         blocks += new
     return blocks
-
-
-def _ends(text: str) -> bool:
-    return text.rstrip("\"'”’»)]").endswith((".", "!", "?", ":", "。", "！", "？", "："))

@@ -13,6 +13,9 @@ _SHORT = 0.8  # of the longest lines: a shorter one that ends a sentence ends it
 _LONGEST_HEADING = 4  # lines
 _LEADERS = re.compile(r"(?:\.\s?){5,}\s*(?:\d{1,4}|[ivxlc]{1,7})$")  # of a table of contents
 _ENTRIES = 3  # such lines from which on a page has one
+# A colon ends what may stand alone: a list or a quotation follows. The full-width one is the same sign in Chinese text.
+_ENDS = (".", "!", "?", ":", "。", "！", "？", "：")
+_CLOSING = "\"'”’»)]」』）】"  # may follow an end
 _HYPHEN = "\ufffe"  # PDFium's sign for a hyphen at the end of a line
 _DIVIDED = re.compile(rf"(\w+){_HYPHEN}(\w+)")
 _ITEM = re.compile(r"^(?:[•‣◦▪●○■–*-]|\(?(?:\d{1,3}|[a-z])[.)])\s+\S")
@@ -62,6 +65,11 @@ def content_lines(lines: Sequence[str], running: set[str]) -> list[str]:
                 kept.pop(edge)
     entries = [line for line in kept if _LEADERS.search(line)]
     return [line for line in kept if line not in entries] if len(entries) >= _ENTRIES else kept
+
+
+def ends_sentence(text: str) -> bool:
+    """Return whether a text ends with a sentence, or with a colon; brackets and quotation marks may follow."""
+    return text.rstrip(_CLOSING).endswith(_ENDS)
 
 
 def _edges(lines: Sequence[str]) -> list[str]:
@@ -135,7 +143,7 @@ def _paragraphs(lines: Iterable[str], full: float) -> Iterator[str]:
             yield " ".join(paragraph)
             paragraph = []
         paragraph.append(line)
-        if len(line) < _SHORT * full and line.rstrip("\"'”’»)]").endswith((".", "!", "?", ":", "。", "！", "？")):
+        if len(line) < _SHORT * full and ends_sentence(line):
             yield " ".join(paragraph)
             paragraph = []
     if paragraph:

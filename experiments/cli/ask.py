@@ -8,7 +8,8 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.call_text import show_call
-from experiments.cli.shared.console import Activity, emit, note, note_defaults, say
+from experiments.cli.shared.console import Activity, emit, next_step, note, note_defaults, say
+from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.watching import Otel, spans_sent
 from experiments.runs.sources import source_line
@@ -77,6 +78,9 @@ def ask(
         emit({**found, **({"calls": said} if trace else {})})
     else:
         show_answer(prediction, unreadable({**meter.counts(), "unreadable": meter.unreadable}), shown=shown.hops)
+        if not trace:
+            asked = ["--", question] if question.startswith("-") else [question]
+            next_step(command("verihop", "ask", *used(program), *used(lm), *used(limits), "--trace", *asked))
 
 
 class _Shown:

@@ -12,6 +12,8 @@ from experiments.cli.shared.console import emit, next_step, note, note_defaults,
 from experiments.cli.shared.next_commands import QUESTION, command, naming, new_path, other_split, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.race_table import race_outcomes, race_table
+from experiments.cli.shared.watching import Log, logged_as_asked
+from signatures.common.logs import are_json, event
 
 if TYPE_CHECKING:
     import dspy
@@ -31,9 +33,11 @@ class Result(options.Replacing):
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Only print LM calls, tokens and price at most; call no LM.")
     ] = False
+    log: Log = None
 
 
 @with_option_groups
+@logged_as_asked
 def compile_(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl to optimize on; none of a test split.")],
     program: options.UncompiledProgram,
@@ -94,9 +98,11 @@ def compile_(
             out=result.out,
             resume=execution.resume,
             overwrite=result.overwrite,
-            progress=not result.quiet,
+            progress=not (result.quiet or are_json()),
         )
     notes += _note_without_demonstrations(artifact, trainset)
+    facts = {"score": artifact.metric.get("mean"), "stopped": artifact.optimizer["stopped"]}
+    event("compile_ended", {**facts, **artifact.optimizer["cost"]}, artifact=str(result.out))
     if result.as_json:
         emit({"artifact": str(result.out), **artifact.model_dump(mode="json"), "notes": notes})
     else:

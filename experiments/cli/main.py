@@ -3,7 +3,6 @@
 Only names and options are imported here; each command imports the rest when it runs, so that help is fast.
 """
 
-import errno
 import signal
 import sys
 import threading
@@ -43,24 +42,14 @@ try:
     from experiments.cli.runs.trace import trace
     from experiments.cli.serve import serve
     from experiments.cli.shared.app import App
+    from experiments.cli.shared.failures import user_error_message
     from experiments.cli.tuning.replay import replay
     from experiments.cli.tuning.tune import tune
-    from signatures.common.errors import UserNotice, one_line, user_error_within
+    from signatures.common.errors import UserNotice
     from signatures.common.terminal import printable, printable_diagnostics
 except KeyboardInterrupt:
     sys.stderr.write("verihop: Interrupted.\n")
     sys.exit(INTERRUPTED)
-
-_DISK = {
-    errno.ENOSPC: "Free some space and run the same command again (with --resume if it has one).",
-    errno.EDQUOT: "Free some space and run the same command again (with --resume if it has one).",
-    errno.EACCES: "Choose a writable folder.",
-    errno.EROFS: "Choose a writable folder.",
-    errno.ENOENT: "Check the path.",
-    errno.EEXIST: "There is a file where a folder is needed: choose another path.",
-    errno.ENOTDIR: "Choose a path whose parents are folders.",
-    errno.EISDIR: "Name a file, not a folder.",
-}
 
 app = App(
     name="verihop",
@@ -134,12 +123,13 @@ def _run() -> None:
     except Exception as error:
         if interrupts:  # some libraries turn Ctrl-C into an error of their own, e.g. while they are imported
             _end_interrupted(None)
-        if message := _user_error_message(error):
+        if message := user_error_message(error):
             typer.echo(printable(f"verihop: {message}"), err=True)
             sys.exit(2)
         raise
     except BaseException as error:
-        if isinstance(error, SystemExit) and error.code == INTERRUPTED:
+        # 1 ends a command that logged as JSON what a library made of Ctrl-C.
+        if isinstance(error, SystemExit) and (error.code == INTERRUPTED or (interrupts and error.code == 1)):
             _end_interrupted(error)
         if type(error).__name__ == "BudgetExceeded":  # by name: its import would load the LM stack
             typer.echo(printable(f"verihop: {error}"), err=True)
@@ -196,17 +186,6 @@ def _show_warning(
     else:
         text = warnings.formatwarning(message, category, filename, lineno, line).rstrip("\n")
     typer.echo(printable(text), file=file or sys.stderr)
-
-
-def _user_error_message(error: Exception) -> str | None:
-    """Return the message of an error that the user can fix; None for any other error."""
-    if user_error := user_error_within(error):
-        return str(user_error)
-    if any(kind.__name__ == "LMError" for kind in type(error).__mro__):  # by name, as above
-        return f"The LM refused the request: {one_line(error, 1000)}. Check its id, URL and settings."
-    if isinstance(error, OSError) and error.errno in _DISK:
-        return f"{error.strerror}: {error.filename or 'the output'}. {_DISK[error.errno]}"
-    return None
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import typer
 from experiments.cli.shared import options
 from experiments.cli.shared.app import App
 from experiments.cli.shared.console import emit, next_step, note, say, show
-from experiments.cli.shared.next_commands import command, used
+from experiments.cli.shared.next_commands import command, new_path, reviewer, used
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -205,13 +205,19 @@ def agreement(
     from experiments.annotation.review.results import review_results
     from experiments.annotation.review.review_folder import read_review
 
-    found = review_results(read_review(folder), run)
+    opened = read_review(folder)
+    found = review_results(opened, run)
     if as_json:
         emit(found.as_dict())
         return
     from experiments.annotation.review.result_tables import result_tables
 
     show(result_tables(found))
+    if found.between.judged < found.between.items:
+        next_step(command("verihop", "review", "resume", folder, "--reviewer", reviewer()))
+        return
+    out = folder.parent / (f"{folder.name}-questions.jsonl" if found.scale == "keyfacts" else f"{folder.name}.csv")
+    next_step(command("verihop", "review", "export", folder, "--out", new_path(out)))
 
 
 def _review(review: "Review", reviewing: Reviewing) -> None:

@@ -11,6 +11,7 @@ OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says so; keys never are.
 
 import contextlib
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,7 +21,7 @@ import dspy
 
 from programs.lms.tracing.calls import Call, calls_heard_by
 from programs.tracing.attributes import call_attributes, documents_of, messages_of, plain, plain_text
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError, UserNotice, one_line
 from signatures.common.secrets import register
 from signatures.types import Passage
 
@@ -30,13 +31,19 @@ if TYPE_CHECKING:
 
 CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _CONTENT = ("true", "span_only", "span_and_event")
-_FLUSH = 3.0  # seconds; workers have five to end
 
 Found = TypeVar("Found")
 
 
-def open_spans() -> "Spans":
+def _warn(text: str) -> None:
+    warnings.warn(text, UserNotice, stacklevel=2)
+
+
+def open_spans(tell: Callable[[str], object] = _warn) -> "Spans":
     """Return what sends spans as the variables of OpenTelemetry say.
+
+    Args:
+        tell: Is given one line if spans cannot be delivered, maybe in another thread.
 
     Raises:
         UserError: The extra is not installed, or a variable asks for another protocol or exporter than OTLP over HTTP.
@@ -57,14 +64,17 @@ def open_spans() -> "Spans":
             value = pair.partition("=")[2].strip()
             register(value, unquote(value), unquote(value).rpartition(" ")[2])
     content = os.environ.get(CONTENT_VARIABLE, "").strip().lower() in _CONTENT
-    return Spans(OTLPSpanExporter(), content=content)
+    from programs.tracing.sending import LAST_SECONDS, Sender
+
+    exporters = (OTLPSpanExporter(), OTLPSpanExporter(timeout=LAST_SECONDS))
+    return Spans(Sender(*exporters, tell, OTLPSpanExporter.__module__), content=content)
 
 
 class Spans:
     """Makes spans and sends them in the background; `close` sends the last ones.
 
     Args:
-        exporter: Sends them.
+        exporter: Sends them; a `Sender` within seconds at the end.
         content: Whether texts are sent as well.
     """
 
@@ -78,19 +88,27 @@ class Spans:
         resource = Resource({"service.version": version}).merge(Resource.create(named))
         # Not the global provider: libraries that look for one would send spans of their own.
         self._provider: TracerProvider = TracerProvider(resource=resource, shutdown_on_exit=False)
+        self._exporter = exporter
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("verihop", version)
         self._content = content
         self._names: dict[int, dict[int, str]] = {}  # of the predictors of each program
 
     def flush(self) -> None:
-        """Send what has ended, for at most a few seconds."""
-        self._provider.force_flush(int(1000 * _FLUSH))
+        """Send what has ended, for at most a few seconds, in a process that is about to end."""
+        self._end(self._provider.force_flush)
 
     def close(self) -> None:
-        """Send what has ended, and stop."""
-        self.flush()
-        self._provider.shutdown()
+        """Send what has ended, for at most a few seconds, and stop."""
+        self._end(self._provider.shutdown)
+
+    def _end(self, send: Callable[[], object]) -> None:
+        from programs.tracing.sending import Sender
+
+        if isinstance(self._exporter, Sender):
+            self._exporter.end(send)
+        else:
+            send()
 
     @contextlib.contextmanager
     def question(self, program: dspy.Module, question: str, facts: Mapping[str, Any]) -> Iterator["_Question"]:

@@ -10,7 +10,8 @@ import typer
 
 from experiments.cli.artifact.holding import Holding
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, say
+from experiments.cli.shared.console import emit, next_step, say
+from experiments.cli.shared.next_commands import QUESTION, command, naming
 
 if TYPE_CHECKING:
     from experiments.analysis.statistics import Paired
@@ -46,6 +47,10 @@ def diff(
     for line in _lines(found):
         say(line)
     say(_scores(scores, means))
+    worse = scores is not None and scores.difference is not None and scores.difference < 0
+    better, record = (first, records[0]) if worse else (second, records[1])
+    if record.data.get("index") or record.corpus is None:
+        next_step(command("verihop", "ask", "--artifact", better, *naming(*holding or ()), QUESTION))
 
 
 def _lines(found: "ArtifactDifference") -> Iterator[str]:

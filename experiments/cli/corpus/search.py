@@ -1,6 +1,5 @@
 """`verihop search`: rank the passages of an index for a query, and say which ranking found each."""
 
-import re
 import textwrap
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from experiments.cli.corpus.snippets import snippet
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
 from experiments.cli.shared.lines import lines_of
@@ -15,14 +15,10 @@ from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.runs.sources import source_line
 from signatures.common.errors import UserError
-from signatures.common.words import FUNCTION_WORDS, strip_suffix
 
 if TYPE_CHECKING:
     from corpora.retrievers.explain import Explained, Place
     from signatures.types import Retriever
-
-_SNIPPET = 240  # characters of a text
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -124,28 +120,3 @@ def _place(place: "Place") -> str:
 
 def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.3f}"
-
-
-def snippet(text: str, query: str, longest: int = _SNIPPET) -> str:
-    """Return the part of a text with the most different words of the query, on one line; the beginning if equal.
-
-    Args:
-        text: Of a passage.
-        query: Its function words do not count.
-        longest: Characters at most, without the dots where it was cut.
-    """
-    line = " ".join(text.split())
-    if len(line) <= longest:
-        return line
-    wanted = {strip_suffix(word) for word in _WORD.findall(query.lower()) if word not in FUNCTION_WORDS}
-    words = [(match.start(), match.end(), strip_suffix(match[0].lower())) for match in _WORD.finditer(line)]
-    starts = [0, *(start for start, _, word in words if word in wanted)]
-
-    def found(start: int) -> int:
-        return len({word for first, last, word in words if start <= first and last <= start + longest} & wanted)
-
-    best = max(starts, key=found)  # the first of equal ones
-    begin = 0 if best <= longest // 4 else line.rfind(" ", 0, best - longest // 6) + 1
-    end = len(line) if begin + longest >= len(line) else max(begin + 1, line.rfind(" ", begin, begin + longest))
-    end = min(begin + longest, len(line)) if end <= begin + longest // 2 else end  # a text without spaces
-    return f"{'... ' if begin else ''}{line[begin:end]}{' ...' if end < len(line) else ''}"

@@ -4,14 +4,17 @@ import contextlib
 import functools
 import logging
 import os
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from experiments.cli.shared.console import note
+from experiments.cli.shared.failures import user_error_message
 from experiments.cli.shared.options import Output
-from signatures.common.errors import UserError, user_error_within
+from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
     import dspy
@@ -75,11 +78,16 @@ def _ends_as_events() -> Iterator[None]:
         event("interrupted")
         interrupt.add_note("interrupted")  # said already
         raise
+    except (typer.Exit, typer.Abort, typer.BadParameter):
+        raise
     except Exception as error:
-        if (known := user_error_within(error)) is None:
-            raise
-        event("user_error", level=logging.ERROR, message=str(known))
-        raise typer.Exit(2) from error
+        if known := user_error_message(error):
+            event("user_error", level=logging.ERROR, message=known)
+            raise typer.Exit(2) from error
+        trace = "".join(traceback.format_exception(error)).rstrip("\n")
+        named = f"{type(error).__name__}: {one_line(error, 1000)}"
+        event("crashed", level=logging.ERROR, exception=named, traceback=trace)
+        raise typer.Exit(1) from error
     except BaseException as end:
         if type(end).__name__ != "BudgetExceeded":  # by name: its import would load the LM stack
             raise
@@ -96,7 +104,7 @@ def spans_sent(wanted: bool) -> Iterator[Callable[["dspy.Module"], "dspy.Module"
     from programs.tracing.questions import traced_by
     from programs.tracing.spans import open_spans
 
-    spans = open_spans()
+    spans = open_spans(note)
     try:
         with traced_by(spans):
             yield spans.traced

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from experiments.cli.shared import options
+from experiments.cli.shared.watching import Log
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -254,3 +255,4 @@ class Result(options.Replacing):
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Only print what the study can cost, and ask nothing.")
     ] = False
+    log: Log = None

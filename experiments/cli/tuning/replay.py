@@ -1,12 +1,21 @@
 """`verihop replay`: what a recorded run comes to with other thresholds."""
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, note, say, show
+from experiments.cli.shared.console import emit, next_step, note, say, show
+from experiments.cli.shared.next_commands import command, new_path
+from experiments.cli.tuning.groups import Objective
+from signatures.common.errors import UserError
+
+if TYPE_CHECKING:
+    from optimizers.replay.record import Record
+
+_ON_A_SERVER = "server-"  # begins the model of an LM whose URL no run holds
 
 
 def replay(
@@ -36,3 +45,44 @@ def replay(
             f"{found.unseen} questions go ways that were never recorded: record more (eval --record-branches "
             "--branches N --resume), or let `verihop tune --replay RUN --buy` ask for them."
         )
+    if (following := _study(run, record)) is not None:
+        next_step(following)
+
+
+def _study(run: Path, record: "Record") -> str | None:
+    """Return the study that searches the recorded branches; None if the run does not say what it needs."""
+    from experiments.runs.files import RUN, read_json
+    from programs.parts.knobs import knobs_of
+
+    try:
+        told = read_json(run / RUN)
+        questions, artifact = told["paths"]["questions"], told["paths"]["artifact"]
+        selected = None if questions is None else _selecting(Path(questions), set(record.questions))
+        if selected is None or told["lm"]["model"].startswith(_ON_A_SERVER):
+            return None
+        program = ["--program", record.name] if artifact is None else ["--artifact", artifact]
+        lm = ["--lm", told["lm"]["id"]]
+    except (UserError, KeyError, TypeError, AttributeError):
+        return None
+    known = knobs_of(record.cls)
+    changed = {name: value for name, value in record.knobs.items() if name in known and value != known[name].default}
+    knobs = [word for name, value in changed.items() for word in ("--set", f"{name}={_typed(value)}")]
+    metric = [] if Objective.metric in record.metrics else ["--metric", record.metrics[0]]
+    words = [*program, *(knobs if artifact is None else ()), *lm, *selected, *metric]
+    return command("verihop", "tune", questions, *words, "--replay", run, "--out", new_path(run.parent / "tuned"))
+
+
+def _selecting(path: Path, ids: set[str]) -> list[Any] | None:
+    """Return the words that select the recorded questions of a file; None if its first ones, or a split's, are not."""
+    from corpora.questions import read_questions
+
+    every = list(read_questions(path))
+    for split in (None, *dict.fromkeys(each.split for each in every if each.split is not None)):
+        chosen = [each.id for each in every if split in (None, each.split)]
+        if set(chosen[: len(ids)]) == ids:
+            return [*(["--split", split] if split else []), *(["--limit", len(ids)] if len(chosen) > len(ids) else [])]
+    return None
+
+
+def _typed(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)

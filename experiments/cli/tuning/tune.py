@@ -9,8 +9,10 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say, show
 from experiments.cli.shared.next_commands import QUESTION, command, naming, new_path, other_split, used
 from experiments.cli.shared.option_groups import with_option_groups
+from experiments.cli.shared.watching import logged_as_asked
 from experiments.cli.tuning.groups import Execution, Objective, Prompts, Result, Search
 from signatures.common.errors import UserError
+from signatures.common.logs import are_json, event
 
 if TYPE_CHECKING:
     from corpora.questions import Question
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 
 @with_option_groups
+@logged_as_asked
 def tune(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl that every trial is scored on.")],
     program: options.AnyProgram,
@@ -92,8 +95,10 @@ def tune(
             trainset=trainset,
             resume=execution.resume,
             overwrite=result.overwrite,
-            progress=not result.quiet,
+            progress=not (result.quiet or are_json()),
         )
+    best = {} if found.chosen is None else {"trial": found.chosen.number, "score": found.chosen.score()}
+    event("study_ended", best, stopped=found.stopped, folder=str(result.out))
     _print(found, config, result, notes)
     if not result.as_json and found.artifact is not None:
         words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank", "precision")]

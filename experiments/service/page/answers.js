@@ -127,7 +127,10 @@ export class Entry {
   #showCosts(rest, total) {
     const steps = this.hops.map(({ cost }, index) => [`Hop ${index + 1}`, cost ?? {}]);
     if (rest && (rest.calls || rest.seconds >= 0.05 || !steps.length)) steps.push(["Answer", rest]);
-    this.costs.replaceChildren(make("h3", {}, "Cost"), costTable(steps, total ?? this.cost()));
+    this.costs.replaceChildren(make("h3", {}, "Cost"), costTable(steps, total ?? this.cost(), total !== null));
+    if (total === null) {
+      this.costs.append(make("p", { className: "soft" }, "What the step that was not settled cost is not known."));
+    }
     if (total?.rounds) {
       const rounds = `Calls were made in ${count(total.rounds, "round")}, those of a round at the same time.`;
       this.costs.append(make("p", { className: "soft" }, rounds));
@@ -142,8 +145,8 @@ export class Entry {
     if (response?.trim() && response.trim() !== answer?.trim()) parts.push(clean(response));
     const sources = this.passages.citedNumbers.map((number) => {
       const passage = this.passages.passages[number - 1];
-      const place = [passage.source, pagesOf(passage), passage.url].filter(Boolean).join(", ");
-      return `[${number}] ${clean(passage.title || passage.id)}${place ? ` (${clean(place)})` : ""}`;
+      const place = [clean(passage.source), pagesOf(passage), clean(passage.url)].filter(Boolean).join(", ");
+      return `[${number}] ${clean(passage.title || passage.id)}${place ? ` (${place})` : ""}`;
     });
     parts.push(sources.length ? ["Sources", ...sources].join("\n") : "No passage is cited.");
     return `${parts.join("\n\n")}\n`;

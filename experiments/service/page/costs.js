@@ -13,18 +13,18 @@ const COLUMNS = [
   ["Price", ({ usd }) => usd, dollars, true],
 ];
 
-// steps: [name, cost] in their order; total: its cost with the rounds, or null where the answer ended early.
-export function costTable(steps, total) {
-  const all = total ? [...steps, ["Total", total]] : steps;
+// steps: [name, cost] in their order; total: of all of them; whole: whether they are all that the question cost.
+export function costTable(steps, total, whole) {
+  const last = [whole ? "Total" : "Settled hops", total];
+  const all = [...steps, last];
   const columns = COLUMNS.filter(([, value, , rare]) => !rare || all.some(([, cost]) => value(cost) > 0));
   const cells = (cost) => columns.map(([, value, shown]) => make("td", {}, shown(value(cost) ?? 0)));
   const row = ([name, cost]) => make("tr", {}, make("th", { scope: "row" }, name), ...cells(cost));
   const headings = ["Step", ...columns.map(([heading]) => heading)];
   const heads = headings.map((heading) => make("th", { scope: "col" }, heading));
-  const table = make("table", {}, make("caption", { className: "unseen" }, "Cost of each step"),
-    make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...steps.map(row)));
-  if (total) table.append(make("tfoot", {}, row(["Total", total])));
-  return table;
+  return make("table", {}, make("caption", { className: "unseen" }, "Cost of each step"),
+    make("thead", {}, make("tr", {}, ...heads)), make("tbody", {}, ...steps.map(row)),
+    make("tfoot", {}, row(last)));
 }
 
 export function sum(costs) {

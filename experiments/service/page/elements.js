@@ -7,8 +7,18 @@ const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g;
 
 export const find = (id) => document.getElementById(id);
 
+// A value of any kind as text: an object or a list, which metadata may hold, as its names and values.
+function plain(value, depth = 0) {
+  if (value === null || typeof value !== "object") return String(value ?? "");
+  if (depth > 3) return "…";
+  const pairs = Array.isArray(value) ? value.map((one) => plain(one, depth + 1))
+    : Object.entries(value).map(([name, one]) => `${name}: ${plain(one, depth + 1)}`);
+  const inside = pairs.filter(Boolean).join(", ");
+  return depth && inside && !Array.isArray(value) ? `(${inside})` : inside;
+}
+
 export function clean(text) {
-  return String(text ?? "").replace(/\r\n?/g, "\n").replace(CONTROL, "\ufffd");
+  return plain(text).replace(/\r\n?/g, "\n").replace(CONTROL, "\ufffd");
 }
 
 export function make(tag, properties = {}, ...children) {

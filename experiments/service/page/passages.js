@@ -16,19 +16,21 @@ function webAddress(text) {
 }
 
 export function pagesOf({ page, last_page: last }) {
-  if (page === undefined || page === null) return "";
-  return last === undefined || last === null || last === page ? `page ${page}` : `pages ${page} to ${last}`;
+  const [first, end] = [clean(page), clean(last)];
+  if (!first) return "";
+  if (Array.isArray(page) && page.length > 1) return `pages ${first}`;
+  return !end || end === first ? `page ${first}` : `pages ${first} to ${end}`;
 }
 
 function sourceLine(passage) {
   const { source, headings, url } = passage;
-  const trail = Array.isArray(headings) ? headings.join(" › ") : headings;
-  const parts = [source, pagesOf(passage), trail].filter(Boolean).map((part) => said("bdi", part));
-  const address = url ? webAddress(url) : null;
+  const trail = Array.isArray(headings) ? headings.map(clean).filter(Boolean).join(" › ") : clean(headings);
+  const parts = [clean(source), pagesOf(passage), trail].filter(Boolean).map((part) => said("bdi", part));
+  const address = typeof url === "string" ? webAddress(url) : null;
   // A new tab, because this page forgets its answers when it is left.
   const safe = { rel: "noopener noreferrer", target: "_blank" };
   if (address) parts.push(make("a", { dir: "auto", href: address, ...safe }, address));
-  else if (url) parts.push(said("bdi", url));
+  else if (clean(url)) parts.push(said("bdi", url));
   return parts.length ? [make("p", { className: "source soft" }, ...dotted(parts))] : [];
 }
 

@@ -4,6 +4,7 @@ import math
 import mmap
 import tempfile
 import threading
+import weakref
 from types import TracebackType
 from typing import IO, Any
 
@@ -36,6 +37,7 @@ class Ledger:
             for place, number in enumerate(self._numbers):
                 memory[place] = number
             self._numbers, self._file = memory, tempfile.TemporaryFile()  # noqa: SIM115 - as long as the budget
+            weakref.finalize(self, self._file.close)
 
     def __getitem__(self, name: str) -> float:
         return float(self._numbers[SUMS.index(name)])

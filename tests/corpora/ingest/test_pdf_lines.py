@@ -1,7 +1,7 @@
 """Lines of PDF pages: divided words, running lines, tables of contents, headings, paragraphs."""
 
 from corpora.ingest.document import Heading, Paragraph
-from corpora.ingest.pdf_lines import Outlined, blocks_of_page, content_lines, dehyphenated, running_lines
+from corpora.ingest.pdf_lines import Outlined, blocks_of_page, content_lines, dehyphenated, ends_sentence, running_lines
 
 
 def test_divided_words_are_joined_and_compounds_keep_their_hyphen():
@@ -64,3 +64,16 @@ def test_paragraphs_end_with_a_short_last_line_and_before_items():
         "• one",
         "2) two",
     ]
+
+
+def test_a_full_width_colon_ends_a_paragraph_as_a_colon_does():
+    for colon, full in (
+        (":", "A list that follows fills its line: "),
+        ("：", "下面的清单占满了整整一行文字的宽度，"),
+    ):
+        lines = [full * 2, f"short{colon}", full * 2, f"short{colon}”", full * 2]
+        assert [block.text for block in blocks_of_page(lines, [], 1)] == [
+            f"{lines[0]} {lines[1]}", f"{lines[2]} {lines[3]}", lines[4],
+        ]  # fmt: skip
+    assert all(map(ends_sentence, ("Ends.", "「结束。」", "（结束：）", 'Ends?"')))
+    assert not any(map(ends_sentence, ("goes on,", "on", "")))

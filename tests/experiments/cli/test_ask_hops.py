@@ -35,7 +35,7 @@ def ask(verihop, world, scripted_lm):
 
 def test_each_hop_is_shown_before_the_next_call(ask):
     code, out, err, printed = ask()
-    assert (code, err) == (0, "")
+    assert (code, err.startswith("Next: verihop ask "), err.count("\n")) == (0, True, 1)
     assert [text.count("Hop ") for text in printed] == [0, 1, 2]
     lines = out.splitlines()
     assert lines[:4] == ["Hop 1: query 1", "", "Hop 2: query 2", ""]

@@ -1,10 +1,12 @@
 """`--log json`: every line on standard error is a JSON object, without a key, and without texts unless asked for."""
 
+import errno
 import json
 from pathlib import Path
 
 import pytest
 
+from signatures.common.secrets import register
 from tests.conftest import load_module
 
 hostile_server = load_module(Path(__file__).with_name("hostile_server.py")).hostile_server
@@ -83,3 +85,50 @@ def test_no_key_is_logged(status, evaluate, monkeypatch, tmp_path):
         calls = [call for frame in call_frames(tmp_path / "run") for call in read_calls(tmp_path / "run", frame)]
         assert "Ansa" in json.dumps(calls)
         assert KEY not in json.dumps(calls)
+
+
+def test_a_compilation_and_a_study_log_what_they_say(verihop, world, tmp_path):
+    asked = ("--program", "rag", "--limit", 4, "--index", world / "index", "--lm", "simulated", "--log", "json")
+    code, out, err = verihop("compile", world / "questions.jsonl", *asked, "--out", tmp_path / "made")
+    lines = [json.loads(line) for line in err.splitlines()]
+    ended = next(line for line in lines if line["event"] == "compile_ended")
+    assert (code, "stopped" in ended, ended["artifact"]) == (0, False, str(tmp_path / "made"))
+    assert ended["calls"] > 0
+    assert "Frozen: " in out
+    study = ("--trials", 2, "--sampler", "random", "--folds", 0, "--out", tmp_path / "study")
+    code, _, err = verihop("tune", world / "questions.jsonl", *asked, *study)
+    lines = [json.loads(line) for line in err.splitlines()]
+    assert code == 0
+    ended = next(line for line in lines if line["event"] == "study_ended")
+    assert (ended["folder"], 0 <= ended["score"] <= 1) == (str(tmp_path / "study"), True)
+    code, _, err = verihop("tune", world / "nowhere.jsonl", *asked, *study)
+    assert (code, json.loads(err)["event"]) == (2, "user_error")
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_crash_is_one_object_without_a_key(evaluate, scripted_lm, monkeypatch):
+    scripted_lm(reply)
+    monkeypatch.setenv("LAB_SECRET", KEY)
+
+    def crash(*arguments, **options):
+        raise ValueError(f"the key is {KEY}\nand more")
+
+    monkeypatch.setattr("experiments.pipeline.evaluate.evaluate", crash)
+    register(KEY)
+    code, lines = evaluate("--log", "json")
+    assert (code, lines[-1]["level"], lines[-1]["event"]) == (1, "error", "crashed")
+    assert lines[-1]["exception"].startswith("ValueError: the key is ")
+    assert "in crash\n" in lines[-1]["traceback"]
+    assert KEY not in json.dumps(lines)
+
+
+def test_a_full_disk_is_an_error_of_the_user(evaluate, scripted_lm, monkeypatch):
+    scripted_lm(reply)
+
+    def full(*arguments, **options):
+        raise OSError(errno.ENOSPC, "No space left on device", "rows.jsonl")
+
+    monkeypatch.setattr("experiments.pipeline.evaluate.evaluate", full)
+    code, lines = evaluate("--log", "json")
+    assert (code, lines[-1]["event"]) == (2, "user_error")
+    assert "Free some space" in lines[-1]["message"]

@@ -140,7 +140,7 @@ def test_from_judgements_and_key_facts_to_reviews(following, runs, spaced, scrip
     assert review[1:3] == ["review", "keyfacts"]
 
 
-def test_reviews_are_resumed_exported_imported_and_their_agreement_shown(following, runs, spaced, monkeypatch):
+def test_reviews_are_resumed_exported_imported_and_their_agreement_shown(following, verihop, runs, spaced, monkeypatch):
     def type_(*keys: str) -> None:
         monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{key}\n" for key in keys)))
 
@@ -152,8 +152,11 @@ def test_reviews_are_resumed_exported_imported_and_their_agreement_shown(followi
     (imported,) = following("review", "export", folder, "--out", ratings)
     assert imported[2] == "import"
     assert following(*imported[1:])[0][2] == "agreement"
+    assert next_lines(verihop("review", "agreement", folder)[2])[0][1:4] == ["review", "resume", str(folder)]
     type_(*"1111111")
     assert following("review", "resume", folder, *ann)[0][2] == "agreement"
+    (rated,) = following("review", "agreement", folder)
+    assert rated[2:] == ["export", str(folder), "--out", str(spaced / "rated by two.csv")]
 
 
 def test_from_benchmarks_to_an_evaluation(following, data, scripted_lm, monkeypatch):

@@ -87,6 +87,31 @@ def test_artifacts_are_shown_compared_and_combined(following, artifact, verihop)
     assert (ask[1], show[1:3]) == ("ask", ["artifact", "show"])
     _, diff = following("artifact", "show", artifact)
     assert diff[2:] == ["diff", "Ann's both", "my artifact"]
+    (ask,) = following(*diff[1:])
+    assert ask[1:4] == ["ask", "--artifact", "my artifact"]
+
+
+def test_a_question_leads_to_its_calls(following, here, world, verihop):
+    words = ("--program", "rag", "--set", "k=2", "--index", world / "index", "--lm", "simulated")
+    (traced,) = following("ask", *words, "--", "-x- isn't it?")
+    assert traced[-3:] == ["--trace", "--", "-x- isn't it?"]
+    assert {"k=2", "simulated", str(world / "index")} <= {*traced}
+    assert "Next: " not in verihop(*traced[1:])[2]
+
+
+@pytest.mark.parametrize("changed", [[], ["--split", "dev"], ["--limit", "3"], ["--split", "dev", "--limit", "2"]])
+def test_a_replay_leads_to_a_study_of_the_same_questions(changed, following, verihop, here, world):
+    words = ("--set", "gate=threshold", "--metrics", "em", "--index", world / "index", "--lm", "simulated", "-q")
+    record = ("--record-branches", "--branches", 1, "--out", "Ann's run")
+    (here / "q.jsonl").write_text("".join((world / "questions.jsonl").read_text().splitlines(keepends=True)[:12]))
+    assert verihop("eval", "q.jsonl", "--program", "cov_rag", *words, *changed, *record)[0] == 0
+    (study,) = next_lines(verihop("replay", "Ann's run", "--set", "correctness_below=0.3")[2])
+    assert study == [
+        "verihop", "tune", "q.jsonl", "--program", "cov_rag", "--set", "gate=threshold", "--lm", "simulated", *changed,
+        "--metric", "em", "--replay", "Ann's run", "--out", "tuned",
+    ]  # fmt: skip
+    code, out, err = verihop(*study[1:], "--trials", 2, "--sampler", "random", "--folds", 0)
+    assert (code, "LM calls sent: 0" in out) == (0, True), err
 
 
 def test_settings_and_checks(following, here, monkeypatch):

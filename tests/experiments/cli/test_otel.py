@@ -1,15 +1,19 @@
 """Questions, LM calls and searches arrive as spans at a collector of OpenTelemetry on the loopback address."""
 
 import json
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import dspy
 import pytest
 
 from experiments.pipeline.parallel.choice import can_fork
 from tests.collector import HEADER, check_tree
 from tests.conftest import load_module
+from tests.loopback import JsonHandler, Loopback
 
 hostile_server = load_module(Path(__file__).with_name("hostile_server.py")).hostile_server
 QUESTION = "Who is the harbour master of Quillon?"
@@ -20,7 +24,7 @@ CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 def test_ask_sends_its_question_with_calls_and_searches(verihop, world, scripted_lm, collector):
     scripted_lm(lambda system, user: "[[ ## reasoning ## ]]\nso\n\n[[ ## query ## ]]\nq\n\n[[ ## answer ## ]]\nAnsa")
     asked = ("ask", QUESTION, "--program", "multihop", "--preset", "paper", "--index", world / "index")
-    code, _, err = verihop(*asked, "--otel")
+    code, _, err = verihop(*asked, "--otel", "--json")
     assert (code, err) == (0, "")
     (root,) = check_tree(collector.spans, 1)
     assert (root.name, root.attributes["verihop.stop_reason"]) == ("invoke_workflow multihop", "done")
@@ -118,3 +122,66 @@ def test_nothing_of_it_is_imported_without_being_asked(world):
     words = ["ask", QUESTION, "--program", "rag", "--index", str(world / "index"), "--lm", "simulated"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
     assert done.stderr.splitlines()[-1].endswith("[]")
+
+
+@pytest.fixture
+def nobody(monkeypatch):
+    """Return a port of the loopback address on which nothing listens; spans go there, with a password in the URL."""
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://ann:{KEY}@127.0.0.1:{port}")
+    return port
+
+
+def test_without_a_collector_one_line_says_so(verihop, scripted_lm, nobody, monkeypatch):
+    scripted_lm(lambda system, user: "[[ ## reasoning ## ]]\nso\n\n[[ ## answer ## ]]\nAnsa")
+    monkeypatch.setattr("programs.tracing.sending.LAST_SECONDS", 0.1)
+    code, out, err = verihop("ask", QUESTION, "--program", "cot", "--otel", "--json")
+    assert (code, json.loads(out)["answer"]) == (0, "Ansa")
+    assert err == (
+        f"Spans were not delivered to http://127.0.0.1:{nobody}: no collector takes them. "
+        "Start a collector there, or name another in OTEL_EXPORTER_OTLP_ENDPOINT.\n"
+    )
+
+
+def test_a_collector_that_refuses_is_named_with_its_status(verihop, scripted_lm, monkeypatch):
+    scripted_lm(lambda system, user: "[[ ## reasoning ## ]]\nso\n\n[[ ## answer ## ]]\nAnsa")
+
+    class Refusing(JsonHandler):
+        def post(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.reply(401, {})
+
+    server = Loopback(Refusing, path="")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", server.base)
+    try:
+        code, _, err = verihop("ask", QUESTION, "--program", "cot", "--otel", "--json")
+    finally:
+        server.close()
+    assert (code, err.count("\n")) == (0, 1)
+    assert ": status 401. Start a collector there, or name another in OTEL_EXPORTER_OTLP_TRACES_ENDPOINT." in err
+
+
+def test_a_collector_that_says_nothing_is_waited_for_no_longer_than_a_few_seconds(monkeypatch):
+    from opentelemetry.sdk.trace.export import SpanExportResult
+
+    from programs.tracing import sending
+    from programs.tracing.spans import Spans
+
+    monkeypatch.setattr(sending, "LAST_SECONDS", 0.01)
+    over, told = threading.Event(), []
+
+    class Silent:
+        def export(self, spans):
+            over.wait(30)
+            return SpanExportResult.SUCCESS
+
+        def shutdown(self):
+            pass
+
+    spans = Spans(sending.Sender(Silent(), Silent(), told.append, "nobody"))
+    with spans.question(dspy.Predict("question -> answer"), "q", {}):
+        pass
+    spans.close()
+    over.set()
+    assert len(told) == 1

@@ -46,7 +46,9 @@ def test_another_lm_than_the_artifacts_is_one_line(verihop, world, tmp_path):
     assert verihop("compile", questions, "--program", "rag", "--limit", 2, "--out", made, *SIMULATED, index)[0] == 0
     code, _, err = verihop("ask", "--artifact", made, "Who is it?", "--lm", "simulated:1", "--index", index)
     assert code == 0
-    assert len(err.strip().splitlines()) == 1
+    told = err.splitlines()
+    assert len(told) == 2
+    assert told[-1].startswith("Next: ")
     assert err.startswith("verihop: note: The program was compiled for LM simulated ")
 
 

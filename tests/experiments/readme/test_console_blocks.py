@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import verihop as library
+from corpora.index.build import build_index
 from tests.corpora.ingest.make_pdf import make_pdf
 from tests.experiments.readme.pages import OWN_METRIC, ROOT, blocks, words
 
@@ -19,6 +20,8 @@ CONSOLE = blocks("console")
 RUN = (
     "README.md",
     "corpora/README.md",
+    "corpora/datasets/README.md",
+    "corpora/index/README.md",
     "corpora/ingest/README.md",
     "experiments/cli/README.md",
     "optimizers/distill/README.md",
@@ -45,6 +48,7 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     "verihop judge": "the simulated LM cannot compare answers: tests/experiments/cli/test_judge.py",
     "verihop review": "waits for a person: tests/experiments/annotation/review",
     "verihop data fetch": "needs the file of a benchmark: tests/experiments/cli/corpus/test_data.py",
+    "verihop data subset": "needs the file of a benchmark: tests/experiments/cli/corpus/test_data.py",
     "verihop data convert": "needs the file of a benchmark: tests/experiments/cli/corpus/test_data.py",
 }
 ELSEWHERE = {  # page -> the test that runs its commands
@@ -135,6 +139,16 @@ def prepare(page: str, world: Path) -> None:
     if page == "corpora/ingest/README.md":
         Path("passages.jsonl").unlink()
         Path("manual.pdf").write_bytes(make_pdf([["The lamp burns oil."]]))
+    elif page == "corpora/datasets/README.md":
+        for folder in ("hotpot", "hotpot-dev"):
+            Path("data", folder).mkdir(parents=True)
+            shutil.copy("passages.jsonl", f"data/{folder}/passages.jsonl")
+    elif page == "corpora/index/README.md":
+        few = ["id1", "id2", "id3", "id4"]
+        write("few.jsonl", [{"id": name, "title": name, "text": f"{name} is a passage."} for name in few])
+        build_index(Path("few.jsonl"), Path("index"), retriever="bm25")
+        write("more.jsonl", [{"id": "id5", "title": "Five", "text": "It came later."}])
+        Path("ids.txt").write_text("id3\n")
     elif page == "optimizers/distill/README.md":
         shutil.copytree(world / "index", "index")
         for folder in ("hotpotqa", "nq"):

@@ -6,13 +6,10 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from corpora.index.build import build_index
 from corpora.index.open import open_index
 from corpora.retrievers.embedder import Embedder
-from experiments.cli.corpus.search import snippet
 from tests.corpora.conftest import hashed_words
 
 LINES = [
@@ -115,20 +112,3 @@ def test_what_cannot_be_searched_is_one_line(words, message, index, verihop, tmp
     code, out, err = verihop("search", *words)
     assert (code, out) == (2, "")
     assert message in err.splitlines()[-1]
-
-
-def test_a_snippet_is_around_the_words_of_the_query():
-    text = "Nothing here. " * 30 + "The Ossa ends in Lake Marn. " + "Nothing there. " * 30
-    assert "Ossa ends in Lake Marn" in snippet(text, "Where does the Ossa end?", 60)
-    assert snippet(text, "zebra", 60).startswith("Nothing here.")
-    assert snippet("short\n text", "x") == "short text"
-
-
-@given(st.text(), st.text(), st.integers(1, 50))
-def test_a_snippet_is_a_part_of_the_text_and_not_longer(text, query, longest):
-    found = snippet(text, query, longest)
-    part = found.removeprefix("... ").removesuffix(" ...")
-    line = " ".join(text.split())
-    assert part in line or found in line
-    assert len(found) <= longest + 8
-    assert found or not line

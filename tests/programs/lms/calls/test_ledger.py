@@ -1,5 +1,6 @@
 """A budget that is shared with forks is exact."""
 
+import gc
 import math
 import os
 import threading
@@ -90,3 +91,13 @@ def test_forks_never_make_more_calls_than_the_budget_allows():
 
     assert sum(in_forks(work, 3)) == 50
     assert (budget.spent["calls"], budget.spent["tokens"]) == (50, 250)
+
+
+def test_the_lock_of_a_ledger_that_nobody_holds_is_closed():
+    ledger = Ledger()
+    ledger.share()
+    held = ledger._file
+    assert not held.closed
+    del ledger
+    gc.collect()
+    assert held.closed
