@@ -104,7 +104,7 @@ def make_service(opened: Opened, limits: Limits, address: Address) -> "Service":
     """Return a service that is ready to answer: models are loaded, and the LM has replied.
 
     Raises:
-        UserError: A model cannot be loaded, or the LM does not answer.
+        UserError: A model cannot be loaded, or the LM does not answer, or it has no price but questions a limit in usd.
     """
     from experiments.service.answering import Answering
     from experiments.service.app import Service
@@ -112,9 +112,21 @@ def make_service(opened: Opened, limits: Limits, address: Address) -> "Service":
 
     # More threads than places: one that hangs outside of an LM call must not keep a later question from beginning.
     answerer = Answerer(opened.program, opened.connection, width=2 * limits.width + _SPARE)
-    answerer.warm()
+    with _priced(limits):
+        answerer.warm()
     about = _about(opened.program, opened.connection.id, opened.retrieve)
     return Service(Answering(answerer, limits), opened.retrieve, about, address.token, address.hosts)
+
+
+@contextlib.contextmanager
+def _priced(limits: Limits) -> Iterator[None]:
+    """Raise UserError if an LM that is called in the block has no price, though a question may spend only so much."""
+    from programs.lms.calls.budget import Budget
+    from programs.lms.calls.question_budget import limited_by
+
+    usd = limits.budget.get("usd")
+    with contextlib.nullcontext() if usd is None else limited_by(Budget(usd=usd)):
+        yield
 
 
 def _about(program: Any, lm: str, retrieve: Any) -> dict[str, Any]:

@@ -8,8 +8,13 @@ import subprocess
 import httpx
 import pytest
 
-from experiments.service.run import Address, bound, serve
+from experiments.service.limits import Limits
+from experiments.service.run import Address, Opened, bound, make_service, serve
+from programs.lms.adapter import JsonForm
+from programs.lms.calls.metered import metered_lm
+from programs.lms.connect import Connection
 from signatures.common.errors import UserError
+from tests.experiments.service.conftest import TwoHops
 
 
 @pytest.fixture
@@ -140,3 +145,12 @@ def test_an_address_for_others_needs_a_token_that_is_a_word():
     assert not Address("127.evil.example", token="lantern").local
     with pytest.raises(UserError, match="must be a word"):
         Address("0.0.0.0", token="lantern\n")
+
+
+def test_a_limit_in_usd_of_an_lm_without_price_is_refused_at_the_start(lm):
+    model = metered_lm("local/scripted", engine=lm.engine, cache=False, temperature=0.0)
+    model.remote = True  # so that it is called before the service is ready
+    opened = Opened(TwoHops(), None, Connection("scripted", model, JsonForm(), None, "samples"))
+    with pytest.raises(UserError, match="states no price"):
+        make_service(opened, Limits(budget={"calls": 5, "usd": 1.0}), Address())
+    assert make_service(opened, Limits(budget={"calls": 5}), Address()).about["program"] == "TwoHops"
