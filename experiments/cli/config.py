@@ -12,12 +12,15 @@ from experiments.cli.shared.console import WIDTH, emit, next_step, note, say, wr
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.settings.file import NAME
-from experiments.cli.shared.settings.holding import Held, held_here, shown
+from experiments.cli.shared.settings.holding import TYPED, Held, held_here, shown
 from experiments.cli.shared.settings.known import (
+    CURE,
     PREFIX,
     VARIABLES,
     WITHOUT_OPTION,
-    has_password,
+    converted,
+    has_key,
+    has_secret,
     known_options,
     refuse_key,
     unknown_variables,
@@ -44,6 +47,8 @@ def config(
     table is that of a command with them.
     """
     held = held_here()
+    for name in (name for name, number in held.numbers.items() if number == TYPED):
+        converted(name, held.values[name], f"--{name.replace('_', '-')}")  # what no other command would accept, either
     if init:
         path = _write(held)
         if as_json:
@@ -149,7 +154,7 @@ def _write(held: Held) -> Path:
     """Write a settings file into the working folder, with what is typed and all other settings as comments.
 
     Raises:
-        UserError: There is one, or an address has a password in it.
+        UserError: There is one, or a value has a key or a password in it.
     """
     from signatures.common.files import atomic_write
 
@@ -158,9 +163,10 @@ def _write(held: Held) -> Path:
         raise UserError(f"{path} exists already: edit it, or delete it first.")
     for name, value in held.values.items():
         refuse_key(name, value, NAME)
-    if has_password("api_base", held.values["api_base"]):
+    if has_secret("api_base", held.values["api_base"]):
         raise UserError(
-            f"The address has a password in it, which no file may contain: set {PREFIX}API_BASE in the environment."
+            f"The address has a password or key in it, which no file may contain: set {PREFIX}API_BASE in the "
+            "environment."
         )
     lines = [
         "# Settings of verihop: defaults of the options of its commands, here and in all subfolders.",
@@ -168,11 +174,13 @@ def _write(held: Held) -> Path:
         "# No keys: name a variable that contains the key (api_key_env).",
     ]
     for name, option in known_options().items():
-        typed = held.numbers.get(name) == 0
+        typed = held.numbers.get(name) == TYPED
         value = held.values[name] if typed else option.default
         text = _toml(_EXAMPLES[name] if value is None or value == [] else value)
         lines += ["", *textwrap.wrap(option.help, WIDTH, initial_indent="# ", subsequent_indent="# ")]
         lines.append(f"{'' if typed else '# '}{name} = {text}")
+        if has_key(lines[-1]):
+            raise UserError(f"The value of {name} has what looks like a key in it, which no file may contain: {CURE}.")
     meanings = {each.name: each.meaning for each in VARIABLES}
     for name in WITHOUT_OPTION:
         lines += ["", f"# {meanings[f'{PREFIX}{name.upper()}']}", f"# {name} = {_toml(_EXAMPLES[name])}"]

@@ -13,6 +13,7 @@ from typer.models import OptionInfo
 from experiments.cli.shared.settings.holding import to_type
 from experiments.cli.shared.settings.known import setting_of
 from signatures.common.own_code import is_own
+from signatures.common.secrets import without_keys
 from signatures.text_words import same_words
 
 if TYPE_CHECKING:
@@ -78,8 +79,10 @@ def _flags(name: str, hint: Any) -> tuple[str, str]:
 
 
 def _without_credentials(value: str) -> str:
-    """Return a URL with placeholders for a user and password in it, and any other value unchanged."""
-    return re.sub(r"^(https?://)[^/@]*@", r"\1USER:PASSWORD@", value)
+    """Return a URL with placeholders for user, password and keys in it, and any other value unchanged."""
+    if not value.startswith(("http://", "https://")):
+        return value
+    return without_keys(re.sub(r"^(https?://)[^/@]*@", r"\1USER:PASSWORD@", value), "KEY")
 
 
 def new_path(path: Path) -> Path:

@@ -14,7 +14,7 @@ from experiments.cli.shared.settings.known import (
     PREFIX,
     checked,
     has_key,
-    has_password,
+    has_secret,
     is_name_of_a_key,
     names,
 )
@@ -131,8 +131,8 @@ def read_file(path: Path | None) -> SettingsFile:
     for name, value in found.items():
         place = f"{path}:{lines[name]}" if name in lines else str(path)
         _check_name(name, value, place)
-        if has_password(name, value):
-            raise UserError(f"{place}: this address has a password in it, which no file may contain: {CURE}.")
+        if has_secret(name, value):
+            raise UserError(f"{place}: this address has a password or key in it, which no file may contain: {CURE}.")
         values[name] = _from_folder(name, checked(name, value, place), path.parent)
     return SettingsFile(path, values, lines)
 

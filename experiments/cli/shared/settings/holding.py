@@ -16,7 +16,7 @@ from experiments.cli.shared.settings.known import (
     known_options,
     setting_of,
 )
-from signatures.common.secrets import without_userinfo
+from signatures.common.secrets import without_keys, without_secrets
 
 _META = "verihop.settings"  # of the context of a command
 
@@ -24,7 +24,7 @@ _META = "verihop.settings"  # of the context of a command
 _OF_SERVER = ("api_key_env", "server")
 _OF_ADDRESS = (*_OF_SERVER, "api_base", "model_type", "reasoning", "thinking_tokens")  # none of an LM in this process
 OF_MODEL = (*_OF_ADDRESS, "temperature", "max_tokens", "context_size")
-_TYPED, _VARIABLES, _FILE = range(3)  # places
+TYPED, _VARIABLES, _FILE = range(3)  # places
 _ORDER = ("lm", "api_base")  # these decide which of the others hold
 
 
@@ -126,7 +126,7 @@ class Held:
         """Return by place the settings as name=value that are neither typed nor defaults."""
         found: dict[str, list[str]] = {}
         for name, number in self.numbers.items():
-            if number == _TYPED or self.values[name] == known_options()[name].default:
+            if number == TYPED or self.values[name] == known_options()[name].default:
                 continue
             where = str(self.settings.file.path) if number == _FILE else self.settings.place(name, number)
             found.setdefault(where, []).append(f"{name}={shown(self.values[name])}")
@@ -134,12 +134,12 @@ class Held:
 
 
 def shown(value: Any) -> str:
-    """Return a value as text, without user name and password of an address."""
+    """Return a value as text, without user name, password and query of an address, and without keys."""
     if isinstance(value, list):
         return f'"{" ".join(map(str, value))}"'
     if isinstance(value, bool):
         return "true" if value else "false"
-    return without_userinfo(value) if isinstance(value, str) and "://" in value else f"{value}"
+    return without_secrets(value) if isinstance(value, str) and "://" in value else without_keys(f"{value}")
 
 
 def hold(context: Any, parameters: Sequence[Any], settings: Settings) -> Held:

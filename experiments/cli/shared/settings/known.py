@@ -17,6 +17,7 @@ from experiments.cli.shared import options
 from experiments.cli.shared.limits import parse_limits
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError, unknown
+from signatures.common.secrets import without_keys, without_secrets
 
 PREFIX = "VERIHOP_"
 
@@ -28,7 +29,6 @@ _NAME_OF_A_KEY = re.compile(r"key|token(?!s)|secret|password|credential|auth", r
 _KEY = re.compile(
     r"(?:(?:sk|pk|rk|xai|pplx|nvapi|glpat)-|(?:hf|gsk|ghp|gho|r8)_|AIza)[\w-]{8,}|eyJ[\w-]{8,}\..*|(?i:bearer\s+\w.*)"
 )
-_KEY_IN_TEXT = re.compile(r"(?<![\w-])(?:(?:sk|pk|rk|xai|pplx|nvapi|glpat)-|(?:hf|gsk|ghp|gho|r8)_|AIza)[\w-]{16,}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST_WORD = 16  # characters
 CURE = 'export it as a variable, e.g. MY_KEY, and name only that: api_key_env = "MY_KEY"'
@@ -163,7 +163,10 @@ def converted(name: str, value: Any, place: str) -> Any:
 def _check_words(name: str, value: Any) -> None:
     """Raise UserError unless the value is one of the words that a setting takes."""
     from programs.lms.servers.dialects import DIALECTS, REASONING
+    from programs.lms.servers.server import checked_base
 
+    if name == "api_base" and value is not None:
+        checked_base(value)
     choices = {"model_type": ("chat", "text"), "reasoning": REASONING, "server": tuple(DIALECTS)}
     if value not in choices.get(name, (value,)):
         raise unknown(name, str(value), choices[name])
@@ -185,14 +188,15 @@ def refuse_key(name: str, value: object, place: str) -> None:
         raise UserError(f"{place}: the value of {name} looks like a key: {CURE}.")
 
 
-def has_password(name: str, value: object) -> bool:
-    """Return whether a value is an address with user name or password, which no file may contain."""
-    return name == "api_base" and isinstance(value, str) and "@" in value.partition("://")[2].partition("/")[0]
+def has_secret(name: str, value: object) -> bool:
+    """Return whether a value is an address with a user name, password or key in it, which no file may contain."""
+    address = re.split("[?#]", value)[0] if name == "api_base" and isinstance(value, str) else ""
+    return without_secrets(address) != address
 
 
 def has_key(line: str) -> bool:
     """Return whether a line of text, such as a comment, contains what looks like a key."""
-    return any(any(sign.isdigit() for sign in found[0]) for found in _KEY_IN_TEXT.finditer(line))
+    return without_keys(line) != line
 
 
 def _mixed(text: str) -> bool:

@@ -88,6 +88,48 @@ def test_a_password_is_not_written(here, verihop):
     assert not (here / "verihop.toml").exists()
 
 
+KEY = "sk-abcdefghijklmnopq123"
+
+
+@pytest.mark.parametrize("address", [f"http://127.0.0.1:9/{KEY}/v1", f"https://ann:swordfish@host/{KEY}"])
+def test_a_key_in_the_path_of_an_address_is_not_shown(here, verihop, monkeypatch, address):
+    monkeypatch.setenv("VERIHOP_API_BASE", address)
+    monkeypatch.setenv("VERIHOP_LM", "m")
+    said = [*verihop("config")[1:], *verihop("config", "--json")[1:]]
+    said += verihop("ask", "--program", "nonsense", "Who?")[1:]  # its line "Settings:"
+    monkeypatch.delenv("VERIHOP_API_BASE")
+    said += verihop("config", "--api-base", address)[1:]
+    assert "VERIHOP_API_BASE" in said[0]
+    assert "/***" in said[0]
+    assert "Settings: " in said[5]
+    assert KEY not in "".join(said)
+    assert "Next: verihop config --init --api-base http" in said[7]
+    assert "/KEY" in said[7]
+
+
+def test_a_query_of_an_address_is_refused_and_not_shown(here, verihop, monkeypatch):
+    address = "http://127.0.0.1:9/v1?key=swordfish"
+    for words in ([], ["--json"], ["--init"]):
+        code, out, err = verihop("config", "--lm", "m", "--api-base", address, *words)
+        assert (code, out, "without a query" in err, "swordfish" in err) == (2, "", True, False)
+    monkeypatch.setenv("VERIHOP_API_BASE", address)
+    code, out, err = verihop("config")
+    assert (code, out, "VERIHOP_API_BASE: " in err, "swordfish" in err) == (2, "", True, False)
+
+
+@pytest.mark.parametrize("words", [("--api-base", f"http://127.0.0.1:9/{KEY}/v1"), ("--lm", f"openai/{KEY}")])
+def test_a_key_in_a_part_of_a_value_is_not_written(here, verihop, words):
+    code, out, err = verihop("config", "--init", "--lm", "m", *words)
+    assert (code, out, "no file may contain" in err, KEY in err) == (2, "", True, False)
+    assert not (here / "verihop.toml").exists()
+
+
+def test_a_word_that_no_command_takes_is_refused(here, verihop):
+    code, out, err = verihop("config", "--reasoning", "much")
+    assert (code, out) == (2, "")
+    assert err.startswith("verihop: --reasoning: Unknown reasoning 'much'. Choose from: auto")
+
+
 def test_without_a_file_the_next_line_writes_one(here, verihop):
     code, out, err = verihop("config", "--lm", "simulated")
     assert code == 0
