@@ -25,6 +25,7 @@ from experiments.cli.shared.settings.known import (
     refuse_key,
     unknown_variables,
 )
+from experiments.cli.shared.watching import form_of_logs
 from signatures.common.errors import UserError
 
 _SOURCES = ("command line", "variable", "file")
@@ -47,6 +48,7 @@ def config(
     table is that of a command with them.
     """
     held = held_here()
+    _check_variables()
     for name in (name for name, number in held.numbers.items() if number == TYPED):
         converted(name, held.values[name], f"--{name.replace('_', '-')}")  # what no other command would accept, either
     if init:
@@ -67,6 +69,18 @@ def config(
         next_step(command("verihop", "doctor", *used(lm)))
 
 
+def _check_variables() -> None:
+    """Raise UserError if a variable that is no option has a value that the commands which read it refuse."""
+    from corpora.compressed import size_limit
+    from programs.lms.caches import reply_cache_bytes
+    from signatures.common.files import cache_dir
+
+    cache_dir()
+    reply_cache_bytes()
+    size_limit(0)
+    form_of_logs(None)
+
+
 def _record(held: Held) -> dict[str, Any]:
     """Return what is shown, by setting and by variable."""
     path = held.settings.file.path
@@ -77,8 +91,8 @@ def _record(held: Held) -> dict[str, Any]:
         "settings": rows,
         "variables": {
             each.name: {
-                "set": bool(os.environ.get(each.name)),
-                "value": None if each.secret else os.environ.get(each.name) or None,
+                "set": _stated(held, each.name) is not None,
+                "value": None if each.secret else _stated(held, each.name),
                 "meaning": each.meaning,
             }
             for each in VARIABLES
@@ -92,7 +106,7 @@ def _row(held: Held, name: str) -> dict[str, Any]:
     number, option = held.numbers.get(name), known_options()[name]
     value = held.values[name]
     row: dict[str, Any] = {
-        "value": shown(value) if isinstance(value, str) else value,
+        "value": _plain(value),
         "from": "default" if number is None else _SOURCES[number],
         "place": None if number is None else held.settings.place(name, number),
         "variable": f"{PREFIX}{name.upper()}",
@@ -109,13 +123,22 @@ def _row(held: Held, name: str) -> dict[str, Any]:
 
 def _row_without_option(held: Held, name: str) -> dict[str, Any]:
     """Return value and source of a setting that has no option."""
-    variable, file = f"{PREFIX}{name.upper()}", held.settings.file
-    stated = os.environ.get(variable)
-    by_variable = bool(stated) and stated != str(file.values.get(name))
-    source = "variable" if by_variable else "file" if name in file.values else "default"
-    value = stated if by_variable else file.values.get(name)
+    variable, file, stated = f"{PREFIX}{name.upper()}", held.settings.file, held.settings.cache.get(name)
+    source = "variable" if stated is not None else "file" if name in file.values else "default"
     place = {"variable": variable, "file": file.place(name), "default": None}[source]
+    value = file.values.get(name) if stated is None else stated
     return {"value": value, "from": source, "place": place, "variable": variable, "default": None}
+
+
+def _stated(held: Held, variable: str) -> str | None:
+    """Return what a variable of the environment is; None if it is not set. The file's cache stands there, too."""
+    setting = variable.removeprefix(PREFIX).lower()
+    return held.settings.cache.get(setting) if setting in WITHOUT_OPTION else os.environ.get(variable) or None
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON and the terminal show it: JSON has no infinity."""
+    return shown(value) if isinstance(value, str) or value == float("inf") else value
 
 
 def _show(held: Held) -> None:

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 from urllib.parse import urlsplit
 
 from signatures.common import secrets

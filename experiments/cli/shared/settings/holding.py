@@ -9,9 +9,8 @@ from typing import Any
 
 from experiments.cli.shared.settings.file import SettingsFile, find_file, read_file
 from experiments.cli.shared.settings.known import (
-    CACHE_BYTES,
-    CACHE_DIR,
     PREFIX,
+    WITHOUT_OPTION,
     converted,
     known_options,
     setting_of,
@@ -69,12 +68,14 @@ class Settings:
     """What variables and the file say.
 
     Args:
-        variables: Values of the environment by name of the setting.
+        variables: Values of the environment by name of the setting, for those that are options.
         file: The file.
+        cache: Texts of the environment by name of the setting, for those of the cache, which are no options.
     """
 
     variables: Mapping[str, Any] = field(default_factory=dict)
     file: SettingsFile = field(default_factory=SettingsFile)
+    cache: Mapping[str, str] = field(default_factory=dict)
 
     def places(self, typed: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """Return what each place says, the strongest first; `typed` is the command line."""
@@ -105,7 +106,8 @@ def read_settings() -> Settings:
         text = option.value_from_envvar(_NO_CONTEXT)
         if text is not None:
             variables[name] = converted(name, text, option.envvar)
-    return Settings(variables, read_file(find_file()))
+    cache = {name: text for name in WITHOUT_OPTION if (text := os.environ.get(f"{PREFIX}{name.upper()}"))}
+    return Settings(variables, read_file(find_file()), cache)
 
 
 @dataclass(frozen=True)
@@ -206,8 +208,12 @@ def in_force(held: Held) -> Iterator[None]:
 
     Variables of the cache are stronger than the file. Child processes inherit the choice.
     """
-    wanted = {f"{PREFIX}{name.upper()}": held.settings.file.values.get(name) for name in (CACHE_DIR, CACHE_BYTES)}
-    added = {name: str(value) for name, value in wanted.items() if value is not None and not os.environ.get(name)}
+    of_file = held.settings.file.values
+    added = {
+        f"{PREFIX}{name.upper()}": str(of_file[name])
+        for name in WITHOUT_OPTION
+        if name in of_file and name not in held.settings.cache
+    }
     token = _in_force.set(held)
     os.environ.update(added)
     try:

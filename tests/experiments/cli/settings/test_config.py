@@ -159,3 +159,40 @@ def test_a_broken_file_is_one_line(here, verihop):
     code, out, err = verihop("config")
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert err == "verihop: verihop.toml:1: thread is no setting: did you mean threads?\n"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("CACHE_BYTES", "abc", "VERIHOP_CACHE_BYTES must be a number of bytes"),
+        ("CACHE_DIR", "~nouser/x", "~nouser of ~nouser/x is no home folder"),
+        ("DECOMPRESS_LIMIT", "much", "VERIHOP_DECOMPRESS_LIMIT='much' must be a number of bytes"),
+        ("LOG", "xml", "There are no logs of the form 'xml'"),
+    ],
+)
+def test_what_commands_would_refuse_is_not_shown_as_if_it_held(here, verihop, monkeypatch, variable, value, message):
+    monkeypatch.setenv(f"VERIHOP_{variable}", value)
+    code, out, err = verihop("config")
+    assert (code, out, message in err) == (2, "", True)
+
+
+def test_the_cache_of_the_file_is_not_taken_for_a_variable(here, verihop, monkeypatch):
+    monkeypatch.delenv("VERIHOP_CACHE_DIR")
+    (here / "verihop.toml").write_text("cache_dir = 'kept'\ncache_bytes = 5e6\n")
+    found = json.loads(verihop("config", "--json")[1])
+    assert [found["settings"][name]["from"] for name in ("cache_dir", "cache_bytes")] == ["file", "file"]
+    assert [found["variables"][f"VERIHOP_{name}"]["set"] for name in ("CACHE_DIR", "CACHE_BYTES")] == [False, False]
+    monkeypatch.setenv("VERIHOP_CACHE_DIR", str(here / "kept"))  # the same as the file's
+    found = json.loads(verihop("config", "--json")[1])
+    assert found["settings"]["cache_dir"]["place"] == "VERIHOP_CACHE_DIR"
+    assert found["variables"]["VERIHOP_CACHE_DIR"] == {
+        "set": True, "value": str(here / "kept"), "meaning": found["variables"]["VERIHOP_CACHE_DIR"]["meaning"],
+    }  # fmt: skip
+
+
+def test_json_has_no_bare_infinity(here, verihop):
+    def refused(constant: str) -> None:
+        raise AssertionError(constant)
+
+    out = verihop("config", "--json", "--timeout", "inf")[1]
+    assert json.loads(out, parse_constant=refused)["settings"]["timeout"]["value"] == "inf"
