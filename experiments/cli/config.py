@@ -63,6 +63,8 @@ def config(
         emit(_record(held))
         return
     _show(held)
+    if lm.api_base is not None and lm.lm is None:
+        note("Note: no model is named for the server, so that only artifacts that name one can use it: add lm.")
     if held.settings.file.path is None:
         next_step(command("verihop", "config", "--init", *used(lm), *used(limits)))
     else:

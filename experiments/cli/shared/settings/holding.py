@@ -1,6 +1,7 @@
 """Which value of a setting holds: the command line's, a variable's, the file's, or the built-in default."""
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -24,10 +25,12 @@ _OF_SERVER = ("api_key_env", "server")
 _OF_ADDRESS = (*_OF_SERVER, "api_base", "model_type", "reasoning", "thinking_tokens")  # none of an LM in this process
 OF_MODEL = (*_OF_ADDRESS, "temperature", "max_tokens", "context_size")
 TYPED, _VARIABLES, _FILE = range(3)  # places
+_ARTIFACT = ("artifact", "artifact_folder", "folder", "cheap")  # parameters that name one
+_ON_SERVER = "server-"  # model strings of LMs on a server begin so
 _ORDER = ("lm", "api_base")  # these decide which of the others hold
 
 
-def holding(places: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def holding(places: Sequence[Mapping[str, Any]], recorded: str | None = None) -> dict[str, int]:
     """Return for each setting the number of the place whose value holds.
 
     The first place that states a setting decides. But an LM and what is said of it belong together: where a place names
@@ -37,10 +40,15 @@ def holding(places: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
     Args:
         places: Values by name of the setting, the strongest place first.
+        recorded: The LM of an artifact, which runs where no place names another. An address that is typed beside it
+            is left to the command, which may refuse it.
     """
     found: dict[str, int] = {}
+    if any("lm" in place for place in places):
+        recorded = None
     for number, place in enumerate(places):
-        left_out = _left_out(place, {name: places[at][name] for name, at in found.items()})
+        held = {name: places[at][name] for name, at in found.items()}
+        left_out = _left_out(place, held if recorded is None or number == TYPED else {"lm": recorded, **held})
         for name in place:
             if name not in left_out:
                 found.setdefault(name, number)
@@ -159,13 +167,32 @@ def hold(context: Any, parameters: Sequence[Any], settings: Settings) -> Held:
         if context.get_parameter_source(option.name).name == "COMMANDLINE"
     }
     places = settings.places(typed)
-    numbers = {name: number for name, number in holding(places).items() if name in options}
+    held_at = holding(places, _recorded_lm(context.params))
+    numbers = {name: number for name, number in held_at.items() if name in options}
     for name, option in options.items():
         context.params[option.name] = places[numbers[name]][name] if name in numbers else option.default
     values = {name: context.params[option.name] for name, option in options.items()}
     held = Held(settings, values, numbers)
     context.meta[_META] = held
     return held
+
+
+def _recorded_lm(parameters: Mapping[str, Any]) -> str | None:
+    """Return the LM that the artifact of a command was compiled with; None if there is none, or it is on a server.
+
+    What is no artifact is left to the command, which says so.
+
+    Args:
+        parameters: Of the command, by name.
+    """
+    folder = next((parameters[name] for name in _ARTIFACT if parameters.get(name) is not None), None)
+    if folder is None:
+        return None
+    try:
+        lm = json.loads((folder / "artifact.json").read_bytes())["lm"]
+        return None if str(lm["model"]).startswith(_ON_SERVER) else str(lm["id"])
+    except (OSError, ValueError, RecursionError, LookupError, TypeError):
+        return None
 
 
 _in_force: ContextVar[Held | None] = ContextVar("settings", default=None)

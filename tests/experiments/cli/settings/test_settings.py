@@ -129,6 +129,23 @@ def test_the_lm_of_settings_is_used_for_an_artifact_with_a_note(project, verihop
     assert "Settings: lm=simulated:2 (verihop.toml)" in err
 
 
+@pytest.mark.filterwarnings("default::signatures.common.errors.UserNotice")
+def test_an_address_of_settings_is_not_that_of_an_lm_in_this_process(project, verihop, world, monkeypatch):
+    asked = ("compile", world / "questions.jsonl", "--limit", 2, "--program", "rag", "--index", world / "index")
+    assert verihop(*asked, "--lm", "simulated", "--out", "made", "-q")[0] == 0
+    monkeypatch.setenv("VERIHOP_API_BASE", "http://127.0.0.1:9/sk-abcdefghijklmnopq123/v1")
+    for words in (["ask", "--artifact", "made", "Who?"], ["artifact", "export", "made", "--question", "Who?"]):
+        code, _, err = verihop(*words)
+        assert (code, "Settings" in err) == (0, False), err
+    code, _, err = verihop("ask", "--artifact", "made", "--api-base", "http://127.0.0.1:9/v1", "Who?")
+    assert code == 2
+    assert "compiled with LM 'simulated', which runs in this process: name the model on the server (lm)" in err
+    code, _, err = verihop("ask", "--program", "cot", "Who?")
+    assert code == 2
+    assert "No model is named for the server http://127.0.0.1:9/***/v1: name it (lm)" in err
+    assert "Note: no model is named for the server" in verihop("config")[2]
+
+
 def next_words(err: str) -> list[str]:
     (line,) = (line for line in err.splitlines() if line.startswith("Next: "))
     return shlex.split(line.removeprefix("Next: verihop "))
