@@ -132,7 +132,7 @@ def _checked_without_option(name: str, value: Any, place: str) -> Any:
         return _wrong_type(name, kinds, place)
     if isinstance(value, str):
         _refuse_empty(name, value, place)
-    elif not FEWEST_BYTES <= value <= _MOST:  # nor nan
+    elif not (isinstance(value, int | float) and FEWEST_BYTES <= value <= _MOST):  # nor nan
         bounds = f"at least {FEWEST_BYTES:,} and at most {_MOST:.0e}"
         raise UserError(f"{place}: {name} must be {bounds}, got {reprlib.repr(value)}.")
     return value
