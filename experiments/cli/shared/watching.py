@@ -53,9 +53,7 @@ def logged_as_asked(command: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**arguments: Any) -> None:
         asked = next((value.log for value in arguments.values() if hasattr(value, "log")), arguments.get("log"))
-        form = asked or os.environ.get(LOG_VARIABLE) or "text"
-        if form not in FORMS:
-            raise UserError(f"There are no logs of the form {form!r}. Choose from: {', '.join(FORMS)}.")
+        form = form_of_logs(asked)
         if form == "text":
             command(**arguments)
             return
@@ -65,6 +63,18 @@ def logged_as_asked(command: Callable[..., None]) -> Callable[..., None]:
             command(**arguments)
 
     return run
+
+
+def form_of_logs(asked: str | None) -> str:
+    """Return the form that is asked for, else that of the variable, else text.
+
+    Raises:
+        UserError: There is no such form.
+    """
+    form = asked or os.environ.get(LOG_VARIABLE) or "text"
+    if form not in FORMS:
+        raise UserError(f"There are no logs of the form {form!r}. Choose from: {', '.join(FORMS)}.")
+    return form
 
 
 @contextlib.contextmanager
