@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from experiments.runs.calls import last_frames, read_calls
+from experiments.runs.calls import last_frames, made_calls, read_calls
 from experiments.runs.files import CALLS, Json, Row, key_of, read_rows, read_run, repeat_of
 from signatures.common.errors import UserError, one_line
 
@@ -17,11 +17,6 @@ _LONGEST = 70  # characters of a question in a table
 _LONGEST_ID = 32
 _TEXTS = ("question", "error")
 _NARROWEST = 14  # characters of their columns: words remain words
-
-
-def made_calls(row: Row) -> bool:
-    """Return whether calls were made for a row, by the program or the judge, so that none kept means not kept."""
-    return bool(row["calls"] or row.get("judging", {}).get("calls"))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple
 
-from experiments.runs.files import CALLS, Json, RowKey, writing
+from experiments.runs.files import CALLS, Json, Row, RowKey, writing
 from signatures.common.errors import UserError, UserNotice
 from signatures.common.secrets import redacted
 from signatures.common.strict_json import parse_strict_json
@@ -191,6 +191,11 @@ def read_calls(folder: Path, frame: Frame) -> list[Json]:
     if len(calls) != frame.calls or any((call.get("id"), call.get("repeat")) != frame.key for call in calls):
         raise _damaged(path, frame.start, "a label that does not fit its calls")
     return calls
+
+
+def made_calls(row: Row) -> bool:
+    """Return whether calls were made for a row, by the program or the judge, so that none kept means not kept."""
+    return bool(row.get("calls") or (row.get("judging") or {}).get("calls"))
 
 
 def raw_frame(folder: Path, frame: Frame) -> bytes:
