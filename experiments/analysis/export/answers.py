@@ -27,7 +27,8 @@ def exported_answers(folder: Path, most: int | None = None) -> Iterator[Exported
     for row in read_rows(folder, complete=True)[:most]:
         frame = frames.get(key_of(row))
         kept = frame is not None or not made_calls(row)
-        yield Exported(*redacted([row, [] if frame is None else read_calls(folder, frame)]), kept)
+        shown, calls = redacted([row, [] if frame is None else read_calls(folder, frame)])
+        yield Exported(shown, calls, kept)
 
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

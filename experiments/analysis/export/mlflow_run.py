@@ -111,7 +111,7 @@ def log_run(
     except ImportError as error:
         cure = f"install the Python package {error.name}" if error.name else one_line(error)
         raise UserError(f"The MLflow store {without_userinfo(store)} cannot be used: {cure}.") from error
-    except (MlflowException, OSError, *_database_errors()) as error:
+    except (MlflowException, OSError, _database_error()) as error:
         raise UserError(
             f"The MLflow store {without_userinfo(store)} cannot be used: {redact(one_line(error))}. Name a database "
             "such as sqlite:///mlflow.db, or the URL of a server that runs."
@@ -135,12 +135,12 @@ def _check_database(store: str) -> None:
         engine.dispose()
 
 
-def _database_errors() -> tuple[type[Exception], ...]:
+def _database_error() -> type[Exception]:
     try:
         from sqlalchemy.exc import SQLAlchemyError
-    except ImportError:  # servers need none
-        return ()
-    return (SQLAlchemyError,)
+    except ImportError:  # a server needs none, and nothing raises it
+        return OSError
+    return SQLAlchemyError
 
 
 def _stopped(folder: Path) -> str | None:

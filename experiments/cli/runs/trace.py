@@ -81,8 +81,8 @@ def _list(run: Path, *, as_json: bool) -> None:
 
 def _show(found: "Trace", *, whole: bool) -> None:
     row = found.row
-    number = f" (repeat {row['repeat']})" if "repeat" in row else ""
-    say(f"{row['id']}{number}: {row['question']}")
+    which = f" (repeat {row['repeat']})" if "repeat" in row else ""
+    say(f"{row['id']}{which}: {row['question']}")
     scores = ", ".join(f"{name} {'-' if value is None else f'{value:.2f}'}" for name, value in row["scores"].items())
     say(f"Answer: {row['answer'] or '(none)'}  (gold: {' / '.join(row['answers']) or 'none'}; {scores})")
     for number, hop in enumerate(row["hops"], start=1):
