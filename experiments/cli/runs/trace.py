@@ -30,18 +30,19 @@ def trace(
     predictor: Annotated[
         str | None, typer.Option(help="Show the calls of this predictor whole.", show_default=False)
     ] = None,
-    repeat: Annotated[int, typer.Option(min=1, help="Which repeat of the question.")] = 1,
+    repeat: Annotated[int | None, typer.Option(min=1, help="Which repeat of the question.", show_default="1")] = None,
     as_json: options.Json = False,
 ) -> None:
     """Show the LM calls behind an answer of a run: prompts as sent, replies, tokens, seconds, errors."""
     from experiments.analysis.calls import trace_of
 
     if question is None:
-        if call is not None or predictor is not None:
-            raise UserError("Name the question whose call is to be shown.")
+        if call is not None or predictor is not None or repeat is not None:
+            raise UserError("Name the question whose call or repeat is to be shown.")
         _list(run, as_json=as_json)
         return
-    found = trace_of(run, question, repeat)
+    number = 1 if repeat is None else repeat
+    found = trace_of(run, question, number)
     chosen = found if predictor is None else found.of_predictor(predictor)
     chosen = chosen if call is None else chosen.of_number(call)
     if as_json:
@@ -50,7 +51,7 @@ def trace(
     _show(chosen, whole=call is not None or predictor is not None)
     if chosen is found and found.calls:
         worst = next((each for each in found.calls if each["error"] or each["unreadable"]), found.calls[0])
-        next_step(_tracing(run, found.row["id"], repeat, "--call", worst["call"]))
+        next_step(_tracing(run, found.row["id"], number, "--call", worst["call"]))
 
 
 def _tracing(run: Path, id: str, repeat: int, *options: object) -> str:
