@@ -179,3 +179,13 @@ def test_the_defaults_of_the_embedded_lm_are_those_of_the_command_line(world):
 def test_what_cannot_be_loaded_is_an_error_that_names_it(named, reason):
     with pytest.raises(UserError, match=reason):
         verihop.load(**named)
+
+
+def test_a_metric_that_would_be_0_for_every_answer_is_refused(rag, world, tmp_path):
+    questions, refused = world / "questions.jsonl", "sp_f1 needs .*, and rag quotes nothing"
+    with pytest.raises(UserError, match=refused):
+        verihop.evaluate(rag, questions, tmp_path / "run", split="dev", metrics="em,sp_f1", progress=False)
+    for improve in (verihop.compile, verihop.tune):
+        with pytest.raises(UserError, match=refused):
+            improve(rag, questions, tmp_path / "made", split="train", metric="sp_f1", progress=False)
+    assert not list(tmp_path.glob("[rm]*"))
