@@ -30,7 +30,7 @@ def demo(lm: options.LM, result: Result, threads: options.Threads = 8) -> None:
             note(f"\n== {text}")
 
     note("The demo corpus is about an invented archipelago, so that no LM knows the answers from training.")
-    done = run_demo(result.out, lm.config(), threads=threads, on_step=on_step, progress=not result.quiet)
+    done = run_demo(result.out, lm.config(threads), threads=threads, on_step=on_step, progress=not result.quiet)
     if result.as_json:
         answered = {"question": done.question, "answer": done.prediction.answer}
         files = {"artifact": str(done.artifact), "report": str(done.report)}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from experiments.cli.shared import options
+from optimizers.metrics.names import TUNED
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ class Objective:
     """What is optimized, and what a setting may cost."""
 
     PANEL: ClassVar[str] = "Objective"
-    metric: Annotated[str, typer.Option(help="The metric to maximize; `verihop metrics` lists them.")] = "f1[hotpot]"
+    metric: Annotated[str, typer.Option(help="The metric to maximize; `verihop metrics` lists them.")] = TUNED
     against: Annotated[
         str | None,
         typer.Option(
