@@ -135,6 +135,7 @@ class RunConfig:
         judge: The LM that decides judged metrics. Its calls are counted separately from the program's.
         contexts: Passages fixed for each question, used in place of the first retrieval.
         artifact: Folder the program was loaded from.
+        artifact_sha256: Of its `artifact.json` when it was loaded; None reads the file now.
         questions_path: File the questions were read from.
         notes: What a reader of the results has to know; shown with every summary and comparison.
         shard: Which of the questions are asked; None means all.
@@ -153,6 +154,7 @@ class RunConfig:
     judge: Connected | None = None
     contexts: FixedContexts | None = None
     artifact: Path | None = None
+    artifact_sha256: str | None = None
     questions_path: Path | None = None
     notes: Sequence[str] = ()
     shard: Shard | None = None
@@ -191,14 +193,26 @@ class RunConfig:
             )
 
 
-def describe_program(program: "dspy.Module", artifact: Path | None = None) -> Json:
-    """Return name, knobs, a hash of instructions and demonstrations, that of the artifact if any, and all parts."""
-    from programs.artifact import children_of, program_name, shown_state
+def prompts_hash(program: "dspy.Module") -> str:
+    """Return the SHA-256 of the instructions and demonstrations of a program."""
+    from programs.artifact import shown_state
+
+    return sha256_text(json.dumps(shown_state(program), sort_keys=True, ensure_ascii=False, default=str))
+
+
+def describe_program(program: "dspy.Module", artifact: Path | None = None, digest: str | None = None) -> Json:
+    """Return name, knobs, a hash of instructions and demonstrations, that of the artifact if any, and all parts.
+
+    Args:
+        program: The program.
+        artifact: Folder it was loaded from.
+        digest: SHA-256 of the `artifact.json` that was loaded; None reads the file now.
+    """
+    from programs.artifact import children_of, program_name
     from programs.naming import own_code
     from programs.parts.knobs import knob_values
     from signatures.common.own_code import is_own
 
-    state = json.dumps(shown_state(program), sort_keys=True, ensure_ascii=False, default=str)
     children = {name: describe_program(child) for name, child in children_of(program).items()}
     name = program_name(program)
     return {
@@ -206,8 +220,8 @@ def describe_program(program: "dspy.Module", artifact: Path | None = None) -> Js
         **({"code": own_code(type(program))} if is_own(name) else {}),  # its author may change it between two sessions
         "knobs": knob_values(program),
         **({"children": children} if children else {}),
-        "state_sha256": sha256_text(state),  # instructions and demonstrations
-        "artifact_sha256": sha256_file(artifact / "artifact.json") if artifact else None,
+        "state_sha256": prompts_hash(program),
+        "artifact_sha256": digest or (sha256_file(artifact / "artifact.json") if artifact else None),
     }
 
 
@@ -279,7 +293,7 @@ def describe_run(program: "dspy.Module", questions: Sequence[Any], config: RunCo
     }
     description = {
         "schema": SCHEMA,
-        "program": describe_program(program, artifact),
+        "program": describe_program(program, artifact, config.artifact_sha256),
         "lm": describe_lm(connection),
         **{name: value for name, value in optional.items() if value is not None},
         "metrics": {metric.name: metric.definition for metric in config.scored},
