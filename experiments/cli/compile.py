@@ -96,9 +96,9 @@ def compile_(
             overwrite=result.overwrite,
             progress=not result.quiet,
         )
-    if text := note_without_demonstrations(artifact, trainset, cure=ACCEPT_MORE, none_wanted="--max-demos is 0."):
-        notes.append(text)
-        note(f"Note: {text}")
+    if empty := note_without_demonstrations(artifact, trainset, cure=ACCEPT_MORE, none_wanted="--max-demos is 0."):
+        notes.append(empty)
+        note(f"Note: {empty}")
     if result.as_json:
         emit({"artifact": str(result.out), **artifact.model_dump(mode="json"), "notes": notes})
     else:

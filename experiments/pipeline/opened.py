@@ -8,7 +8,8 @@ from experiments.pipeline.arguments import connection_of, judge_of, lm_config, m
 from experiments.pipeline.corpus_notes import run_notes
 from experiments.pipeline.defaults import OnServer, with_defaults
 from experiments.pipeline.setup import ProgramConfig, open_lm, open_program, open_retriever, open_similarity
-from experiments.runs.config import LMConfig, RunConfig, prompts_hash
+from experiments.runs.config import LMConfig, RunConfig
+from experiments.runs.provenance import prompts_hash
 from programs.artifacts.bindings import notify
 from programs.inference import Answerer
 from signatures.common.errors import UserError

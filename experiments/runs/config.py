@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from experiments.runs.files import SCHEMA, Json, git_revision
 from experiments.runs.fixed_contexts import FixedContexts
-from experiments.runs.provenance import machine
+from experiments.runs.provenance import machine, prompts_hash
 from experiments.runs.shards import Shard
 from optimizers.metrics.metric import Metric
 from optimizers.metrics.typed.opened import typed_metric
@@ -193,21 +193,8 @@ class RunConfig:
             )
 
 
-def prompts_hash(program: "dspy.Module") -> str:
-    """Return the SHA-256 of the instructions and demonstrations of a program."""
-    from programs.artifact import shown_state
-
-    return sha256_text(json.dumps(shown_state(program), sort_keys=True, ensure_ascii=False, default=str))
-
-
 def describe_program(program: "dspy.Module", artifact: Path | None = None, digest: str | None = None) -> Json:
-    """Return name, knobs, a hash of instructions and demonstrations, that of the artifact if any, and all parts.
-
-    Args:
-        program: The program.
-        artifact: Folder it was loaded from.
-        digest: SHA-256 of the `artifact.json` that was loaded; None reads the file now.
-    """
+    """Return name, knobs, a hash of the prompts, that of the artifact (`digest`, or read now), and all parts."""
     from programs.artifact import children_of, program_name
     from programs.naming import own_code
     from programs.parts.knobs import knob_values
