@@ -87,9 +87,10 @@ def compile_opened(given: Improvement, out: Path, settings: dict[str, Any], **ho
     from experiments.pipeline.compiling.config import CompileConfig
 
     opened, out = given.opened, out.absolute()
-    named = {role: settings[role] for role in ("teacher", "prompt") if role in settings}
-    others = {role: lm_beside(role, lm, opened.connection) for role, lm in named.items()}
-    config = CompileConfig(**given.config, **(settings | others))
+    settings = dict(settings)
+    for role in ("teacher", "prompt"):
+        settings[role] = lm_beside(role, settings.get(role), opened.connection)
+    config = CompileConfig(**given.config, **settings)
     notify(notes_on_questions(opened.program, given.questions, given.others, config, opened.connection.id))
     artifact = compile_program(
         opened.program, given.questions, given.others, config, connection=opened.connection, out=out, **how
