@@ -14,7 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any
+
+from optimizers.metrics.names import COMPILED, DEFAULT, TUNED
 
 if TYPE_CHECKING:
     from corpora.questions import Question
@@ -29,9 +32,17 @@ if TYPE_CHECKING:
 
     AnyIndex = Retriever | Path | str
     AnyLM = Connection | str
-    Questions = Sequence[Question] | Path | str
+    Questions = Sequence[Question | Mapping[str, Any]] | Path | str
 
 __all__ = ["compile", "connect", "evaluate", "freeze", "load", "open_index", "tune"]
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("verihop")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def connect(lm: str = "embedded", *, budget: Mapping[str, float] | None = None, **settings: Any) -> Connection:
@@ -43,19 +54,18 @@ def connect(lm: str = "embedded", *, budget: Mapping[str, float] | None = None, 
         budget: Limits that all its calls share: calls, tokens, usd, seconds. The call that would exceed one raises
             `programs.lms.calls.budget.BudgetExceeded`.
         **settings: Fields of `experiments.runs.config.LMConfig`: api_base, api_key_env, temperature, max_tokens,
-            context_size, reasoning, server, retries, timeout, connections, cache and others.
+            context_size, reasoning, server, retries, timeout, cache and others; connections, calls in flight at a time,
+            by default as many as 256 threads need and the limit of open files allows.
 
     Raises:
         UserError: The LM is unknown, its weights are missing, its server does not answer, or the variable that should
             hold its key is not set.
         TypeError: A setting is unknown.
     """
+    from experiments.pipeline.arguments import limits_of, lm_config
     from experiments.pipeline.setup import open_lm
-    from experiments.runs.config import LMConfig
-    from programs.lms.calls.budget import Budget
 
-    limits: dict[str, Any] = dict(budget or {})
-    return open_lm(LMConfig(lm, **settings), Budget(**limits) if limits else None)
+    return open_lm(lm_config(lm, **settings), limits_of(budget))
 
 
 def open_index(
@@ -75,11 +85,12 @@ def open_index(
     from corpora.index.open import open_index as open_folder
     from corpora.retrievers.rerank import NONE, open_reranker
 
-    return open_reranker(open_folder(folder, retriever=retriever, precision=precision), rerank or NONE)
+    opened = open_folder(Path(folder).absolute(), retriever=retriever, precision=precision)
+    return open_reranker(opened, rerank or NONE)
 
 
 def load(
-    artifact: Path | str | None = None,
+    artifact: Path | str | EllipsisType | None = ...,
     *,
     program: str | None = None,
     index: AnyIndex | None = None,
@@ -94,7 +105,7 @@ def load(
     `program.stream(question)`; `program.warm()` loads everything at once instead of with the first question.
 
     Args:
-        artifact: Folder of a compiled program; None for a program by its name.
+        artifact: Folder of a compiled program; nothing, or None, for a program by its name.
         program: Name of the catalog (`verihop programs`), or `module:Class` of your own, which is imported.
         index: An index folder, or a retriever; by default that of the artifact.
         lm: A connection, or an id that `connect` takes; by default that of the artifact, else embedded.
@@ -106,12 +117,13 @@ def load(
         UserError: Neither or both of artifact and program are named, something cannot be opened, or a program that
             retrieves has no index.
     """
+    from experiments.pipeline.arguments import artifact_of
     from experiments.pipeline.opened import open_answerer
     from experiments.pipeline.setup import ProgramConfig
 
     config = ProgramConfig(
         program=program,
-        artifact=None if artifact is None else Path(artifact),
+        artifact=artifact_of(artifact, program),
         preset=preset,
         knobs=knobs or {},
         rerank=rerank,
@@ -125,7 +137,7 @@ def evaluate(
     out: Path | str,
     *,
     split: str | None = None,
-    metrics: str | None = None,
+    metrics: str | Sequence[str | Metric] = DEFAULT,
     oracle: str | None = None,
     resume: bool = False,
     progress: bool = True,
@@ -135,43 +147,30 @@ def evaluate(
 
     Args:
         program: As `load` returns it.
-        questions: A `questions.jsonl`, or questions.
+        questions: A `questions.jsonl`, or questions; mappings are read as lines of the file.
         out: Folder of the run.
         split: Use only questions of this split.
-        metrics: Names separated by commas (`verihop metrics`); by default em, f1[hotpot] and two of retrieval.
+        metrics: Names (`verihop metrics`), separated by commas or in a list.
         oracle: Entailment oracle of the metrics that need one.
         resume, progress: Continue the run in `out`; show estimate and progress on stderr.
-        **settings: Further fields of `experiments.runs.config.RunConfig`: threads (8), processes, repeats, judge (a
-            connection), contexts, seed and others.
+        **settings: Further fields of `experiments.runs.config.RunConfig`: threads (8), processes (1; the command
+            chooses), repeats, judge (a connection or an id), shard ("1/4"), contexts, seed and others.
 
     Returns:
         Means with 95 % intervals over questions, costs, errors and abstentions.
 
     Raises:
-        UserError: A name is unknown, there are no questions, or `out` has another run.
+        UserError: A name is unknown, there are no questions, a metric would be 0 for every answer of the program, or
+            `out` has another run.
     """
-    from dataclasses import replace
-
-    from experiments.pipeline.corpus_notes import run_notes
+    from experiments.pipeline.arguments import questions_of
     from experiments.pipeline.evaluate import evaluate as evaluate_program
-    from experiments.pipeline.opened import path_of, read, with_origin
-    from experiments.pipeline.setup import open_metrics
-    from experiments.runs.config import RunConfig
-    from optimizers.metrics.names import DEFAULT
+    from experiments.pipeline.opened import run_config, with_origin
 
-    opened, asked = with_origin(program), read(questions, split)
-    scored, _ = open_metrics(metrics or DEFAULT, oracle)
-    config = RunConfig(metrics=scored, artifact=opened.config.artifact, questions_path=path_of(questions), **settings)
-    notes = run_notes(opened.program, opened.retrieve, asked, config, lm_id=opened.connection.id)
-    return evaluate_program(
-        opened.program,
-        asked,
-        replace(config, notes=[*config.notes, *notes]),
-        connection=opened.connection,
-        folder=out,
-        resume=resume,
-        progress=progress,
-    )
+    opened, asked = with_origin(program), questions_of(questions, split)
+    config = run_config(opened, asked, questions, metrics, oracle, **settings)
+    how: dict[str, Any] = {"resume": resume, "progress": progress}
+    return evaluate_program(opened.program, asked, config, connection=opened.connection, folder=out, **how)
 
 
 def compile(
@@ -181,7 +180,7 @@ def compile(
     *,
     split: str | None = None,
     val: Questions = (),
-    metric: Metric | str = "em",
+    metric: Metric | str = COMPILED,
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = True,
@@ -198,29 +197,16 @@ def compile(
         metric: What is maximized: a name, or a metric.
         resume, overwrite, progress: Continue a stopped compilation; replace an artifact; show progress on stderr.
         **settings: Further fields of `experiments.pipeline.compiling.config.CompileConfig`: optimizer ("bootstrap"),
-            options, accept, max_demos, seed, threads, teacher, prompt. The budget is that of the LM (`connect`).
+            options, accept, max_demos, seed, threads, teacher and prompt (connections or ids). The budget is that of
+            the LM (`connect`); a notice says so if it ends the work, and what was frozen then.
 
     Raises:
         UserError: `out` exists, a question is of a test split, or the optimizer does not fit the program.
     """
-    from experiments.pipeline.compile import compile_program
-    from experiments.pipeline.compiling.config import CompileConfig
-    from experiments.pipeline.opened import improvement
+    from experiments.pipeline.improving import compile_opened, improvement
 
     given = improvement(program, questions, split, val, metric, ("train_path", "val_path"))
-    opened = given.opened
-    compile_program(
-        opened.program,
-        given.questions,
-        given.others,
-        CompileConfig(**given.config, **settings),
-        connection=opened.connection,
-        out=out,
-        resume=resume,
-        overwrite=overwrite,
-        progress=progress,
-    )
-    return opened.compiled_into(Path(out))
+    return compile_opened(given, Path(out), settings, resume=resume, overwrite=overwrite, progress=progress)
 
 
 def tune(
@@ -230,7 +216,7 @@ def tune(
     *,
     split: str | None = None,
     train: Questions = (),
-    metric: Metric | str = "em",
+    metric: Metric | str = TUNED,
     resume: bool = False,
     overwrite: bool = False,
     progress: bool = True,
@@ -255,26 +241,16 @@ def tune(
     Raises:
         UserError: A question is of a test split, there is nothing to search, or `out` has another study.
     """
-    from experiments.pipeline.opened import improvement
-    from experiments.pipeline.tuning.config import TuneConfig
-    from experiments.pipeline.tuning.tune import tune_program
+    from experiments.pipeline.improving import improvement, tune_opened
 
     given = improvement(program, questions, split, train, metric, ("tuned_path", "train_path"))
-    return tune_program(
-        given.opened.program,
-        given.questions,
-        TuneConfig(**given.config, **settings),
-        connection=given.opened.connection,
-        out=out,
-        trainset=given.others,
-        resume=resume,
-        overwrite=overwrite,
-        progress=progress,
-    )
+    return tune_opened(given, Path(out), settings, resume=resume, overwrite=overwrite, progress=progress)
 
 
 def freeze(program: Answerer, out: Path | str, *, overwrite: bool = False) -> Artifact:
     """Write a program to a folder that `load` reads, with the LM and the index it belongs to.
+
+    What compiled it stays known, with a list of what was changed since.
 
     Args:
         program: As `load` returns it, with knobs set by hand, say; or an answerer of your own program.
@@ -284,17 +260,7 @@ def freeze(program: Answerer, out: Path | str, *, overwrite: bool = False) -> Ar
     Raises:
         UserError: The folder exists, or the program cannot be loaded by its name.
     """
-    from experiments.pipeline.compiling.frozen import relative_path
+    from experiments.pipeline.compiling.frozen import freeze_opened
     from experiments.pipeline.opened import with_origin
-    from programs.artifact import freeze as freeze_program
-    from programs.artifact import lm_record
 
-    opened, out = with_origin(program), Path(out)
-    return freeze_program(
-        opened.program,
-        out,
-        overwrite=overwrite,
-        lm=lm_record(opened.connection),
-        corpus=getattr(opened.retrieve, "fingerprint", None),
-        data={"index": relative_path(opened.config.index, out), **opened.provenance()},
-    )
+    return freeze_opened(with_origin(program), Path(out), overwrite=overwrite)

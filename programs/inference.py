@@ -123,8 +123,9 @@ class Answerer:
         no further LM call is sent, those in flight are abandoned, and the cancellation goes on when that is done.
         """
         if callable(getattr(self.program, "aforward", None)):
-            with controlled(), self._settings(), metered_beside():
-                return await self.program.acall(question=question, **_fixed(passages))
+            async with self._threads.place():
+                with controlled(), self._settings(), metered_beside():
+                    return await self.program.acall(question=question, **_fixed(passages))
         work = self._begin(question, passages, None)
         try:
             return await asyncio.wrap_future(work.future)

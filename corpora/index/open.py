@@ -48,6 +48,8 @@ def open_index(
     Raises:
         UserError: No complete index, changed files, another corpus, or another embedder than that of the index.
     """
+    if precision not in PRECISIONS:  # also where no embedder is opened: it is a mistake that would stay hidden
+        raise unknown("precision", precision, PRECISIONS)
     folder = Path(folder)
     for _ in range(_ATTEMPTS):
         before = state_of(folder)
@@ -58,6 +60,7 @@ def open_index(
                 raise
         else:
             if state_of(folder) == before:
+                opened.folder = folder.absolute()
                 return opened
     raise UserError(f"{folder} is replaced again and again while it is opened: try again later.")
 

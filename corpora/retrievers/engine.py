@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
@@ -89,10 +90,11 @@ class IndexRetriever:
         engine: Ranks rows.
         store: The passages by row.
         fingerprint: Changes with the corpus, the engine and its settings.
+        folder: Of the index, absolute; None if it was not opened from one.
     """
 
-    def __init__(self, engine: Engine, store: PassageStore, fingerprint: str):
-        self.engine = engine
+    def __init__(self, engine: Engine, store: PassageStore, fingerprint: str, folder: Path | None = None):
+        self.engine, self.folder = engine, folder
         self._store = store
         self._fingerprint = fingerprint
 

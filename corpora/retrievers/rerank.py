@@ -106,6 +106,7 @@ class Reranker:
         second: If set, the texts of the best passages retrieve further candidates, and it scores all of them.
         depth: Passages that are reranked, or `k` if that is more; at least 1.
         found: Passages that each of these texts retrieves.
+        name: By which `open_reranker` opens it again; None if it cannot.
 
     Raises:
         UserError: `depth` or `found` is below 1.
@@ -119,10 +120,12 @@ class Reranker:
         *,
         depth: int = DEPTH,
         found: int = FOUND,
+        name: str | None = None,
     ):
         if depth < 1 or found < 1:
             raise UserError(f"depth={depth}, found={found}: both must be at least 1.")
         self.retriever, self._first, self._second = retriever, first, second
+        self.name = name
         self._depth, self._found = depth, found
 
     @property
@@ -132,8 +135,19 @@ class Reranker:
         return f"rerank{self._depth}[{self._first.fingerprint}{second}]({self.retriever.fingerprint})"
 
     def load(self) -> None:
-        """Load the models, which the first query would do."""
-        self("load", 1)
+        """Load the models, which the first query would do.
+
+        Scorers are asked themselves: a query may find nothing to score.
+        """
+        for part in (self.retriever, self._first, self._second):
+            if callable(load := getattr(part, "load", None)):
+                load()
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder of the index below; None if it cannot say."""
+        found: Path | None = getattr(self.retriever, "folder", None)
+        return found
 
     def missing(self, ids: Iterable[str]) -> set[str]:
         """Return those of `ids` that no passage of the retriever's index has; none if it cannot say."""
@@ -257,17 +271,18 @@ def open_reranker(retriever: Retriever, name: str = OWN) -> Retriever:
             `none`, or a cross-encoder of sentence-transformers, by folder or name.
 
     Raises:
-        UserError: The weights of `own` are missing or damaged.
+        UserError: The weights of `own` are missing or damaged, or the name is neither a folder nor one on the hub.
     """
     if name == NONE:
         return retriever
     if name == OWN:
-        return Reranker(retriever, *own_scorers())
+        return Reranker(retriever, *own_scorers(), name=name)
     if name == LIGHT:
-        return Reranker(retriever, own_scorers()[0])
-    from corpora.retrievers.rerank_cross_encoder import CrossEncoderScorer
+        return Reranker(retriever, own_scorers()[0], name=name)
+    from corpora.retrievers.rerank_cross_encoder import CrossEncoderScorer, named_model
 
-    return Reranker(retriever, CrossEncoderScorer(name))
+    model = named_model(name)
+    return Reranker(retriever, CrossEncoderScorer(model), name=model)
 
 
 def without_reranking(fingerprint: str) -> str:

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,6 +10,23 @@ from typing import Any
 
 from corpora.retrievers.rerank_features import Pool
 from signatures.common.errors import UserError
+
+_ON_HUB = re.compile(r"\w[\w.-]*/\w[\w.-]*", re.ASCII)
+_CURE = "give own, own-light, none, a model folder, or the name of a cross-encoder of sentence-transformers"
+
+
+def named_model(name: str) -> str:
+    """Return the absolute path of a model folder, or a name on the hub as it is; nothing is loaded or downloaded.
+
+    Raises:
+        UserError: It is neither: no such folder, and no organization and model separated by a slash.
+    """
+    folder = Path(name).expanduser()
+    if name and folder.is_dir():
+        return str(folder.absolute())
+    if _ON_HUB.fullmatch(name):
+        return name
+    raise UserError(f"Reranker {name!r} cannot be loaded (there is no such folder): {_CURE} (organization/model).")
 
 
 class CrossEncoderScorer:
@@ -47,6 +65,14 @@ class CrossEncoderScorer:
             scores = self._load().predict(pairs, batch_size=self._batch_size, show_progress_bar=False)
         return [float(score) for score in scores]
 
+    def load(self) -> None:
+        """Load the model, which the first use would do.
+
+        Raises:
+            UserError: It cannot be loaded, or has more than one output.
+        """
+        self._load()
+
     def _load(self) -> Any:
         with self._lock:
             if self._model is None:
@@ -63,8 +89,7 @@ class CrossEncoderScorer:
             model = CrossEncoder(self._source, device=self._device, local_files_only=local)
         except (OSError, ValueError) as error:
             raise UserError(
-                f"Reranker {self._source!r} cannot be loaded ({str(error).splitlines()[0]}): give own, own-light, "
-                "none, a model folder, or the name of a cross-encoder of sentence-transformers."
+                f"Reranker {self._source!r} cannot be loaded ({str(error).splitlines()[0]}): {_CURE}."
             ) from error
         if model.config.num_labels != 1:
             raise UserError(

@@ -16,13 +16,10 @@ from experiments.cli.shared.watching import Log, logged_as_asked
 from signatures.common.logs import are_json, event
 
 if TYPE_CHECKING:
-    import dspy
-
-    from corpora.questions import Question
-    from experiments.pipeline.compiling.config import CompileConfig
     from programs.artifact import Artifact
 
 MOST_SHOWN = 12  # candidates
+ACCEPT_MORE = "Try --metric 'f1[hotpot]' --accept 0.5, more questions, --optimizer labeled or another --lm."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +56,7 @@ def compile_(
     from experiments.pipeline import setup
     from experiments.pipeline.compile import compile_program, estimated
     from experiments.pipeline.compiling.config import CompileConfig
+    from experiments.pipeline.compiling.notes import note_without_demonstrations, notes_on_questions, stopped_text
     from experiments.pipeline.defaults import with_defaults
     from optimizers.metrics.typed.opened import typed_metric
 
@@ -87,7 +85,9 @@ def compile_(
     if result.estimate:
         emit(found.as_dict()) if result.as_json else say(str(found))
         return
-    notes = _notes_on_questions(student, trainset, valset, config, connection.id)
+    notes = notes_on_questions(student, trainset, valset, config, connection.id)
+    for text in notes:
+        note(f"Note: {text}")
     with resumable():
         artifact = compile_program(
             student,
@@ -100,15 +100,17 @@ def compile_(
             overwrite=result.overwrite,
             progress=not (result.quiet or are_json()),
         )
-    notes += _note_without_demonstrations(artifact, trainset)
+    if empty := note_without_demonstrations(artifact, trainset, cure=ACCEPT_MORE, none_wanted="--max-demos is 0."):
+        notes.append(empty)
+        note(f"Note: {empty}")
     facts = {"score": artifact.metric.get("mean"), "stopped": artifact.optimizer["stopped"]}
     event("compile_ended", {**facts, **artifact.optimizer["cost"]}, artifact=str(result.out))
     if result.as_json:
         emit({"artifact": str(result.out), **artifact.model_dump(mode="json"), "notes": notes})
     else:
         _print(artifact, program.program, result.out)
-    if artifact.optimizer["stopped"]:
-        note(_stopped_text(artifact.optimizer))
+    if stopped := stopped_text(artifact.optimizer, cure="Resume with the same command, --resume and a larger budget."):
+        note(stopped)
         raise typer.Exit(3)
     if result.as_json:
         return
@@ -120,69 +122,6 @@ def compile_(
         run = new_path(result.out.with_name(f"{result.out.name}-eval"))
         following.append(command("verihop", "eval", *held_out, "--artifact", result.out, *words, "--out", run))
     next_step(*following)
-
-
-def _stopped_text(optimizer: dict[str, Any]) -> str:
-    """Return what a compilation hands back whose budget was spent."""
-    complete = sum(each["complete"] for each in optimizer["candidates"])
-    race = optimizer["details"].get("race")
-    frozen = (
-        "No optimizer has won the race yet: the uncompiled program is frozen"
-        if race and race["winner"] == "uncompiled"
-        else f"The best of {complete} candidates scored so far is frozen: {optimizer['chosen']}"
-        if optimizer["chosen"]
-        else "No candidate was scored completely: the uncompiled program is frozen"
-        if not any(optimizer["accepted"].values())
-        else "The compiled program is frozen without its scores"
-    )
-    return f"{optimizer['stopped']} {frozen}. Resume with the same command, --resume and a larger budget."
-
-
-def _notes_on_questions(
-    student: "dspy.Module",
-    trainset: "list[Question]",
-    valset: "list[Question]",
-    config: "CompileConfig",
-    lm_id: str,
-) -> list[str]:
-    """Print and return notes on gold passages that the index lacks, on questions that are held out, left out, or
-    unknown to the LM.
-    """
-    from experiments.pipeline.compiling.questions import divided
-    from experiments.pipeline.corpus_notes import gold_note, retrieves, simulated_note
-
-    retrieve = getattr(student, "retrieve", None) if retrieves(student) else None
-    found = {"Training": gold_note(trainset, retrieve), "Validation": gold_note(valset, retrieve)}
-    notes = [f"{what} questions: {text}" for what, text in found.items() if text]
-    notes += divided(trainset, valset, optimizer=config.optimizer, seed=config.seed).notes
-    notes += [text for text in (simulated_note(lm_id, trainset),) if text]
-    for text in notes:
-        note(f"Note: {text}")
-    return notes
-
-
-def _note_without_demonstrations(artifact: "Artifact", trainset: "list[Question]") -> list[str]:
-    """Print and return a note if the compiled program has no demonstrations."""
-    optimizer = artifact.optimizer
-    if any(optimizer["accepted"].values()) or optimizer["stopped"] or optimizer["candidates"]:
-        return []
-    accept, failed = optimizer["arguments"]["accept"], optimizer["failed"]
-    errors = f" ({failed} ended in an error)" if failed else ""
-    cause = (
-        f"no answer to the {optimizer['tried']} training questions{errors} reached {artifact.metric['name']} >= "
-        f"{accept:g}. The LM may be too weak for them, the index may be of another corpus, or the metric too strict. "
-        "Try --metric 'f1[hotpot]' --accept 0.5, more questions, --optimizer labeled or another --lm."
-    )
-    if unanswered := sum(not question.answers for question in trainset):
-        cause = f"{unanswered} of {len(trainset)} training questions have no gold answer; {cause}"
-    if not optimizer["arguments"]["max_demos"]:
-        cause = "--max-demos is 0."
-    text = (
-        "The compiled program has no demonstrations: it is the uncompiled program with its knobs stored, and answers "
-        f"the same. Reason: {cause}"
-    )
-    note(f"Note: {text}")
-    return [text]
 
 
 def _print(artifact: "Artifact", program: str, out: Path) -> None:

@@ -148,7 +148,6 @@ def eval_(
     from experiments.pipeline.defaults import with_defaults
     from experiments.pipeline.evaluate import evaluate
     from experiments.pipeline.parallel.choice import processes_for
-    from experiments.pipeline.scoring.metric_checks import check_evidence
     from experiments.runs.config import RunConfig
 
     shard = selection.opened()
@@ -182,7 +181,6 @@ def eval_(
         calls=not result.no_calls,
     )
     opened = setup.open_program(program_config, retrieve, connection, contexts=fixed is not None)
-    check_evidence(opened, metrics)
     notes = run_notes(opened, retrieve, asked, config, lm_id=connection.id)
     for text in notes:
         note(f"Note: {text}")

@@ -82,6 +82,22 @@ def no_gain_note(lm_id: str) -> str | None:
     return "The simulated LM reads no demonstrations, so compilation changes no score: measure its gain on a real LM."
 
 
+def study_notes(
+    program: "dspy.Module", questions: "Sequence[Question]", trainset: "Sequence[Question]", lm_id: str
+) -> list[str]:
+    """Return notes on gold passages that the index lacks, and on questions unknown to the LM.
+
+    Args:
+        program: What is tuned.
+        questions: Of the trials.
+        trainset: Of demonstrations and instructions.
+        lm_id: Id of the LM.
+    """
+    retrieve = getattr(program, "retrieve", None) if retrieves(program) else None
+    found = (gold_note([*questions, *trainset], retrieve), simulated_note(lm_id, questions))
+    return [text for text in found if text]
+
+
 def run_notes(
     program: "dspy.Module",
     retrieve: "Retriever | None",

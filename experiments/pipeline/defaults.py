@@ -20,6 +20,19 @@ _IN_PROCESS = ("embedded", "simulated", "gguf")  # what ids of LMs in this proce
 _SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.prefix_of`)
 
 
+class OnServer(UserError):
+    """The LM of an artifact is on a server, whose URL artifacts do not store.
+
+    Args:
+        artifact: Its folder.
+        lm: The id of the LM.
+    """
+
+    def __init__(self, artifact: Path, lm: str):
+        super().__init__(f"{artifact} was compiled with LM {lm!r} on a server: name its URL (api_base), or another LM.")
+        self.lm = lm
+
+
 class Chosen(NamedTuple):
     """Both configurations, and what the user should know of the choice.
 
@@ -125,9 +138,7 @@ def _with_recorded_lm(folder: Path, artifact: "Artifact", lm: LMConfig) -> LMCon
         compiled = f"{folder} was compiled with LM {artifact.lm.id!r}, which runs in this process"
         raise UserError(f"{compiled}: name the model on the server (lm), or omit the address (api_base).")
     if lm.api_base is None and on_server:
-        raise UserError(
-            f"{folder} was compiled with LM {artifact.lm.id!r} on a server: name its URL (api_base), or another LM."
-        )
+        raise OnServer(folder, artifact.lm.id)
     return replace(lm, id=artifact.lm.id)
 
 

@@ -17,6 +17,7 @@ from experiments.pipeline.parallel.process_pool import AHEAD, ProcessPool
 from experiments.pipeline.parallel.session import Answered, Asked, Session
 from experiments.pipeline.parallel.thread_pool import ThreadPool
 from experiments.pipeline.progress import RunProgress
+from experiments.pipeline.scoring.metric_checks import check_evidence
 from experiments.runs.calls import CallFile
 from experiments.runs.config import Connected, RunConfig, describe_run
 from experiments.runs.costs import log_unfinished
@@ -63,13 +64,15 @@ def evaluate(
         The summary, also in `summary.json`; `stopped` is the reason if a budget ended the run.
 
     Raises:
-        UserError: There are no questions, an id is repeated, the LM does not sample although questions are repeated,
-            `folder` contains another run, or the LM cannot be reached.
+        UserError: There are no questions, an id is repeated, the LM does not sample although questions are repeated, a
+            metric would be 0 for every answer of the program, `folder` contains another run, or the LM cannot be
+            reached.
         KeyboardInterrupt: After Ctrl-C, with all finished rows kept and summarised.
     """
     folder = Path(folder)
     _check(questions)
     config.check_sampling(connection)
+    check_evidence(program, config.scored)
     description = describe_run(program, questions, config, connection=connection)
     questions = config.asked(questions)
     with run_lock(folder), judged_by(config.judge):

@@ -1,33 +1,42 @@
 """A program opened with all it needs, which remembers where it came from: what `verihop.load` returns."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.defaults import with_defaults
-from experiments.pipeline.setup import (
-    ProgramConfig,
-    open_lm,
-    open_program,
-    open_questions,
-    open_retriever,
-    open_similarity,
-)
-from experiments.runs.config import LMConfig
+from experiments.pipeline.arguments import connection_of, judge_of, lm_config, metrics_of, path_of, refused, shard_of
+from experiments.pipeline.corpus_notes import run_notes
+from experiments.pipeline.defaults import OnServer, with_defaults
+from experiments.pipeline.setup import ProgramConfig, open_lm, open_program, open_retriever, open_similarity
+from experiments.runs.config import LMConfig, RunConfig
+from experiments.runs.provenance import prompts_hash
 from programs.artifacts.bindings import notify
 from programs.inference import Answerer
 from signatures.common.errors import UserError
+from signatures.common.files import sha256_file
 
 if TYPE_CHECKING:
     import dspy
 
     from corpora.questions import Question
-    from optimizers.metrics.metric import Metric
+    from programs.artifact import Artifact
     from programs.lms.connect import Connection
     from signatures.types import Retriever
 
-    Questions = Sequence[Question] | Path | str
+
+@dataclass(frozen=True)
+class Origin:
+    """The artifact that a program was loaded from, as it was then.
+
+    Args:
+        record: Its `artifact.json`.
+        sha256: Of that file.
+        prompts: Hash of the instructions and demonstrations of the loaded program.
+    """
+
+    record: "Artifact"
+    sha256: str
+    prompts: str
 
 
 class OpenedProgram(Answerer):
@@ -36,12 +45,26 @@ class OpenedProgram(Answerer):
     Args:
         program: The program.
         connection: The LM.
-        config: What it was opened from, with defaults in place of what was not named.
+        config: What it was opened from, with defaults in place of what was not named; paths are absolute.
+        origin: The artifact it was loaded from; None without one.
     """
 
-    def __init__(self, program: "dspy.Module", connection: "Connection", config: ProgramConfig = ProgramConfig()):
+    def __init__(
+        self,
+        program: "dspy.Module",
+        connection: "Connection",
+        config: ProgramConfig = ProgramConfig(),
+        origin: Origin | None = None,
+    ):
         super().__init__(program, connection)
-        self.config = config
+        self.config, self.origin = config, origin
+
+    def __repr__(self) -> str:
+        from programs.artifact import program_name
+
+        named = {"lm": self.connection.id, "index": self.config.index, "artifact": self.config.artifact}
+        shown = [f"{name}={str(value)!r}" for name, value in named.items() if value is not None]
+        return f"OpenedProgram({', '.join([program_name(self.program), *shown])})"
 
     @property
     def retrieve(self) -> "Retriever | None":
@@ -61,9 +84,16 @@ class OpenedProgram(Answerer):
             open_similarity() if needs_similarity(artifact) else None
         )
         compiled = load(artifact, self.retrieve, connection=self.connection, similarity=similarity)
-        return OpenedProgram(
-            compiled, self.connection, replace(self.config, program=None, preset=None, artifact=artifact)
-        )
+        config = replace(self.config, program=None, preset=None, artifact=artifact.absolute())
+        return OpenedProgram(compiled, self.connection, config, _origin(artifact, compiled))
+
+
+def _origin(folder: Path | None, program: "dspy.Module") -> Origin | None:
+    from programs.artifact import read_artifact
+
+    if folder is None:
+        return None
+    return Origin(read_artifact(folder), sha256_file(folder / "artifact.json"), prompts_hash(program))
 
 
 def open_answerer(
@@ -71,99 +101,90 @@ def open_answerer(
 ) -> OpenedProgram:
     """Return a program with its retriever and LM, where nothing is named with the defaults of the command line.
 
+    Its paths are absolute, so that it does not matter in which folder the process is later.
+
     Args:
         config: Which program; its index is that of `index`.
         index: An index folder, or an opened retriever.
         lm: An LM that is connected, or its id.
 
     Raises:
-        UserError: Something cannot be opened, or a program that retrieves has no index.
+        UserError: Something cannot be opened, an argument is of a wrong kind, or a program that retrieves has no index.
     """
     retrieve = None if isinstance(index, Path | str) else index
+    if retrieve is not None and not (callable(retrieve) and hasattr(retrieve, "many")):
+        raise refused("index", index, "the folder of an index, or a retriever (verihop.open_index)")
     if retrieve is not None and config.rerank is not None:
         raise UserError(f"A retriever is used as it is: name the reranker {config.rerank} where you open its index.")
-    config = replace(config, index=Path(index) if isinstance(index, Path | str) else None)
-    lm_config = LMConfig(lm if lm is None or isinstance(lm, str) else lm.id)
-    config, lm_config, note = with_defaults(config, lm_config, retriever_is_open=retrieve is not None)
+    connected = None if isinstance(lm, str) else connection_of(lm)
+    named = lm_config(lm) if isinstance(lm, str) else LMConfig() if connected is None else _config_of(connected)
+    config = replace(
+        config,
+        artifact=None if config.artifact is None else config.artifact.absolute(),
+        index=Path(index).absolute() if isinstance(index, Path | str) else None,
+    )
+    try:
+        config, named, note = with_defaults(config, named, retriever_is_open=retrieve is not None)
+    except OnServer as error:
+        cure = f'name it as lm=verihop.connect({error.lm!r}, api_base="http://HOST:PORT/v1"), or another LM'
+        raise UserError(f"{config.artifact} was compiled with LM {error.lm!r} on a server: {cure}.") from None
     if note:
         notify([note])
-    retrieve = open_retriever(config) if retrieve is None else retrieve
-    connection = open_lm(lm_config) if lm is None or isinstance(lm, str) else lm
-    return OpenedProgram(open_program(config, retrieve, connection), connection, config)
+    if retrieve is None:
+        retrieve = open_retriever(config)
+    else:  # if it knows where it was opened, artifacts can say so
+        reranker = getattr(retrieve, "name", None)
+        config = replace(config, index=getattr(retrieve, "folder", None), rerank=reranker)
+    connection = connected or open_lm(lm_config(named.id or "embedded"))
+    program = open_program(config, retrieve, connection)
+    return OpenedProgram(program, connection, config, _origin(config.artifact, program))
 
 
-@dataclass(frozen=True)
-class Improvement:
-    """What a program is to be compiled or tuned on.
-
-    Args:
-        opened: The program.
-        questions: To learn from, or to score trials on.
-        others: Validation questions of a compilation, training questions of a study; may be empty.
-        config: `metric`, `index` and `provenance` of the configuration.
-    """
-
-    opened: OpenedProgram
-    questions: "list[Question]"
-    others: "list[Question]"
-    config: dict[str, Any]
-
-
-def improvement(
-    program: Answerer,
-    questions: "Questions",
-    split: str | None,
-    others: "Questions",
-    metric: "Metric | str",
-    names: tuple[str, str],
-) -> Improvement:
-    """Return what a program is to be compiled or tuned on.
-
-    Args:
-        program: Of one that does not know its index, the artifact does not name it.
-        questions: A file, or questions.
-        split: Of `questions`; None for all.
-        others: A file, or questions.
-        metric: A name, or a metric.
-        names: Under which the artifact stores the paths of the two files.
-
-    Raises:
-        UserError: A file is missing or broken, no question is selected, or the metric is unknown.
-    """
-    from optimizers.metrics.typed.opened import typed_metric
-
-    opened = with_origin(program)
-    paths = {name: str(path_of(each) or "") for name, each in zip(names, (questions, others), strict=True)}
-    return Improvement(
-        opened,
-        read(questions, split),
-        read(others) if others else [],
-        {
-            "metric": typed_metric(metric) if isinstance(metric, str) else metric,
-            "index": opened.config.index,
-            "provenance": {**paths, **opened.provenance()},
-        },
-    )
+def _config_of(connection: "Connection") -> LMConfig:
+    """Return what decides the defaults of a program on this LM."""
+    return LMConfig(connection.id, getattr(connection.lm, "address", None))
 
 
 def with_origin(program: Answerer) -> OpenedProgram:
-    """Return the answerer itself if it knows what it was opened from, else one that says it was nothing."""
-    return program if isinstance(program, OpenedProgram) else OpenedProgram(program.program, program.connection)
-
-
-def read(questions: "Questions", split: str | None = None) -> "list[Question]":
-    """Return the questions of a file, or those given; of one split if it is named.
+    """Return the answerer itself if it knows what it was opened from, else one that says it was nothing.
 
     Raises:
-        UserError: The file is missing or broken, or no question is selected.
+        UserError: It is no answerer.
     """
-    from corpora.questions import select
+    if isinstance(program, OpenedProgram):
+        return program
+    if isinstance(program, Answerer):
+        return OpenedProgram(program.program, program.connection)
+    raise refused("program", program, "what verihop.load returns, or an Answerer(program, connection)")
 
-    if isinstance(questions, Path | str):
-        return open_questions(Path(questions), split=split)
-    return select(questions, split=split)
 
+def run_config(
+    opened: OpenedProgram, questions: "list[Question]", given: Any, metrics: Any, oracle: str | None, **settings: Any
+) -> RunConfig:
+    """Return the configuration of a run, with its notes.
 
-def path_of(questions: "Questions") -> Path | None:
-    """Return the file that questions are read from; None if they are given."""
-    return Path(questions) if isinstance(questions, Path | str) else None
+    Args:
+        opened: The program.
+        questions: To be asked.
+        given: What they were read from.
+        metrics: By name, or as they are.
+        oracle: Entailment oracle of the metrics that need one.
+        **settings: Further fields of `RunConfig`; judge and shard also as texts.
+
+    Raises:
+        UserError: A name is unknown, or an argument is of a wrong kind.
+        TypeError: A setting is unknown.
+    """
+    scored = metrics_of(metrics, oracle)
+    notes = settings.pop("notes", ())
+    config = RunConfig(
+        metrics=scored,
+        judge=judge_of(settings.pop("judge", None), opened.connection, scored),
+        shard=shard_of(settings.pop("shard", None)),
+        artifact=opened.config.artifact,
+        artifact_sha256=None if opened.origin is None else opened.origin.sha256,
+        questions_path=path_of(given),
+        **settings,
+    )
+    found = run_notes(opened.program, opened.retrieve, questions, config, lm_id=opened.connection.id)
+    return replace(config, notes=[*([notes] if isinstance(notes, str) else notes), *found])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from experiments.runs.files import SCHEMA, Json, git_revision
 from experiments.runs.fixed_contexts import FixedContexts
 from experiments.runs.lm_config import LMConfig as LMConfig
-from experiments.runs.provenance import machine
+from experiments.runs.provenance import machine, prompts_hash
 from experiments.runs.shards import Shard
 from optimizers.metrics.metric import Metric
 from optimizers.metrics.typed.opened import typed_metric
@@ -69,6 +69,7 @@ class RunConfig:
         judge: The LM that decides judged metrics. Its calls are counted separately from the program's.
         contexts: Passages fixed for each question, used in place of the first retrieval.
         artifact: Folder the program was loaded from.
+        artifact_sha256: Of its `artifact.json` when it was loaded; None reads the file now.
         questions_path: File the questions were read from.
         notes: What a reader of the results has to know; shown with every summary and comparison.
         shard: Which of the questions are asked; None means all.
@@ -87,6 +88,7 @@ class RunConfig:
     judge: Connected | None = None
     contexts: FixedContexts | None = None
     artifact: Path | None = None
+    artifact_sha256: str | None = None
     questions_path: Path | None = None
     notes: Sequence[str] = ()
     shard: Shard | None = None
@@ -125,14 +127,13 @@ class RunConfig:
             )
 
 
-def describe_program(program: "dspy.Module", artifact: Path | None = None) -> Json:
-    """Return name, knobs, a hash of instructions and demonstrations, that of the artifact if any, and all parts."""
-    from programs.artifact import children_of, program_name, shown_state
+def describe_program(program: "dspy.Module", artifact: Path | None = None, digest: str | None = None) -> Json:
+    """Return name, knobs, a hash of the prompts, that of the artifact (`digest`, or read now), and all parts."""
+    from programs.artifact import children_of, program_name
     from programs.naming import own_code
     from programs.parts.knobs import knob_values
     from signatures.common.own_code import is_own
 
-    state = json.dumps(shown_state(program), sort_keys=True, ensure_ascii=False, default=str)
     children = {name: describe_program(child) for name, child in children_of(program).items()}
     name = program_name(program)
     return {
@@ -140,8 +141,8 @@ def describe_program(program: "dspy.Module", artifact: Path | None = None) -> Js
         **({"code": own_code(type(program))} if is_own(name) else {}),  # its author may change it between two sessions
         "knobs": knob_values(program),
         **({"children": children} if children else {}),
-        "state_sha256": sha256_text(state),  # instructions and demonstrations
-        "artifact_sha256": sha256_file(artifact / "artifact.json") if artifact else None,
+        "state_sha256": prompts_hash(program),
+        "artifact_sha256": digest or (sha256_file(artifact / "artifact.json") if artifact else None),
     }
 
 
@@ -213,7 +214,7 @@ def describe_run(program: "dspy.Module", questions: Sequence[Any], config: RunCo
     }
     description = {
         "schema": SCHEMA,
-        "program": describe_program(program, artifact),
+        "program": describe_program(program, artifact, config.artifact_sha256),
         "lm": describe_lm(connection),
         **{name: value for name, value in optional.items() if value is not None},
         "metrics": {metric.name: metric.definition for metric in config.scored},

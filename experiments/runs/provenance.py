@@ -1,12 +1,17 @@
-"""The provenance that every result file records: command, revision, LM and machine, without local paths."""
+"""The provenance that result files record: command, revision, LM, prompts and machine, without local paths."""
 
+import json
 import os
 import platform
 import re
 import sys
 from typing import TYPE_CHECKING, Any
 
+from signatures.common.files import sha256_text
+
 if TYPE_CHECKING:
+    import dspy
+
     from programs.lms.connect import Connection
 
 # At the start of a text, or after a space, "=" or ":" (but not in an address, where a second slash follows).
@@ -43,3 +48,10 @@ def provenance(module: str, connection: "Connection | None" = None) -> dict[str,
 def machine() -> dict[str, Any]:
     """Return the cores, Python and system of this machine, without its name."""
     return {"cores": os.cpu_count(), "python": platform.python_version(), "system": platform.system()}
+
+
+def prompts_hash(program: "dspy.Module") -> str:
+    """Return the SHA-256 of the instructions and demonstrations of a program."""
+    from programs.artifact import shown_state
+
+    return sha256_text(json.dumps(shown_state(program), sort_keys=True, ensure_ascii=False, default=str))

@@ -12,6 +12,7 @@ from typing import TypeVar
 from signatures.common.errors import UserNotice
 
 DEFAULT = "em,f1[hotpot],passage_recall@5,all_gold@5"  # metrics of a run where none is named
+COMPILED, TUNED = "em", "f1[hotpot]"  # what a compilation and a study maximize where nothing is named
 LARGEST_K = 1000
 _RENAMED = re.compile(r"recall(@\d+|\[all\]|\[(title|annotator|hops)\]@\d+)")
 _Value = TypeVar("_Value")

@@ -51,7 +51,7 @@ class GgufEngine:
                         "response_format")  # fmt: skip
 
     def __init__(self, path: str):
-        self.path = expanded(path)
+        self.path = expanded(path).absolute()  # it is read later, perhaps from another folder
         if not self.path.is_file():
             raise UserError(f"No file {path!r}. Give the path of a GGUF file, as in gguf:models/qwen.gguf.")
         with open(self.path, "rb") as file:

@@ -3,12 +3,14 @@
 `concurrent.futures` joins its threads when the interpreter exits, so that Ctrl-C would wait for every reply.
 """
 
+import asyncio
 import concurrent.futures
+import contextlib
 import contextvars
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
@@ -118,29 +120,70 @@ def run_all(tasks: Sequence[Callable[[], Result]], *, width: int, name: str) -> 
 class Threads:
     """Daemon threads that end when nothing is left to do; tasks beyond `width` wait, in order.
 
+    What runs in an event loop can take a place of a thread (`place`), so that both together are at most `width`.
+
     Args:
-        width: Threads at a time.
+        width: Threads and places taken at a time.
     """
 
     def __init__(self, width: int):
         self._width, self._running = width, 0
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[Callable[[], None] | Future[None]] = deque()
         self._lock = threading.Lock()
 
     def run(self, task: Callable[[], None]) -> None:
         """Run a task, which must not raise, in a thread."""
         with self._lock:
-            self._waiting.append(task)
             if self._running >= self._width:
+                self._waiting.append(task)
                 return
             self._running += 1
-        threading.Thread(target=self._work, name="answer", daemon=True).start()
+        self._start(task)
 
-    def _work(self) -> None:
+    @contextlib.asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """Hold a place in the block; wait for it first, without blocking the event loop, if all are taken."""
+        granted: Future[None] = Future()
+        with self._lock:
+            if free := self._running < self._width:
+                self._running += 1
+            else:
+                self._waiting.append(granted)
+        if not free:
+            try:
+                await asyncio.wrap_future(granted)
+            except asyncio.CancelledError:
+                if not granted.cancel():  # it was granted at the same moment
+                    self._pass_on()
+                raise
+        try:
+            yield
+        finally:
+            self._pass_on()
+
+    def _start(self, task: Callable[[], None]) -> None:
+        threading.Thread(target=self._work, args=(task,), name="answer", daemon=True).start()
+
+    def _work(self, task: Callable[[], None] | None) -> None:
+        while task is not None:
+            task()
+            task = self._next()
+
+    def _pass_on(self) -> None:
+        """Give the place of the caller to what waits longest."""
+        if (task := self._next()) is not None:
+            self._start(task)
+
+    def _next(self) -> Callable[[], None] | None:
+        """Return the task that gets the caller's place; None if an event loop got it, or nothing waits."""
         while True:
             with self._lock:
                 if not self._waiting:
                     self._running -= 1
-                    return
-                task = self._waiting.popleft()
-            task()
+                    return None
+                first = self._waiting.popleft()
+            if not isinstance(first, Future):
+                return first
+            if first.set_running_or_notify_cancel():  # else nobody waits for it any more
+                first.set_result(None)
+                return None

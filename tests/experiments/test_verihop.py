@@ -142,14 +142,16 @@ def test_questions_may_be_given_and_an_answerer_of_ones_own_too(rag, world, tmp_
     assert (run["threads"], run["paths"]["questions"]) == (2, None)
 
 
-def test_it_is_asked_in_every_way(rag, world):
+def test_it_is_asked_in_every_way(world):
+    program = verihop.load(program="multihop", index=world / "index", lm="simulated")
     question = first_question(world)
-    rag.warm()
-    expected = rag(question).answer
-    assert asyncio.run(rag.acall(question)).answer == expected
-    assert [each.prediction.answer for each in rag.batch([question, question])] == [expected] * 2
-    *hops, last = rag.stream(question)
-    assert (all(isinstance(hop, Hop) for hop in hops), last.answer) == (True, expected)
+    program.warm()
+    expected = program(question)
+    assert asyncio.run(program.acall(question)).answer == expected.answer
+    assert [each.prediction.answer for each in program.batch([question, question])] == [expected.answer] * 2
+    *hops, last = program.stream(question)
+    assert (hops, last.answer) == (expected.hops, expected.answer)
+    assert [type(hop) for hop in hops] == [Hop, Hop]
 
 
 def test_the_defaults_of_the_embedded_lm_are_those_of_the_command_line(world):
@@ -179,3 +181,13 @@ def test_the_defaults_of_the_embedded_lm_are_those_of_the_command_line(world):
 def test_what_cannot_be_loaded_is_an_error_that_names_it(named, reason):
     with pytest.raises(UserError, match=reason):
         verihop.load(**named)
+
+
+def test_a_metric_that_would_be_0_for_every_answer_is_refused(rag, world, tmp_path):
+    questions, refused = world / "questions.jsonl", "sp_f1 needs .*, and rag quotes nothing"
+    with pytest.raises(UserError, match=refused):
+        verihop.evaluate(rag, questions, tmp_path / "run", split="dev", metrics="em,sp_f1", progress=False)
+    for improve in (verihop.compile, verihop.tune):
+        with pytest.raises(UserError, match=refused):
+            improve(rag, questions, tmp_path / "made", split="train", metric="sp_f1", progress=False)
+    assert not list(tmp_path.glob("[rm]*"))

@@ -99,6 +99,26 @@ def test_a_program_that_is_async_itself_is_awaited(connected):
     assert prediction.answer == "Who? on MainThread"
 
 
+def test_programs_that_are_async_themselves_wait_beyond_the_width(connected):
+    in_flight, most = [0], [0]
+
+    class Native(dspy.Module):
+        async def aforward(self, question):
+            in_flight[0] += 1
+            most[0] = max(most[0], in_flight[0])
+            for _ in range(3):
+                await asyncio.sleep(0)
+            in_flight[0] -= 1
+            return dspy.Prediction(answer=question)
+
+    async def ask():
+        answerer = Answerer(Native(), connected(), width=2)
+        return await asyncio.gather(*(answerer.acall(f"q{number}") for number in range(10)))
+
+    assert [each.answer for each in asyncio.run(ask())] == [f"q{number}" for number in range(10)]
+    assert most[0] == 2
+
+
 def test_a_cancelled_task_leaves_nothing_running(connected, retriever, answering_threads):
     asked, released = threading.Event(), threading.Event()
 

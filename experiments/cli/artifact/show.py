@@ -140,7 +140,7 @@ def _about(record: "Artifact", program: "dspy.Module", *, part: bool) -> Iterato
         yield from _recorded(f"Data, {name}", value, levels=0)
     yield from _optimizer(record.optimizer)
     if record.metric:
-        yield "Metric", _metric(record.metric)
+        yield "Metric", _metric(record.metric) + (", before it was changed" if record.optimizer.get("changed") else "")
     if part:
         return
     yield "Made with", ", ".join(f"{name} {version}" for name, version in record.versions.items()) or "unknown"

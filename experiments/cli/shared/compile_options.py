@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from experiments.cli.shared.options import parse_knobs
+from optimizers.metrics.names import COMPILED
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Optimization:
             show_default=False,
         ),
     ] = None
-    metric: Annotated[str, typer.Option(help="The metric to optimize.")] = "em"
+    metric: Annotated[str, typer.Option(help="The metric to optimize.")] = COMPILED
     accept: Annotated[
         float, typer.Option(min=0.001, max=1, help="Minimum score of a training question to become a demonstration.")
     ] = 1.0

@@ -8,6 +8,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.watching import Log
+from optimizers.metrics.names import TUNED
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Objective:
     """What is optimized, and what a setting may cost."""
 
     PANEL: ClassVar[str] = "Objective"
-    metric: Annotated[str, typer.Option(help="The metric to maximize; `verihop metrics` lists them.")] = "f1[hotpot]"
+    metric: Annotated[str, typer.Option(help="The metric to maximize; `verihop metrics` lists them.")] = TUNED
     against: Annotated[
         str | None,
         typer.Option(

@@ -43,6 +43,7 @@ def tune(
     from dataclasses import replace
 
     from experiments.pipeline import setup
+    from experiments.pipeline.corpus_notes import study_notes
     from experiments.pipeline.defaults import with_defaults
     from experiments.pipeline.tuning.config import TuneConfig
     from experiments.pipeline.tuning.tune import tune_program
@@ -84,7 +85,9 @@ def tune(
     if result.estimate:
         _estimate(student, selected, trainset, config, result)
         return
-    notes = _notes(student, selected, trainset, connection.id)
+    notes = study_notes(student, selected, trainset, connection.id)
+    for text in notes:
+        note(f"Note: {text}")
     with resumable():
         found = tune_program(
             student,
@@ -148,18 +151,6 @@ def _estimate(
         emit(asdict(whole))
         return
     say(str(whole))
-
-
-def _notes(student: Any, questions: "list[Question]", trainset: "list[Question]", lm_id: str) -> list[str]:
-    """Print and return notes on gold passages that the index lacks, and on questions unknown to the LM."""
-    from experiments.pipeline.corpus_notes import gold_note, retrieves, simulated_note
-
-    retrieve = getattr(student, "retrieve", None) if retrieves(student) else None
-    found = (gold_note([*questions, *trainset], retrieve), simulated_note(lm_id, questions))
-    notes = [text for text in found if text]
-    for text in notes:
-        note(f"Note: {text}")
-    return notes
 
 
 def _print(found: "Found", config: "TuneConfig", result: Result, notes: list[str]) -> None:

@@ -121,7 +121,7 @@ def _random_knobs(work: Work) -> Path | None:
 
 def _joint(work: Work) -> Path | None:
     candidates = Candidates(
-        optimizers=("labeled", "bootstrap"), accept=ACCEPT, max_demos=MAX_DEMOS, instructions=INSTRUCTIONS
+        optimizers=("labeled", "bootstrap"), seeds=1, accept=ACCEPT, max_demos=MAX_DEMOS, instructions=INSTRUCTIONS
     )
     return _tune(work, work.student, work.budget, candidates=candidates)
 

@@ -8,6 +8,7 @@ from experiments.pipeline.compiling.candidates import candidate_rows
 from experiments.runs.files import git_revision
 
 if TYPE_CHECKING:
+    from experiments.pipeline.opened import OpenedProgram
     from optimizers.teleprompters.compile import Compiled
     from programs.artifact import Artifact
     from programs.lms.connect import Connection
@@ -69,3 +70,56 @@ def freeze_compiled(
         metric=metric,
         revision=git_revision(),
     )
+
+
+def freeze_opened(opened: "OpenedProgram", out: Path, *, overwrite: bool) -> "Artifact":
+    """Freeze a program that was opened; of one from an artifact, what compiled it stays known.
+
+    `optimizer["changed"]` then lists what is not as it was compiled, also before earlier freezings: knobs, LM, corpus
+    or prompts. Scores by question, which other artifacts would be compared with, stay only if nothing is.
+
+    Args:
+        opened: The program.
+        out: The folder of the artifact.
+        overwrite: Replace an existing artifact.
+    """
+    from programs.artifact import freeze, lm_record
+
+    data: dict[str, Any] = {}
+    optimizer: dict[str, Any] = {}
+    metric: dict[str, Any] = {}
+    if opened.origin is not None:
+        record = opened.origin.record
+        data = {name: value for name, value in record.data.items() if name not in ("index", "rerank")}
+        # The request belongs to the folder into which it was compiled, where that compilation can be resumed.
+        optimizer = {name: value for name, value in record.optimizer.items() if name != "request_sha256"}
+        metric = dict(record.metric)
+        if optimizer and (changed := _changes(opened)):
+            earlier = optimizer.get("changed")
+            optimizer["changed"] = [*(earlier if isinstance(earlier, list) else []), *changed]
+            metric.pop("scores", None)
+    return freeze(
+        opened.program,
+        out,
+        overwrite=overwrite,
+        lm=lm_record(opened.connection),
+        corpus=getattr(opened.retrieve, "fingerprint", None),
+        data={**data, "index": relative_path(opened.config.index, out), **opened.provenance()},
+        optimizer=optimizer,
+        metric=metric,
+        revision=git_revision(),
+    )
+
+
+def _changes(opened: "OpenedProgram") -> list[dict[str, Any]]:
+    """Return what differs from the artifact that a program was loaded from, each with its values before and now."""
+    from experiments.runs.provenance import prompts_hash
+    from programs.parts.knobs import knob_values
+
+    assert opened.origin is not None
+    record, connection = opened.origin.record, opened.connection
+    pairs = {f"knob {name}": (record.knobs.get(name), value) for name, value in knob_values(opened.program).items()}
+    pairs["LM"] = (record.lm.id if record.lm else None, connection.id)
+    pairs["corpus"] = (record.corpus, getattr(opened.retrieve, "fingerprint", None))
+    pairs["prompts"] = (opened.origin.prompts[:12], prompts_hash(opened.program)[:12])
+    return [{"what": what, "before": before, "now": now} for what, (before, now) in pairs.items() if before != now]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.pipeline.compiling.config import CompileConfig
 from experiments.pipeline.compiling.questions import Divided
+from experiments.pipeline.scoring.metric_checks import check_evidence
 from experiments.runs.config import describe_lm, describe_program
 
 if TYPE_CHECKING:
@@ -50,13 +51,15 @@ def task_of(student: "dspy.Module", questions: Divided, config: CompileConfig, c
     """Return the checked task of the optimizer.
 
     Raises:
-        UserError: The optimizer or one of its options is unknown, or it does not fit program, questions or LM.
+        UserError: The optimizer or one of its options is unknown, or it does not fit program, questions or LM; or the
+            metric would be 0 for every answer of the program.
     """
     from optimizers.examples import to_examples
     from optimizers.feedback.metric import feedback_metric
     from optimizers.teleprompters.compile import checked_task
     from optimizers.teleprompters.task import Task
 
+    check_evidence(student, [config.metric])
     task = Task(
         trainset=to_examples(questions.train),
         valset=to_examples(questions.val),

@@ -26,6 +26,6 @@ def check_evidence(program: "dspy.Module", metrics: Sequence[Metric]) -> None:
         return
     if not any("evidence" in predictor.signature.output_fields for predictor in program.predictors()):
         raise UserError(
-            f"{', '.join(of_facts)} needs {Need.FACTS}, and {name} quotes nothing: omit it, or evaluate a program that "
-            "does, such as genground."
+            f"{', '.join(of_facts)} needs {Need.FACTS}, and {name} quotes nothing: omit it, or take a program "
+            "that does, such as genground."
         )

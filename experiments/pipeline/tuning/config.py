@@ -38,7 +38,7 @@ class Candidates:
     """
 
     optimizers: tuple[str, ...] = ()
-    seeds: int = 1
+    seeds: int = 2
     accept: float = 1.0
     max_demos: int = 4
     artifacts: tuple[Path, ...] = ()

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.pipeline.scoring.metric_checks import check_evidence
 from experiments.pipeline.tuning.candidates import Prepared, prepare
 from experiments.pipeline.tuning.config import TuneConfig
 from experiments.pipeline.tuning.estimate import estimate_study, trials_of
@@ -66,13 +67,15 @@ def tune_program(
 
     Raises:
         UserError: A question is of the split test or in both sets, the program or an artifact has seen questions of
-            the study, there is nothing to search, `out` has a study, or the study was started with other settings.
+            the study, there is nothing to search, the metric would be 0 for every answer, `out` has a study, or the
+            study was started with other settings.
         KeyboardInterrupt: After Ctrl-C, with all finished trials kept, and the results so far written.
     """
     from programs.artifact import check_freezable
 
     out = Path(out)
     check_freezable(student)
+    check_evidence(student, [config.metric])
     whole = estimate_study(student, questions, trainset, config)
     given = questions
     trainset, questions = split_questions(trainset, questions, config)

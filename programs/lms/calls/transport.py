@@ -8,6 +8,7 @@ from programs.parts.fanout import WIDTH
 from signatures.common.errors import UserError, UserNotice
 
 OTHER_FILES = 64  # open files left for the index, the run, the reply cache and Python
+MOST_THREADS = 256  # of a command
 
 
 def connections_for(threads: int) -> int:
@@ -24,6 +25,16 @@ def connections_for(threads: int) -> int:
         message = f"Only {most} of {threads} threads can call a server at a time: this process may open {limit} files."
         warnings.warn(UserNotice(f"{message} Raise the limit (ulimit -n {threads + OTHER_FILES})."), stacklevel=2)
     return min(needed, most)
+
+
+def most_connections() -> int:
+    """Return the connections where nobody knows yet how many questions will be processed in parallel.
+
+    They are those for `MOST_THREADS`, as many as the limit of open files allows; a connection that is not needed is
+    never opened.
+    """
+    limit, needed = _open_files(), MOST_THREADS * WIDTH
+    return needed if limit is None else max(1, min(needed, limit - OTHER_FILES))
 
 
 def _open_files() -> int | None:
@@ -44,8 +55,8 @@ class Transport:
         retries: How often a call is repeated after a transient failure (5xx, a reply that cannot be read, no reply in
             time, no connection to a server that has never answered).
         timeout: Seconds that one call to a server may take.
-        connections: Calls in flight at a time, at least as many as there are threads; a server with fewer slots gets
-            fewer.
+        connections: Calls in flight at a time; should be at least as many as there are threads (`connections_for`,
+            `most_connections`). A server with fewer slots gets fewer.
         retry_timeout: Seconds for which a call is repeated, without counting as `retries`, while the server limits the
             rate (429, 503) or cannot be reached although it has answered before.
 

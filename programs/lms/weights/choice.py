@@ -111,7 +111,8 @@ def _of_folder(folder: Path) -> Weights:
         return _whole(folder)
     tensors = Adapter(folder)
     below = _whole(find_base(tensors))
-    return Weights(below.name, sha256_text(f"{MERGE}\n{below.hash}\n{tensors.hash()}"), below.context_size, folder)
+    digest = sha256_text(f"{MERGE}\n{below.hash}\n{tensors.hash()}")
+    return Weights(below.name, digest, below.context_size, folder.absolute())  # read later, perhaps from elsewhere
 
 
 def _whole(path: Path | None) -> Weights:

@@ -1,5 +1,7 @@
 """Cross-encoders as rerankers, on tiny random models made on the spot."""
 
+from pathlib import Path
+
 import pytest
 
 from corpora.retrievers.rerank import Reranker, open_reranker
@@ -86,3 +88,29 @@ def test_models_that_cannot_rerank_are_refused(tmp_path):
     two = save_tiny(tmp_path / "two", outputs=2)
     with pytest.raises(UserError, match="has 2 outputs: choose a cross-encoder with one"):
         CrossEncoderScorer(two)("q", Pool(PASSAGES))
+
+
+def test_the_model_is_loaded_although_nothing_is_found(tiny):
+    class Nothing(All):
+        def many(self, queries, k):
+            return [[] for _ in queries]
+
+    retrieve, loaded = open_reranker(Nothing(), tiny), []
+    retrieve._first._open = lambda: loaded.append(tiny) or tiny
+    retrieve.load()
+    assert loaded == [tiny]
+
+
+@pytest.mark.parametrize("name", ["owm", "./nowhere", "/nowhere", "own ", ""])
+def test_a_name_that_is_no_folder_and_not_on_the_hub_is_refused_when_it_is_opened(name):
+    with pytest.raises(UserError, match="cannot be loaded .*: give own, own-light, none, a model folder"):
+        open_reranker(All(), name)
+
+
+def test_a_folder_is_found_from_another_one_and_a_name_of_the_hub_stays(tiny, monkeypatch, tmp_path):
+    monkeypatch.chdir(Path(tiny).parent)
+    retrieve = open_reranker(All(), Path(tiny).name)
+    monkeypatch.chdir(tmp_path)
+    assert retrieve.name == tiny
+    assert len(retrieve("is the sky blue", 3)) == 3
+    assert open_reranker(All(), "cross-encoder/ms-marco").name == "cross-encoder/ms-marco"  # nothing is downloaded yet

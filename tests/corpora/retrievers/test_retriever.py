@@ -5,6 +5,7 @@ import pytest
 
 from corpora.index.open import open_index
 from corpora.retrievers.hybrid import RankFusion
+from corpora.retrievers.rerank import open_reranker
 from corpora.retrievers.store import PassageStore, write_store
 from signatures.common.errors import UserError
 from signatures.types import Passage, Retriever
@@ -153,3 +154,15 @@ def test_an_index_names_titles_by_id(retrievers, name):
     assert [passage.id for passage in whole] == ids
     assert whole == [passage.model_copy(update={"score": None}) for passage in reversed(found)]
     assert retrievers[name].passages([]) == []
+
+
+def test_a_precision_that_does_not_exist_is_refused_with_every_retriever(retrievers, hybrid_folder):
+    for name in retrievers:
+        with pytest.raises(UserError, match="Unknown precision 'f8'"):
+            open_index(hybrid_folder, retriever=name, precision="f8")
+
+
+def test_a_retriever_knows_its_folder(hybrid_folder, fake_embedder, monkeypatch):
+    monkeypatch.chdir(hybrid_folder.parent)
+    retrieve = open_index(hybrid_folder.name, embedder=fake_embedder)
+    assert retrieve.folder == open_reranker(retrieve, "own-light").folder == hybrid_folder

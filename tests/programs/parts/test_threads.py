@@ -1,5 +1,6 @@
 """Waiting for threads: Ctrl-C ends it, whichever thread the system gives the signal to."""
 
+import asyncio
 import signal
 import threading
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from concurrent.futures import Future
 
 import pytest
 
-from programs.parts.threads import result_of, run_all, wait_for
+from programs.parts.threads import Threads, result_of, run_all, wait_for
 
 LONG = 30  # seconds; only a wait that Ctrl-C does not end takes them
 
@@ -48,3 +49,44 @@ def test_a_wait_ends_when_another_thread_gets_the_signal(waiting):
         assert not finished.is_set()
     finally:
         released.set()
+
+
+def test_places_in_an_event_loop_and_threads_share_the_width() -> None:
+    threads, told, held = Threads(1), [], threading.Event()
+
+    async def take(name):
+        async with threads.place():
+            told.append(name)
+            await asyncio.sleep(0)
+
+    async def main():
+        threads.run(lambda: told.append("thread") if held.wait(LONG) else None)
+        waiting = [asyncio.create_task(take(name)) for name in ("a", "b", "c")]
+        await asyncio.sleep(0)
+        waiting[1].cancel()
+        held.set()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        ended = threading.Event()
+        threads.run(ended.set)  # the place is free again
+        assert await asyncio.to_thread(ended.wait, LONG)
+
+    asyncio.run(main())
+    assert told == ["thread", "a", "c"]
+
+
+def test_a_place_that_is_granted_to_who_is_cancelled_at_that_moment_is_passed_on() -> None:
+    threads = Threads(1)
+
+    async def take():
+        async with threads.place():
+            return True
+
+    async def main():
+        async with threads.place():
+            late = asyncio.create_task(take())
+            await asyncio.sleep(0)
+        late.cancel()  # granted, but it has not run since
+        assert isinstance((await asyncio.gather(late, return_exceptions=True))[0], asyncio.CancelledError)
+        return await asyncio.wait_for(take(), LONG)
+
+    assert asyncio.run(main())

@@ -55,7 +55,7 @@ def test_the_results_that_ctrl_c_leaves_name_what_was_sent(tune, reads, link, tm
 
 
 def test_preparing_that_is_cut_off_is_paid_for(interrupted):
-    candidates = Candidates(optimizers=("random_search",))
+    candidates = Candidates(optimizers=("random_search",), seeds=1)
     found, sent = interrupted(
         sessions=2, after=12, calls=60, trials=2, searched=(), candidates=candidates, trainset=TRAIN
     )

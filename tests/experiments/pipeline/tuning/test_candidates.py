@@ -84,7 +84,7 @@ def test_no_optimizer_sees_the_questions_of_the_study(tune, monkeypatch):
     tasks, original = [], compiling.compile
     monkeypatch.setattr(compiling, "compile", seen)
     train = [Question(id=f"t{n}", question=f"Train: Question {3 * n}?", answers=["right"]) for n in range(8)]
-    found = tune(candidates=Candidates(optimizers=("random_search",), max_demos=1), trainset=train, trials=1)
+    found = tune(candidates=Candidates(optimizers=("random_search",), seeds=1, max_demos=1), trainset=train, trials=1)
     (task,) = tasks
     assert len(task.valset) == 4
     assert {example.id for example in [*task.trainset, *task.valset]} == {question.id for question in train}

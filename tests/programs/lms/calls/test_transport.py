@@ -35,3 +35,11 @@ def test_the_limit_is_that_of_this_process(monkeypatch: pytest.MonkeyPatch) -> N
     assert transport._open_files() == 300
     monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY, 4096))
     assert transport._open_files() is None
+
+
+@pytest.mark.parametrize(("files", "most"), [(None, 2048), (1024, 960), (256, 192), (60, 1)])
+def test_connections_for_threads_that_are_not_known_yet_are_as_many_as_files_may_be_open(
+    files: int | None, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "_open_files", lambda: files)
+    assert transport.most_connections() == most

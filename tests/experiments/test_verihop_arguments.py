@@ -1,0 +1,157 @@
+"""What the functions of `import verihop` accept, and what they say of the rest, on one line."""
+
+import json
+from importlib.metadata import version
+
+import pytest
+
+import verihop
+from corpora.questions import read_questions
+from optimizers.metrics.catalog import get_metric
+from programs.lms.calls import transport
+from signatures.common.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(own_cache) -> None:
+    """Every test has a cache of its own."""
+
+
+@pytest.fixture(scope="module")
+def world(small_world):
+    return small_world(60)
+
+
+@pytest.fixture
+def rag(world):
+    return verihop.load(program="rag", index=world / "index", lm=verihop.connect("simulated", cache=False))
+
+
+@pytest.fixture
+def ask(rag, world, tmp_path):
+    """Return a function that evaluates a program on the first two dev questions, and returns summary and run.json."""
+
+    def run(program=rag, questions=None, **settings):
+        dev = [each for each in read_questions(world / "questions.jsonl") if each.split == "dev"][:2]
+        given = {"metrics": "em", "progress": False, **settings}
+        summary = verihop.evaluate(program, dev if questions is None else questions, tmp_path / "run", **given)
+        return summary, json.loads((tmp_path / "run" / "run.json").read_text())
+
+    return run
+
+
+@pytest.mark.parametrize("metrics", [["em", "f1[hotpot]"], "em,f1[hotpot]", ["em", get_metric("f1[hotpot]")]])
+def test_metrics_are_names_or_a_list(ask, metrics):
+    assert list(ask(metrics=metrics)[0].metrics) == ["em", "f1[hotpot]"]
+
+
+def test_one_metric_may_be_given_itself(ask):
+    assert list(ask(metrics=get_metric("em"))[0].metrics) == ["em"]
+
+
+def test_questions_may_be_lines_of_a_file_and_come_from_a_generator(ask, world):
+    lines = [json.loads(line) for line in (world / "questions.jsonl").read_text().splitlines()]
+    given, _ = ask(questions=(line for line in lines[:3]))
+    assert given.answered == 3
+
+
+def test_a_judge_may_be_named_and_shares_the_budget(ask, world):
+    lm = verihop.connect("simulated", cache=False, budget={"calls": 4}, retries=1)
+    program = verihop.load(program="rag", index=world / "index", lm=lm)
+    summary, run = ask(program, metrics=["em", "acc[judge]"], judge="simulated")
+    assert run["judge"]["id"] == "simulated"
+    assert lm.lm.budget.spent["calls"] == 4
+    assert summary.answered == 2
+
+
+def test_a_teacher_may_be_named(rag, world, tmp_path):
+    verihop.compile(
+        rag, world / "questions.jsonl", tmp_path / "made", split="train", teacher="simulated", progress=False
+    )
+    assert (tmp_path / "made" / "artifact.json").exists()
+
+
+def test_a_shard_and_a_note_may_be_texts(ask):
+    _, run = ask(shard="1/2", notes="On a Monday.")
+    assert (run["shard"]["index"], run["shard"]["of"], run["notes"]) == (1, 2, ["On a Monday."])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"program": "rag"}, "program must be what verihop.load returns"),
+        ({"questions": "lost.jsonl"}, "lost.jsonl"),
+        ({"questions": 3}, "questions must be a questions.jsonl, or questions, got 3"),
+        ({"questions": {"id": "1", "question": "Who?"}}, "questions must be a questions.jsonl"),
+        ({"questions": ["Who?"]}, "Question 1 must be a corpora.questions.Question"),
+        ({"questions": [{"question": "Who?"}]}, "Question 1 is not one .*'id'"),
+        ({"metrics": 3}, "metrics must be names"),
+        ({"metrics": ["em", 3]}, "metrics must be names"),
+        ({"metrics": []}, "No metric is named"),
+        ({"metrics": "acc[judge]", "judge": 3}, r"judge must be a connection \(verihop.connect\) or the id of an LM"),
+        ({"shard": (1, 2)}, "shard must be i/n"),
+        ({"shard": "2"}, "A shard is written i/n"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_said_on_one_line(ask, arguments, reason):
+    with pytest.raises(UserError, match=reason) as raised:
+        ask(**arguments)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_is_no_program_is_refused_by_every_function(world, tmp_path):
+    questions = world / "questions.jsonl"
+    for function in (verihop.evaluate, verihop.compile, verihop.tune):
+        with pytest.raises(UserError, match=r"program must be what verihop.load returns, .* got 'rag'"):
+            function("rag", questions, tmp_path / "out")
+    with pytest.raises(UserError, match="program must be what verihop.load returns"):
+        verihop.freeze("rag", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("named", "reason"),
+    [
+        ({"index": 3}, "index must be the folder of an index, or a retriever"),
+        ({"lm": 3}, "lm must be a connection"),
+        ({"artifact": 3}, "artifact must be the folder of an artifact"),
+        ({"rerank": "owm"}, "Reranker 'owm' cannot be loaded"),
+        ({"program": None, "artifact": None}, "as that of a study that froze nothing"),
+    ],
+)
+def test_what_cannot_be_loaded_is_said_on_one_line(world, named, reason):
+    with pytest.raises(UserError, match=reason) as raised:
+        verihop.load(**{"program": "rag", "lm": "simulated", "index": world / "index", **named})
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("budget", "reason"),
+    [
+        ("calls=5", "budget must be a mapping such as"),
+        ({"dollars": 1}, "There is no budget of 'dollars': limit calls, tokens, usd, seconds"),
+        ({"calls": "5"}, "The budget of calls must be a number, got '5'"),
+    ],
+)
+def test_a_budget_that_is_none_is_refused(budget, reason):
+    with pytest.raises(UserError, match=reason):
+        verihop.connect("simulated", budget=budget)
+
+
+def test_an_lm_that_is_no_id_is_refused():
+    with pytest.raises(UserError, match="lm must be an id such as embedded"):
+        verihop.connect(3)
+
+
+def test_a_connection_has_room_for_every_number_of_threads(world, monkeypatch):
+    monkeypatch.setattr(transport, "_open_files", lambda: None)
+    program = verihop.load(program="rag", index=world / "index", lm="simulated")
+    for lm in (verihop.connect("simulated"), program.connection):
+        assert lm.lm.transport.connections == transport.connections_for(256)
+    assert verihop.connect("simulated", connections=3).lm.transport.connections == 3
+
+
+def test_the_version_and_a_program_are_shown(rag, world, tmp_path):
+    assert verihop.__version__ == version("verihop")
+    assert repr(rag) == f"OpenedProgram(rag, lm='simulated', index='{world / 'index'}')"
+    verihop.freeze(rag, tmp_path / "a")
+    assert repr(verihop.load(tmp_path / "a")).endswith(f", artifact='{tmp_path / 'a'}')")
