@@ -172,7 +172,9 @@ def split_by_question(examples: Iterable[Example], validation: float, *, seed: i
     """
 
     def split(question_id: str) -> str:
-        digest = hashlib.sha256(f"{seed}:{question_id}".encode(errors="replace")).digest()
+        # With a prefix of its own: a limit chooses questions by the hash of seed and id (`corpora.questions.select`), and
+        # would else be what is held back.
+        digest = hashlib.sha256(f"validation:{seed}:{question_id}".encode(errors="replace")).digest()
         return "validation" if int.from_bytes(digest[:8]) < validation * 2**64 else "train"
 
     return [example.model_copy(update={"split": split(example.question_id)}) for example in examples]

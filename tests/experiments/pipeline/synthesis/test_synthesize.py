@@ -13,6 +13,7 @@ from corpora.questions import Question, read_questions, write_questions
 from experiments.pipeline.synthesis.opened import open_synthesis
 from experiments.pipeline.synthesis.sources import open_seeds
 from experiments.runs.config import LMConfig
+from experiments.runs.files import run_lock
 from experiments.runs.row_log import RowLog
 from optimizers.distill.examples import read_examples
 from programs.lms.calls.budget import Budget, BudgetExceeded
@@ -115,10 +116,16 @@ def test_the_calls_are_estimated_first(request_for, tmp_path, capsys):
 
 def test_another_synthesis_is_not_resumed(request_for, world, tmp_path):
     open_synthesis(request_for(limit=3)).run(tmp_path / "out", progress=False)
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
     with pytest.raises(UserError, match="contains another run: arguments.metric was"):
         open_synthesis(request_for(limit=3, metric="f1[hotpot]", accept=0.5)).run(
             tmp_path / "out", resume=True, progress=False
         )
+    with pytest.raises(UserError, match="contains another run"):
+        open_synthesis(request_for(limit=2)).run(tmp_path / "out", resume=True, progress=False)
+    with run_lock(tmp_path / "out" / "questions"), pytest.raises(UserError, match="Another process"):
+        open_synthesis(request_for(limit=3)).run(tmp_path / "out", resume=True, progress=False)
+    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
 
 
 SCRIPT = """
