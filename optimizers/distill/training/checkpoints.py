@@ -15,6 +15,7 @@ from signatures.common.files import atomic_write, remove_temporaries
 FOLDER, MEASURED, BEST = "checkpoint", ".measured-", "best"
 _WEIGHTS, _OPTIMIZER, _STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 _OLD = "old"
+_FOREIGN = ("*.safetensors", "*.bin", "*.gguf", "adapter_config.json")
 
 
 def write_checkpoint(run: Path, student: Student, optimizer: Any, state: dict[str, Any]) -> None:
@@ -157,6 +158,18 @@ def remove_leftovers(run: Path) -> None:
     for folder in [path for kind in (".checkpoint-", MEASURED, SAVING) for path in run.glob(f"{kind}*")]:
         shutil.rmtree(folder, ignore_errors=True)
     remove_temporaries(run)
+
+
+def check_no_weights(run: Path) -> None:
+    """Check that a folder without checkpoint or description has no weights, which a run would replace.
+
+    Raises:
+        UserError: It has an adapter or an LM, such as one that was downloaded.
+    """
+    if there := sorted(path.name for kind in _FOREIGN for path in run.glob(kind)):
+        raise UserError(
+            f"{str(run)!r} holds {there[0]}, which no run described there has written. Choose another folder."
+        )
 
 
 def remove_unstarted(run: Path) -> None:
