@@ -147,9 +147,14 @@ class Student:
     ] = "plain"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Questions(options.Selection):
     """Which questions are asked."""
+
+    questions: Annotated[
+        list[str],
+        typer.Argument(help="DATASET=questions.jsonl, repeatable; `verihop data list` names data sets. Or world=..."),
+    ]
 
     limit: Annotated[
         int | None, typer.Option(min=1, help="Use N questions of each file, chosen at random.", show_default=False)
