@@ -1,6 +1,7 @@
 """Mix examples: no repeats, a cap per source, counts or weights per skill, a limit on made data, two splits."""
 
 import hashlib
+import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,8 +52,8 @@ class Mixture:
             )
         if any(count < 0 for count in self.counts.values()) or (self.cap or 0) < 0 or (self.total or 0) < 0:
             raise UserError("Counts, cap and total of a mixture must not be negative.")
-        if any(not weight > 0 for weight in self.weights.values()):
-            raise UserError("Weights of a mixture must be above 0: leave out the skills that it shall not have.")
+        if any(not 0 < weight < math.inf for weight in self.weights.values()):
+            raise UserError("Weights of a mixture must be numbers above 0: leave out the skills that it shall not have.")
 
 
 class Mixed(NamedTuple):

@@ -15,6 +15,9 @@ from signatures.common.files import atomic_write, remove_temporaries
 FOLDER, MEASURED, BEST = "checkpoint", ".measured-", "best"
 _WEIGHTS, _OPTIMIZER, _STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 _OLD = "old"
+_IN_STATE: dict[str, type | tuple[type, ...]] = {
+    "step": int, "tokens": int, "seconds": (int, float), "measured": list, "data": str, "base": str, "settings": dict,
+}  # fmt: skip
 _FOREIGN = ("*.safetensors", "*.bin", "*.gguf", "adapter_config.json")
 
 
@@ -73,9 +76,14 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     """
     try:
         state = ujson.loads((checkpoint / _STATE).read_text(encoding="utf-8"))
+        if not isinstance(state, dict):
+            raise ValueError(f"{_STATE} is no JSON object")
+        for name, kind in _IN_STATE.items():
+            if not isinstance(state.get(name), kind):
+                raise ValueError(f"{_STATE} has no {name}")
     except (OSError, ValueError) as error:
         raise _damaged(checkpoint, error) from error
-    return dict(state)
+    return state
 
 
 def check_unchanged(state: dict[str, Any], run: dict[str, Any]) -> None:

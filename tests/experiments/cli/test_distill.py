@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from corpora.passages import read_passages, write_passages
+from corpora.questions import Question, read_questions, write_questions
 from optimizers.distill.examples import read_examples
 
 
@@ -104,8 +106,37 @@ def test_folders_are_mixed(synthesize, verihop, tmp_path):
     assert (code, "already contains examples" in err) == (2, True)
     code, _, err = verihop("distill", "mix", tmp_path / "a", "--out", tmp_path / "half")
     assert (code, "of the generated world" in err) == (2, True)
-    code, _, err = verihop("distill", "mix", tmp_path / "a", "--out", tmp_path / "x", "--count", "reading")
-    assert (code, "not SKILL=NUMBER" in err) == (2, True)
+    for wrong in ("reading", "reading=inf", "reading=nan", "grounding=2.7"):
+        for option in ("--count", "--weight") if "." not in wrong else ("--count",):
+            code, _, err = verihop("distill", "mix", tmp_path / "a", "--out", tmp_path / "x", option, wrong)
+            said = "a whole number" if "." in wrong else "not SKILL=NUMBER"
+            assert (code, said in err, len(err.splitlines())) == (2, True, 1), err
+
+
+def test_a_mixture_has_no_gold_of_an_evaluation(synthesize, verihop, world, tmp_path):
+    assert synthesize(tmp_path / "a", *SIMULATED, "--predictors", "grounding")[0] == 0
+    examples = read_examples(tmp_path / "a" / "examples.jsonl")
+    by_id = {question.id: question for question in read_questions(world / "questions.jsonl")}
+    gold = by_id[examples[0].question_id].gold_ids[0]
+    held = Question(id="e", question="Never asked?", gold_ids=[gold])
+    (tmp_path / "held").mkdir()
+    write_questions(tmp_path / "held" / "questions.jsonl", [held])
+    mixing = ("distill", "mix", tmp_path / "a", "--made-share", 1, "--exclude", tmp_path / "held" / "questions.jsonl")
+    known = (*mixing, "--questions", world / "questions.jsonl", "--out", tmp_path / "known", "--json")
+    code, out, err = verihop(*known)
+    assert code == 0, err
+    needing = {example.question_id for example in examples if gold in by_id[example.question_id].gold_ids}
+    kept = {example.question_id for example in read_examples(tmp_path / "known" / "examples.jsonl")}
+    assert kept == {example.question_id for example in examples} - needing
+    assert json.loads(out)["dropped"]["same_gold_passage"] > 0
+
+    (passage,) = [one for one in read_passages(world / "passages.jsonl") if one.id == gold]
+    write_passages(tmp_path / "held" / "passages.jsonl", [passage])
+    code, out, err = verihop(*mixing, "--out", tmp_path / "shown", "--json")
+    assert code == 0, err
+    shown = read_examples(tmp_path / "shown" / "examples.jsonl")
+    assert not any(passage.text in example.messages[-1].content for example in shown)
+    assert json.loads(out)["dropped"]["evaluation_gold_is_shown"] == len(examples) - len(shown) > 0
 
 
 def test_the_recipes_of_the_papers_and_gold(verihop, world, tmp_path):

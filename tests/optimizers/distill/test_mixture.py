@@ -129,6 +129,7 @@ def test_weights_take_as_much_as_the_scarcest_skill_allows(example):
         ({"validation": 1.0}, "below 1"),
         ({"cap": -1}, "negative"),
         ({"weights": {"a": 0.0}}, "above 0"),
+        ({"weights": {"a": float("inf")}}, "above 0"),
     ],
 )
 def test_impossible_mixtures_are_refused(settings, message):
