@@ -120,8 +120,8 @@ def gold_of(question: "Question") -> list[str]:
 def leak_of(question: "Question", evaluation: Evaluation, passages: Mapping[str, Passage] | None = None) -> str | None:
     """Return why a question may not be trained on; None if it may.
 
-    It, or one of its sub-questions, is an evaluation question, or one of its gold passages is gold of one, or a sentence
-    of such a passage, or contains it.
+    It, or one of its sub-questions, is an evaluation question, or one of its gold passages is gold of one, a sentence
+    of such a passage, or a passage around it.
 
     Args:
         question: The question to train on.

@@ -74,7 +74,7 @@ def held_of(paths: Sequence[Path], passages: "Mapping[str, Passage] | None" = No
     """Return what the evaluations in several question files ask and need.
 
     Args:
-        paths: Of `questions.jsonl`; the texts of their gold are taken from `passages.jsonl` beside them, if it is there.
+        paths: Of `questions.jsonl`; the texts of their gold are those of `passages.jsonl` beside them, if there is one.
         passages: Further passages by id, such as those of training.
     """
     from corpora.questions import read_questions

@@ -1,6 +1,6 @@
 """The settings of a training run."""
 
-import os
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -112,5 +112,9 @@ def make_settings(**values: Any) -> TrainingSettings:
 
 def _located(name: str) -> str:
     """Return the name of an LM or adapter with an absolute path where it is one that exists."""
-    kind, path = ("gguf:", name.removeprefix("gguf:")) if name.startswith("gguf:") else ("", name)
-    return kind + os.path.abspath(path) if name != "embedded" and os.path.exists(path) else name
+    path = name.removeprefix("gguf:")
+    try:
+        there = name != "embedded" and path != "" and Path(path).exists()
+    except (OSError, ValueError):  # too long for a path, or with a character that none has
+        there = False
+    return name.removesuffix(path) + str(Path(path).absolute()) if there else name

@@ -32,7 +32,11 @@ def test_the_world_is_at_most_half_of_what_a_predictor_gets():
         return Example(messages=asked, completion="a", program="rag", predictor=predictor, skill="reading",
                        question_id=f"q{number}", source=source, licence="any", labels="gold")  # fmt: skip
 
-    counts = {"reading": {"world": 30, "nq_open": 12, "qed": 5}, "truth": {"world": 4}, "ground": {"qed": 3, "world": 2}}
+    counts = {
+        "reading": {"world": 30, "nq_open": 12, "qed": 5},
+        "truth": {"world": 4},
+        "ground": {"qed": 3, "world": 2},
+    }
     examples = [
         made(number, predictor, source)
         for predictor, sources in counts.items()
