@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 SMALL = "small"  # preset of the programs that read passages
 # One LM call a question. `iter_retgen` takes twice as many, and is level or better: on 100 questions each, F1 39.1
-# against 37.2 on HotpotQA, 62.6 against 56.0 on 2WikiMultihopQA, +6.7 [0.2, 13.3] (`experiments/results/leaderboard.json`)
+# against 37.2 on HotpotQA, and 62.6 against 56.0 on 2WikiMultihopQA, +6.7 [0.2, 13.3]
+# (`experiments/results/leaderboard.json`).
 SMALL_PROGRAM = "rag"
 SMALL_RERANK = "own"
 _SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.prefix_of`)
