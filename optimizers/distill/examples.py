@@ -4,15 +4,16 @@ What is trained is what is asked: `messages` are exactly what the adapter sends 
 the text that it parses.
 """
 
+import codecs
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import ujson
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, model_validator
 
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, first_problem
 from signatures.common.files import atomic_write
 
 Split = Literal["train", "validation"]
@@ -56,6 +57,14 @@ class Example(BaseModel):
     labels: str
     split: Split = "train"
 
+    @model_validator(mode="after")
+    def _asks_and_answers(self) -> Self:
+        if not self.messages or self.messages[-1].role != "user":
+            raise ValueError("the last of the messages must be the user's")
+        if not self.messages[-1].content.strip() or not self.completion.strip():
+            raise ValueError("the last message and the completion must not be empty")
+        return self
+
     @property
     def key(self) -> str:
         """Return a hash of prompt and reply; equal examples have equal keys."""
@@ -78,13 +87,13 @@ def read_examples(path: Path | str) -> list[Example]:
     examples: list[Example] = []
     with open(path, "rb") as file:  # a line that is not UTF-8 is an error of that line
         for number, line in enumerate(file, 1):
+            line = line.removeprefix(codecs.BOM_UTF8)  # editors write it, and joined files have several
             if not line.strip():
                 continue
             try:
                 examples.append(_EXAMPLE.validate_json(line))
-            except ValueError as error:
-                reason = str(error).splitlines()[-2:]
-                raise UserError(f"{path}, line {number}: not a training example ({' '.join(reason)}).") from error
+            except ValidationError as error:
+                raise UserError(f"{path}, line {number}: not a training example ({first_problem(error)}).") from error
     if not examples:
         raise UserError(f"{str(path)!r} has no examples.")
     return examples

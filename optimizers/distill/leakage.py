@@ -1,10 +1,13 @@
-"""Keep evaluation questions and their gold passages out of training data.
+"""Keep evaluation questions and their gold passages out of training data: the one guard that all training uses.
 
 Questions are screened before they are asked (`without_leaks`). Examples are checked, too (`without_asked`): a teacher
-may pose an evaluation question of one hop as a step of another question.
+may pose an evaluation question of one hop as a step of another question. Examples that are made already are screened by
+their questions (`drop_leaked`) or, where those are not at hand, by what their prompts show (`without_shown`).
 """
 
+import functools
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -12,13 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from optimizers.distill.examples import Example
 from signatures.common.errors import UserError
+from signatures.text import split_sentences
 from signatures.text_words import same_words
 from signatures.types import Passage
 
 if TYPE_CHECKING:
     from corpora.questions import Question
 
+_RUN = 5  # words; a shorter text stands in many passages by chance
 _LONGEST = 600  # characters of a line that may be a question; lines of passages are longer or contain more
+_NUMBER = re.compile(r"\s*\[\d+\]\s*")  # of a passage
 SAME_QUESTION, SAME_SUB_QUESTION, SAME_GOLD = "same_question", "same_sub_question", "same_gold_passage"
 
 
@@ -53,6 +59,37 @@ class Evaluation:
             frozenset(texts) - {""},
         )
 
+    def asks(self, text: str) -> bool:
+        """Return whether a text is one of the questions."""
+        return same_words(text) in self.questions
+
+    def needs(self, text: str) -> bool:
+        """Return whether a text is a gold text, a part of one, or has one as a part, as a sentence and its passage.
+
+        Parts of fewer than five words do not count.
+        """
+        key = same_words(text)
+        if key in self.gold_texts:
+            return True
+        within, first = self._by_run
+        padded, runs = f" {key} ", _runs(key)
+        return any(padded in f" {gold} " for run in runs[:1] for gold in within.get(run, ())) or any(
+            f" {gold} " in padded for run in runs for gold in first.get(run, ())
+        )
+
+    @functools.cached_property
+    def _by_run(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """The gold texts by each run of five words in them, and by their first one."""
+        within: dict[str, list[str]] = {}
+        first: dict[str, list[str]] = {}
+        for text in self.gold_texts:
+            runs = _runs(text)
+            for run in dict.fromkeys(runs):
+                within.setdefault(run, []).append(text)
+            for run in runs[:1]:
+                first.setdefault(run, []).append(text)
+        return within, first
+
     def __or__(self, other: "Evaluation") -> "Evaluation":
         return Evaluation(
             self.questions | other.questions, self.gold_ids | other.gold_ids, self.gold_texts | other.gold_texts
@@ -60,6 +97,12 @@ class Evaluation:
 
 
 NOTHING = Evaluation(frozenset(), frozenset())
+
+
+def _runs(key: str) -> list[str]:
+    """Return all runs of five words of a text as `same_words` writes it."""
+    words = key.split()
+    return [" ".join(words[place : place + _RUN]) for place in range(len(words) - _RUN + 1)]
 
 
 class Screened(NamedTuple):
@@ -77,24 +120,23 @@ def gold_of(question: "Question") -> list[str]:
 def leak_of(question: "Question", evaluation: Evaluation, passages: Mapping[str, Passage] | None = None) -> str | None:
     """Return why a question may not be trained on; None if it may.
 
-    It, or one of its sub-questions, is an evaluation question, or one of its gold passages is gold of one.
+    It, or one of its sub-questions, is an evaluation question, or one of its gold passages is gold of one, a sentence
+    of such a passage, or a passage around it.
 
     Args:
         question: The question to train on.
         evaluation: What is held back.
         passages: Passages by id; the texts of gold passages among them are compared, too.
     """
-    if same_words(question.question) in evaluation.questions:
+    if evaluation.asks(question.question):
         return SAME_QUESTION
-    if any(same_words(part.question) in evaluation.questions for part in question.sub_questions):
+    if any(evaluation.asks(part.question) for part in question.sub_questions):
         return SAME_SUB_QUESTION
     gold = gold_of(question)
     if evaluation.gold_ids.intersection(gold):
         return SAME_GOLD
-    if evaluation.gold_texts and passages:
-        texts = {same_words(passages[name].text) for name in gold if name in passages}
-        if texts & evaluation.gold_texts:
-            return SAME_GOLD
+    if passages and any(evaluation.needs(passages[name].text) for name in gold if name in passages):
+        return SAME_GOLD
     return None
 
 
@@ -113,7 +155,10 @@ def without_leaks(
 
 
 def drop_leaked(
-    examples: Iterable[Example], asked: "Mapping[str, Question]", evaluation: Evaluation
+    examples: Iterable[Example],
+    asked: "Mapping[str, Question]",
+    evaluation: Evaluation,
+    passages: Mapping[str, Passage] | None = None,
 ) -> tuple[list[Example], Counter[str]]:
     """Return the examples whose questions may be trained on, and why the others may not.
 
@@ -121,15 +166,20 @@ def drop_leaked(
         examples: Their `question_id` is looked up in `asked`.
         asked: Questions by id.
         evaluation: What is held back.
+        passages: Passages by id; the texts of gold passages among them are compared, too.
 
     Raises:
         UserError: The question of an example is unknown, so that it cannot be checked.
     """
     kept, refused = [], Counter[str]()
+    reasons: dict[str, str | None] = {}
     for example in examples:
-        if example.question_id not in asked:
-            raise UserError(f"The question {example.question_id!r} of an example is unknown: name its question file.")
-        why = leak_of(asked[example.question_id], evaluation)
+        name = example.question_id
+        if name not in asked:
+            raise UserError(f"The question {name!r} of an example is unknown: name its question file.")
+        if name not in reasons:
+            reasons[name] = leak_of(asked[name], evaluation, passages)
+        why = reasons[name]
         if why is None:
             kept.append(example)
         else:
@@ -145,7 +195,7 @@ def asks_any(example: Example, evaluation: Evaluation) -> bool:
     if not evaluation.questions:
         return False
     return any(
-        same_words(part) in evaluation.questions
+        evaluation.asks(part)
         for text in _texts_of(example)
         if len(text) <= _LONGEST
         for part in (text, text.partition(":")[2])
@@ -158,6 +208,28 @@ def without_asked(examples: Iterable[Example], evaluation: Evaluation) -> tuple[
     given = list(examples)
     kept = [example for example in given if not asks_any(example, evaluation)]
     return kept, len(given) - len(kept)
+
+
+def without_shown(examples: Iterable[Example], evaluation: Evaluation) -> tuple[list[Example], int]:
+    """Return the examples whose prompts show no gold passage of an evaluation, and the number of the others.
+
+    Without its question nothing says which passages of an example are its gold, so that one beside it counts, too.
+    """
+    given = list(examples)
+    kept = [example for example in given if not _shows_any(example, evaluation)]
+    return kept, len(given) - len(kept)
+
+
+def _shows_any(example: Example, evaluation: Evaluation) -> bool:
+    if not evaluation.gold_texts:
+        return False
+    prompts = [message.content for message in example.messages if message.role != "system"]
+    return any(evaluation.needs(part) for prompt in prompts for part in (prompt, *_sentences(prompt)))
+
+
+def _sentences(prompt: str) -> Iterator[str]:
+    for line in prompt.splitlines():
+        yield from split_sentences(_NUMBER.sub("", line))
 
 
 def _texts_of(example: Example) -> Iterator[str]:

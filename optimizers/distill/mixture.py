@@ -1,6 +1,7 @@
 """Mix examples: no repeats, a cap per source, counts or weights per skill, a limit on made data, two splits."""
 
 import hashlib
+import math
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,8 +52,10 @@ class Mixture:
             )
         if any(count < 0 for count in self.counts.values()) or (self.cap or 0) < 0 or (self.total or 0) < 0:
             raise UserError("Counts, cap and total of a mixture must not be negative.")
-        if any(not weight > 0 for weight in self.weights.values()):
-            raise UserError("Weights of a mixture must be above 0: leave out the skills that it shall not have.")
+        if any(not 0 < weight < math.inf for weight in self.weights.values()):
+            raise UserError(
+                "Weights of a mixture must be numbers above 0: leave out the skills that it shall not have."
+            )
 
 
 class Mixed(NamedTuple):
@@ -172,7 +175,9 @@ def split_by_question(examples: Iterable[Example], validation: float, *, seed: i
     """
 
     def split(question_id: str) -> str:
-        digest = hashlib.sha256(f"{seed}:{question_id}".encode(errors="replace")).digest()
+        # With a prefix of its own: a limit chooses questions by the hash of seed and id (`corpora.questions.select`),
+        # and would else choose those that are held back.
+        digest = hashlib.sha256(f"validation:{seed}:{question_id}".encode(errors="replace")).digest()
         return "validation" if int.from_bytes(digest[:8]) < validation * 2**64 else "train"
 
     return [example.model_copy(update={"split": split(example.question_id)}) for example in examples]

@@ -16,12 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from optimizers.distill.gold.annotation import annotate, as_question
-from optimizers.distill.verification_scores import (
-    citation_accuracy,
-    conciseness,
-    correctness,
-    reference_correctness,
-)
+from optimizers.distill.verification_scores import correctness, scores_of
 from programs.parts.questions import find_question
 from signatures.citation_marks import strip_citations
 from signatures.refusals import refuses
@@ -47,27 +42,20 @@ def gold_verification(
         response: With its marks; empty if there was none.
         strict: Whether wrong citations and repetition make a right response false.
     """
-    related = reference_correctness(question, references)
-    if related is None or not question.answers or _names_an_answer(question):
+    if not question.answers or _names_an_answer(question):
         return None
     declines = not strip_citations(response) or refuses(response)
     if not declines and _leaves_verdict_open(question, response):
         return None
     right = 0.0 if declines else correctness(response, question.answers)
-    citations = citation_accuracy(question, references, response)
-    brief = conciseness(response)
+    scores = scores_of(question, references, response, right=right)
+    if scores["reference_correctness"] is None:
+        return None
     judgement = "true" if right == 1 else "unclear" if right or declines else "false"
-    if strict and judgement == "true" and (citations < HIGH_CITATION or brief <= HIGH_CONCISENESS):
+    high = scores["citation_accuracy"] == HIGH_CITATION and (scores["conciseness"] or 0.0) > HIGH_CONCISENESS
+    if strict and judgement == "true" and not high:
         judgement = "false"
-    return {
-        "reference_correctness": related,
-        "correctness": right,
-        "citation_accuracy": citations,
-        "truthfulness": 1.0,
-        "bias": 1 - right,
-        "conciseness": brief,
-        "judgement": judgement,
-    }
+    return {**scores, "judgement": judgement}
 
 
 def gold_revision(

@@ -1,12 +1,16 @@
 """Scores of CoV-RAG's verification from gold, by fixed rules, on the scale of `signatures.cov_rag.VerifyAnswer`.
 
+All verification that is learnt from gold has them, whoever wrote the response. The paper's criteria (He et al., 2024,
+section 2.3, table 1, https://arxiv.org/abs/2410.05801) are scored by an LM there.
+
 - reference_correctness: share of the gold passages that are among the references; without gold passages, whether a
   reference states a gold answer.
 - correctness: 1 if the response contains a gold answer (CoV-RAG's accuracy), 0.5 if it contains half of the words of
   one without digits, else 0; 0 if it declines. Gold does not decide where the answer is yes or no and the response
   contains neither.
 - citation_accuracy: share of the cited passages that are gold or state a gold answer; 0 without a citation (appendix
-  B), and for a number that is no passage.
+  B), and for a number that is no passage. The paper asks whether the marks are accurate, and makes wrong ones by
+  exchanging their numbers for those of other passages: whether the answer is right is another score's matter.
 - truthfulness: 1, since gold says nothing of contradictions within a text.
 - bias: 1 - correctness, with the gold answer as the examiner's own.
 - conciseness: share of distinct runs of four words, times 4 / sentences if there are more than four.
@@ -37,6 +41,27 @@ def reference_correctness(question: "Question", references: Sequence[Passage]) -
         return round(len(gold & {passage.id for passage in references}) / len(gold), 2)
     answers = [answer for answer in question.answers if parse_yes_no(answer) is None]
     return float(any(states_any(passage, answers) for passage in references)) if answers else None
+
+
+def scores_of(
+    question: "Question", references: Sequence[Passage], response: str, *, right: float
+) -> dict[str, float | None]:
+    """Return all scores of a response.
+
+    Args:
+        question: With its gold.
+        references: As shown with the response.
+        response: With its marks.
+        right: Its correctness in [0, 1]; it is known where a response was made to be right or wrong.
+    """
+    return {
+        "reference_correctness": reference_correctness(question, references),
+        "correctness": right,
+        "citation_accuracy": citation_accuracy(question, references, response),
+        "truthfulness": 1.0,
+        "bias": 1 - right,
+        "conciseness": conciseness(response),
+    }
 
 
 def correctness(response: str, answers: Sequence[str]) -> float:

@@ -1,8 +1,9 @@
 """The data sets of the reranker: what it is fitted on, and the questions that nobody trains on.
 
 Each set has its own pooled corpus and index. Evaluation: HotpotQA dev 500 and the held-back questions of
-2WikiMultihopQA and MuSiQue (`corpora.datasets.heldback`). A passage that is gold of an evaluation question is neither
-gold nor a distractor in training.
+2WikiMultihopQA and MuSiQue (`corpora.datasets.heldback`). Questions are compared by the guard of all training
+(`optimizers.distill.leakage`). Its rule on gold is stricter here: no passage with the title of an evaluation's gold is
+gold or a distractor in training, so that no question has to be left out for its gold.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from corpora.index.open import open_index
 from corpora.passages import PassageRecord, read_passages
 from corpora.questions import Question, read_questions
 from corpora.retrievers.engine import IndexRetriever
+from optimizers.distill.leakage import Evaluation
 from signatures.common.files import sha256_file, sha256_text
 
 MOST_SINGLE_HOP = 600  # questions of NQ; one set must not outweigh the others in time
@@ -90,15 +92,15 @@ def divide(sets: Sequence[QuestionSet]) -> tuple[list[QuestionSet], list[Questio
             training.append(QuestionSet(each.name, fitted, each.retrieve, each.titles))
         if measured:
             evaluation.append(QuestionSet(each.name, measured, each.retrieve, each.titles))
-    asked = {normal(question.question) for each in evaluation for question in each.questions}
+    held = Evaluation.of(question for each in evaluation for question in each.questions)
     return [
-        QuestionSet(s.name, [q for q in s.questions if normal(q.question) not in asked], s.retrieve, s.titles)
+        QuestionSet(s.name, [q for q in s.questions if not held.asks(q.question)], s.retrieve, s.titles)
         for s in training
     ], evaluation
 
 
 def normal(text: str) -> str:
-    """Return a text in lower case without punctuation, for comparing questions and titles of different files."""
+    """Return a text in lower case without punctuation, for comparing titles of different files."""
     return " ".join("".join(letter if letter.isalnum() else " " for letter in text.lower()).split())
 
 

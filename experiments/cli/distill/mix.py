@@ -1,5 +1,6 @@
 """`verihop distill mix`: one folder of examples from several."""
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -7,7 +8,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.console import emit, next_step, say
+from experiments.cli.shared.console import emit, next_step, note, say
 from experiments.cli.shared.next_commands import command, new_path
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError
@@ -45,7 +46,16 @@ class Shares:
     exclude: Annotated[
         list[Path] | None,
         typer.Option(
-            help="questions.jsonl of an evaluation, repeatable: examples that ask one of its questions are left out.",
+            help="questions.jsonl of an evaluation, repeatable: examples that ask one of its questions, or show its "
+            "gold passages (of passages.jsonl beside it), are left out.",
+            show_default=False,
+        ),
+    ] = None
+    questions: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="questions.jsonl of the examples, repeatable: --exclude then compares their gold alone, not all "
+            "passages of a prompt.",
             show_default=False,
         ),
     ] = None
@@ -70,7 +80,7 @@ def mix(
     from optimizers.distill.mixture import Mixture
 
     mixture = Mixture(
-        counts={name: int(value) for name, value in _numbers(shares.count).items()},
+        counts=_counts(shares.count),
         weights=_numbers(shares.weight),
         total=shares.total,
         cap=shares.cap,
@@ -78,7 +88,21 @@ def mix(
         validation=shares.validation,
         seed=shares.seed,
     )
-    manifest = mix_folders(folders, mixture, out=result.out, exclude=shares.exclude or (), overwrite=result.overwrite)
+    if shares.questions and not shares.exclude:
+        raise UserError("--questions does nothing without --exclude: leave it out.")
+    manifest = mix_folders(
+        folders,
+        mixture,
+        out=result.out,
+        exclude=shares.exclude or (),
+        asked=shares.questions or (),
+        overwrite=result.overwrite,
+    )
+    if shares.exclude and not shares.questions and "evaluation_gold_is_shown" not in manifest["dropped"]:
+        note(
+            "Note: only questions are compared with --exclude, not gold passages: put passages.jsonl beside its files, "
+            "or name the questions of the examples (--questions)."
+        )
     if result.as_json:
         emit({"folder": str(result.out), **manifest})
         return
@@ -93,13 +117,25 @@ def mix(
     )
 
 
+def _counts(texts: list[str] | None) -> dict[str, int]:
+    """Return the whole numbers of arguments SKILL=NUMBER."""
+    numbers = _numbers(texts)
+    for name, value in numbers.items():
+        if not value.is_integer():
+            raise UserError(f"--count {name}={value:g}: a number of examples is a whole number, e.g. {name}=2.")
+    return {name: int(value) for name, value in numbers.items()}
+
+
 def _numbers(texts: list[str] | None) -> dict[str, float]:
     """Return the numbers of arguments SKILL=NUMBER."""
     numbers: dict[str, float] = {}
     for text in texts or ():
         name, _, value = text.partition("=")
         try:
-            numbers[name.strip()] = float(value)
+            number = float(value)
         except ValueError:
-            raise UserError(f"{text!r} is not SKILL=NUMBER, e.g. reading=2.") from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise UserError(f"{text!r} is not SKILL=NUMBER, e.g. reading=2.")
+        numbers[name.strip()] = number
     return numbers

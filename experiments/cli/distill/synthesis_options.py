@@ -147,9 +147,14 @@ class Student:
     ] = "plain"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Questions(options.Selection):
     """Which questions are asked."""
+
+    questions: Annotated[
+        list[str],
+        typer.Argument(help="DATASET=questions.jsonl, repeatable; `verihop data list` names data sets. Or world=..."),
+    ]
 
     limit: Annotated[
         int | None, typer.Option(min=1, help="Use N questions of each file, chosen at random.", show_default=False)
@@ -158,7 +163,7 @@ class Questions(options.Selection):
         list[Path] | None,
         typer.Option(
             help="questions.jsonl of an evaluation, repeatable: its questions, and questions with its gold passages, "
-            "are not used.",
+            "are not used. Texts are compared where passages.jsonl is beside it.",
             show_default=False,
         ),
     ] = None
@@ -166,7 +171,7 @@ class Questions(options.Selection):
         Path | None,
         typer.Option(
             help="passages.jsonl of the questions: the gold of --teacher gold and --recipe genground; --exclude then "
-            "compares texts, too.",
+            "compares texts, too, as it does where the file is beside the questions.",
             show_default=False,
         ),
     ] = None

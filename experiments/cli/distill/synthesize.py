@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from experiments.cli.distill.synthesis_options import Filters, Questions, Recipe, Student, Teacher, names_in
+from experiments.cli.distill.unused_options import refuse_unused, typed_in
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import command, new_path
@@ -26,10 +27,7 @@ class Result(options.Output):
 
 @with_option_groups
 def synthesize(
-    questions: Annotated[
-        list[str],
-        typer.Argument(help="DATASET=questions.jsonl, repeatable; `verihop data list` names data sets. Or world=..."),
-    ],
+    context: typer.Context,
     program: options.AnyProgram,
     recipe: Recipe,
     teacher: Teacher,
@@ -48,8 +46,10 @@ def synthesize(
     program_config, teacher_config = with_artifact_defaults(program.config(), teacher.config(execution.threads))
     if teacher_config.id is None:
         raise UserError("Name the teacher: --teacher ID, any id that `verihop eval --lm` takes.")
+    named = bool(program_config.program or program_config.artifact)
+    refuse_unused(typed_in(context), recipe, teacher_config.id, filters, program_is_named=named)
     request = SynthesisRequest(
-        files=[_named_file(text) for text in questions],
+        files=[_named_file(text) for text in selection.questions],
         program=program_config,
         teacher=teacher_config,
         recipe=recipe.recipe,

@@ -1,5 +1,6 @@
 """`verihop distill train`: train a small LM on examples."""
 
+import shlex
 import sys
 import time
 from dataclasses import asdict, dataclass
@@ -140,7 +141,7 @@ def train(
     from experiments.cli.distill.training_progress import TrainingProgress
     from optimizers.distill.training.data import read_data
     from optimizers.distill.training.estimate import estimate
-    from optimizers.distill.training.lm.base_model import load_base, require_packages
+    from optimizers.distill.training.lm.base_model import load_base, require_packages, why_not_served
     from optimizers.distill.training.scoring import reply_scores
     from optimizers.distill.training.train import Training
 
@@ -156,6 +157,8 @@ def train(
     if data.left_out:
         lost = ", ".join(f"{count} of {skill}" for skill, count in data.left_out.items())
         note(f"Longer than {settings.max_tokens} tokens and left out: {lost}.")
+    if (unserved := why_not_served(base)) and not result.quiet:
+        note(f"Note: it can be trained, but --lm embedded:{result.out} will not serve it. {unserved}")
     if result.estimate or not (result.quiet or result.resume):
         size = estimate(training)
         if result.estimate:
@@ -169,7 +172,8 @@ def train(
         emit(description)
         return
     _print(description, result.out)
-    next_step(command("verihop", "ask", "--program", "cot", "--lm", f"embedded:{result.out}", QUESTION))
+    if not unserved:
+        next_step(command("verihop", "ask", "--program", "cot", "--lm", f"embedded:{result.out}", QUESTION))
 
 
 def _about() -> dict[str, Any]:
@@ -177,7 +181,7 @@ def _about() -> dict[str, Any]:
     from experiments.runs.provenance import portable
 
     return {
-        "command": " ".join(portable(["verihop", *sys.argv[1:]])),
+        "command": shlex.join(portable(["verihop", *sys.argv[1:]])),
         "revision": git_revision(),
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }

@@ -2,14 +2,16 @@
 
     python -m experiments.papers.embedded_lm.data --data ../shared/data --out ../embedded-lm/examples
 
-Each source gives examples of all programs; `PLAN` says how many of which predictor are drawn from which source, so
-that the generated world is never more than half of a skill. Distractors are what the reranker of our own returns.
+Each source gives examples of all programs; `PLAN` says how many of which predictor are drawn from which source. Where
+real data gives fewer than planned, examples of the generated world are left out until they are at most half of each
+predictor's. Distractors are what the reranker of our own returns.
 """
 
 import multiprocessing
 import random
 import sys
 import zlib
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -23,7 +25,7 @@ from experiments.papers.command import run_command
 from experiments.papers.embedded_lm.sources import SOURCES, Prepared, prepare
 from optimizers.distill.examples import Example, write_examples
 from optimizers.distill.gold.catalog import gold_examples, material_for
-from optimizers.distill.mixture import counts_of
+from optimizers.distill.mixture import counts_of, limit_made
 from programs.lms.adapter import JsonForm
 from signatures.common.files import atomic_write
 
@@ -78,6 +80,7 @@ PLAN: dict[tuple[str, str], dict[str, int]] = {
 }
 # Numbers of passages in a prompt: all from 1 to 5, and those most often that the trained LM is to read, 2 and 3.
 SIZES = (1, 2, 2, 3, 3, 4, 5)
+WORLD_SHARE = 0.5  # largest share of a predictor's examples that is of the generated world
 VALIDATION = 30  # one question in so many is held back to measure the loss
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
@@ -119,6 +122,22 @@ def examples_of(prepared: Prepared, seed: int) -> list[Example]:
     return found
 
 
+def limit_world(examples: Sequence[Example], seed: int) -> list[Example]:
+    """Return the examples in their order, of the generated world at most as many of each predictor as of real data.
+
+    The plan says so already, but sources may have fewer examples than it draws from them.
+
+    Args:
+        examples: Of all sources.
+        seed: Of the choice among those of the world.
+    """
+    groups: dict[tuple[str, str], list[Example]] = {}
+    for example in examples:
+        groups.setdefault((example.program, example.predictor), []).append(example)
+    kept = {id(example) for group in groups.values() for example in limit_made(group, WORLD_SHARE, seed=seed)}
+    return [example for example in examples if id(example) in kept]
+
+
 @app.command()
 def main(
     data: Annotated[Path, typer.Option(help="Folder with the official files of the benchmarks.")],
@@ -141,7 +160,7 @@ def main(
             dropped[name] = left_out
             print(f"{name}: {len(made)} examples of {questions} questions", file=sys.stderr)
     distinct = {example.key: example for example in examples}
-    examples = list(distinct.values())
+    examples = limit_world(list(distinct.values()), seed)
     random.Random(seed).shuffle(examples)
     digest = write_examples(out / "examples.jsonl", examples)
     manifest = {

@@ -4,16 +4,18 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from corpora.questions import Question, read_questions
 from experiments.pipeline.synthesis.manifest import MANIFEST
-from experiments.pipeline.synthesis.sources import held_of
+from experiments.pipeline.synthesis.sources import gold_passages, held_of
 from experiments.runs.config import describe_session
 from experiments.runs.files import SCHEMA, Json, read_json, write_json
 from experiments.runs.provenance import portable
-from optimizers.distill.examples import read_examples, write_examples
-from optimizers.distill.leakage import without_asked
+from optimizers.distill.examples import Example, read_examples, write_examples
+from optimizers.distill.leakage import drop_leaked, without_asked, without_shown
 from optimizers.distill.mixture import Mixture, counts_of, is_made, mix
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file
+from signatures.types import Passage
 
 EXAMPLES = "examples.jsonl"
 
@@ -24,6 +26,7 @@ def mix_folders(
     *,
     out: Path,
     exclude: Sequence[Path] = (),
+    asked: Sequence[Path] = (),
     overwrite: bool = False,
 ) -> Json:
     """Write the mixture of several folders to `out` and return its manifest.
@@ -43,7 +46,7 @@ def mix_folders(
     if (out / EXAMPLES).exists() and not overwrite:
         raise UserError(f"{out} already contains examples. Overwrite them, or choose another folder.")
     examples = [example for folder in folders for example in read_examples(folder / EXAMPLES)]
-    allowed, asked = without_asked(examples, held_of(exclude))
+    allowed, leaked = _allowed(examples, exclude, asked)
     mixed = mix(allowed, mixture)
     if not mixed.examples:
         raise UserError(
@@ -58,7 +61,8 @@ def mix_folders(
             "mixture": asdict(mixture),
             "parts": [_part(folder) for folder in folders],
             "exclude": [{"file": path.name, "sha256": sha256_file(path)} for path in exclude],
-            "dropped": {**mixed.dropped, "evaluation_question_is_asked": asked},
+            "asked": [{"file": path.name, "sha256": sha256_file(path)} for path in asked],
+            "dropped": {**mixed.dropped, **leaked},
             "counts": counts_of(mixed.examples),
             "files": {EXAMPLES: sha256},
             **describe_session(),
@@ -66,6 +70,27 @@ def mix_folders(
     )
     write_json(out / MANIFEST, manifest)
     return manifest
+
+
+def _allowed(
+    examples: Sequence[Example], exclude: Sequence[Path], asked: Sequence[Path]
+) -> tuple[list[Example], dict[str, int]]:
+    """Return the examples without those of evaluations, and how many these were."""
+    held = held_of(exclude)
+    kept, asking = without_asked(examples, held)
+    leaked = {"evaluation_question_is_asked": asking}
+    if exclude and asked:
+        questions: dict[str, Question] = {}
+        passages: dict[str, Passage] = {}
+        for path in asked:
+            read = read_questions(path)
+            questions |= {question.id: question for question in read}
+            passages |= gold_passages(path, read)
+        kept, refused = drop_leaked(kept, questions, held, passages)
+        leaked |= refused
+    elif held.gold_texts:
+        kept, leaked["evaluation_gold_is_shown"] = without_shown(kept, held)
+    return kept, leaked
 
 
 def _part(folder: Path) -> Json:

@@ -122,20 +122,7 @@ def _recipe(parts: _Parts) -> Recipe:
     if request.gold:
         return _gold(parts)
     labels = f"teacher:{parts.teacher.id}"
-    right = answer_is_right(_metric(request), request.accept)
     on = {} if parts.answers is None else {"drafts": parts.answers.use}
-    if request.recipe == "genground":
-        return GroundingDistillation(
-            parts.program,
-            parts.student,
-            parts.corpus or {},
-            parts.searched,
-            right,
-            labels,
-            settings=request.grounding,
-            seed=request.seed,
-            **on,
-        )
     if request.recipe == "cov_rag":
         return VerificationDistillation(
             parts.program,
@@ -147,6 +134,19 @@ def _recipe(parts: _Parts) -> Recipe:
             settings=request.verification,
             seed=request.seed,
             **({} if parts.answers is None else {"seed_model": parts.answers.use}),
+        )
+    right = answer_is_right(_metric(request), request.accept)
+    if request.recipe == "genground":
+        return GroundingDistillation(
+            parts.program,
+            parts.student,
+            parts.corpus or {},
+            parts.searched,
+            right,
+            labels,
+            settings=request.grounding,
+            seed=request.seed,
+            **on,
         )
     return Distillation(parts.program, parts.student, right, labels, tuple(request.predictors))
 
@@ -218,8 +218,8 @@ def _arguments(request: SynthesisRequest, program: "dspy.Module", retrieve: "Ret
         "program": describe_program(program, request.program.artifact),
         "corpus": retrieve.fingerprint if retrieve else None,
         "passages": sha256_file(request.passages) if request.passages else None,
-        "metric": request.scored_by,
-        "accept": request.accept,
+        "metric": request.scored_by if request.filters_answers else None,
+        "accept": request.accept if request.filters_answers else None,
         "split": request.split,
         "limit": request.limit,
         "exclude": [{"file": path.name, "sha256": sha256_file(path)} for path in request.exclude],

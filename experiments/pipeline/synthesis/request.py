@@ -52,9 +52,9 @@ class SynthesisRequest:
         passages: The corpus of the questions, which gold, "genground" and "cov_rag" look gold passages up in.
         split: Use only questions of this split.
         limit: Use at most this many questions of each file.
-        metric: Metric of the final answer; None is that of the recipe.
+        metric: Metric of the final answer; None is that of the recipe. Gold and the recipe "cov_rag" need none.
         accept: Lowest score of an answer that is right.
-        predictors: Only calls of these become examples; empty for all.
+        predictors: Only calls of these become examples; empty for all. The recipes of papers decide it themselves.
         validation: Share of the questions held back to measure the loss.
         seed: Seed of every random choice.
         threads: Questions in progress at a time.
@@ -103,6 +103,11 @@ class SynthesisRequest:
         if self.program.program is None and self.program.artifact is None:
             return replace(self.program, program=RECIPES[self.recipe].program)
         return self.program
+
+    @property
+    def filters_answers(self) -> bool:
+        """Whether only right answers are kept: gold is right, and "cov_rag" learns from wrong ones, too."""
+        return not self.gold and self.recipe != "cov_rag"
 
     @property
     def scored_by(self) -> str:

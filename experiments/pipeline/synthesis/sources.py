@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from optimizers.distill.leakage import NOTHING, Evaluation, without_leaks
+from optimizers.distill.leakage import NOTHING, Evaluation, gold_of, without_leaks
 from optimizers.distill.mixture import MADE_SOURCE
 from optimizers.distill.student import Source
 from signatures.common.errors import UserError, unknown
@@ -14,7 +14,7 @@ from signatures.common.files import sha256_file
 from signatures.text_words import same_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from corpora.questions import Question
     from signatures.types import Passage
@@ -71,13 +71,30 @@ def source_of(name: str) -> Source:
 
 
 def held_of(paths: Sequence[Path], passages: "Mapping[str, Passage] | None" = None) -> Evaluation:
-    """Return what the evaluations in several question files ask and need."""
+    """Return what the evaluations in several question files ask and need.
+
+    Args:
+        paths: Of `questions.jsonl`; the texts of their gold are those of `passages.jsonl` beside them, if there is one.
+        passages: Further passages by id, such as those of training.
+    """
     from corpora.questions import read_questions
 
     held = NOTHING
     for path in paths:
-        held |= Evaluation.of(read_questions(path), passages)
+        questions = read_questions(path)
+        held |= Evaluation.of(questions, {**(passages or {}), **gold_passages(path, questions)})
     return held
+
+
+def gold_passages(path: Path, questions: "Iterable[Question]") -> "dict[str, Passage]":
+    """Return by id the gold passages of a question file that are in `passages.jsonl` beside it; none without it."""
+    from corpora.passages import read_passages
+
+    beside = path.with_name("passages.jsonl")
+    if not beside.is_file():
+        return {}
+    wanted = {name for question in questions for name in gold_of(question)}
+    return {passage.id: passage for passage in read_passages(beside) if passage.id in wanted}
 
 
 def open_seeds(
@@ -95,8 +112,9 @@ def open_seeds(
 
     Args:
         files: Name of the data set and path of `questions.jsonl`.
-        exclude: Questions of evaluations (`optimizers.distill.leakage`).
-        passages: The corpus by id; gold passages are then compared by their text, too.
+        exclude: Questions of evaluations (`optimizers.distill.leakage`, `held_of`).
+        passages: The corpus by id; gold passages are then compared by their text, too, as those in `passages.jsonl`
+            beside a question file are.
         split: Use only questions of this split.
         limit: Use at most this many questions of each file, a random choice.
         seed: Of that choice.
@@ -113,7 +131,8 @@ def open_seeds(
     for name, path in files:
         source = source_of(name)
         asked = select(read_questions(path), split=split)
-        screened = without_leaks(asked, held, passages)
+        texts_of = {**gold_passages(path, asked), **(passages or {})} if exclude else passages
+        screened = without_leaks(asked, held, texts_of)
         found.refused.update(screened.refused)
         chosen = select(screened.questions, limit=limit, seed=None if limit is None else seed)
         for question in chosen:

@@ -4,6 +4,7 @@ The folder contains `examples.jsonl`, `manifest.json` and `questions/`, a row pe
 that a stopped synthesis can be resumed: the examples of the finished one are the same.
 """
 
+import threading
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -106,7 +107,10 @@ def synthesize(
     _check_folder(out, resume=resume)
     description = _describe(seeds, recipe, config, teacher)
 
+    asked = threading.Event()  # the folder is that of this synthesis, and locked
+
     def work(item: Seed) -> Row:
+        asked.set()
         return _row(item, recipe)
 
     if recipe.max_calls():
@@ -125,7 +129,8 @@ def synthesize(
             progress=progress,
         )
     except BaseException:
-        if (rows_folder / RUN).exists() and (kept := read_rows(rows_folder)):
+        # A refused folder is of another synthesis, or another process writes it.
+        if asked.is_set() and (kept := read_rows(rows_folder)):
             _write(out, seeds, kept, description, config)
         raise
     made = _write(out, seeds, rows, description, config)

@@ -1,8 +1,8 @@
 """CoV-RAG: verification of right and wrong responses on complete and incomplete references, revised questions.
 
-He et al. 2024, section 2.3: the scores are labelled by an LM there. Here they follow from the gold by the rules of
-`optimizers.distill.verification_scores`; that a response is right or wrong is known, since it is made here. Right and
-wrong ones have the same form (sentences, then the answer), so that only what they say tells them apart.
+He et al. 2024, section 2.3: the scores are labelled by an LM there. Here all of them follow from the gold by the rules
+of `optimizers.distill.verification_scores`; only correctness is known, since the responses are made here to be right or
+wrong. Both kinds have the same form (sentences, then the answer), so that only what they say tells them apart.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from optimizers.distill.gold.annotation import Annotation, as_question
 from optimizers.distill.gold.calls import Call, Material
 from optimizers.distill.gold.reading import cited_response, response_of, stated_by
-from optimizers.distill.verification_scores import conciseness, reference_correctness
+from optimizers.distill.verification_scores import scores_of
 from signatures.text import split_sentences
 from signatures.text_words import contains_words, same_words
 from signatures.types import Passage
@@ -24,7 +24,7 @@ def verify(gold: Annotation, material: Material) -> Iterator[Call]:
     references = material.contexts.mixed(question, gold.gold, _REFERENCES, material.rng)
     response = cited_response(gold, references)
     inputs = {"passages": references, "question": question, "response": response}
-    yield Call("verification", inputs, _scores(gold, references, response, citations=1.0, right=True, revised=""))
+    yield Call("verification", inputs, _outputs(gold, references, response, right=True))
     wrong, outputs = _wrong(gold, material)
     if outputs["revised_question"]:  # without a title or a step there is nothing else to search for
         yield Call("verification", wrong, outputs)
@@ -51,10 +51,8 @@ def _wrong(gold: Annotation, material: Material) -> tuple[dict[str, object], dic
     wrong = material.wrong_answer(question, gold.answer)
     response = response_of(stated, wrong, references)
     revised = as_question(_query(gold, frozenset(passage.id for passage in references)))
-    # The marks of the sentences are right, those of the answer are not.
-    citations = round(len(stated) / (len(stated) + len({name for name, _ in stated})), 2) if stated else 0.0
-    scores = _scores(gold, references, response, citations=citations, right=False, revised=revised)
-    return {"passages": references, "question": question, "response": response}, scores
+    outputs = _outputs(gold, references, response, right=False, revised=revised)
+    return {"passages": references, "question": question, "response": response}, outputs
 
 
 def _stated_beside(gold: Annotation, references: list[Passage], material: Material) -> list[tuple[str, str]]:
@@ -88,17 +86,9 @@ def _without_one(gold: Annotation, material: Material) -> list[Passage]:
     return [passage for number, passage in enumerate(gold.gold) if number != dropped]
 
 
-def _scores(
-    gold: Annotation, references: list[Passage], response: str, *, citations: float, right: bool, revised: str
+def _outputs(
+    gold: Annotation, references: list[Passage], response: str, *, right: bool, revised: str = ""
 ) -> dict[str, object]:
     """Return the outputs of `VerifyAnswer` for a response that is known to be right or wrong."""
-    return {
-        "reference_correctness": reference_correctness(gold.question, references),
-        "correctness": float(right),
-        "citation_accuracy": citations,
-        "truthfulness": 1.0,
-        "bias": float(not right),
-        "conciseness": conciseness(response),
-        "judgement": "true" if right else "false",
-        "revised_question": revised,
-    }
+    scores = scores_of(gold.question, references, response, right=float(right))
+    return {**scores, "judgement": "true" if right else "false", "revised_question": revised}

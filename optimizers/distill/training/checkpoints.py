@@ -15,6 +15,10 @@ from signatures.common.files import atomic_write, remove_temporaries
 FOLDER, MEASURED, BEST = "checkpoint", ".measured-", "best"
 _WEIGHTS, _OPTIMIZER, _STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 _OLD = "old"
+_IN_STATE: dict[str, type | tuple[type, ...]] = {
+    "step": int, "tokens": int, "seconds": (int, float), "measured": list, "data": str, "base": str, "settings": dict,
+}  # fmt: skip
+_FOREIGN = ("*.safetensors", "*.bin", "*.gguf", "adapter_config.json")
 
 
 def write_checkpoint(run: Path, student: Student, optimizer: Any, state: dict[str, Any]) -> None:
@@ -72,9 +76,14 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     """
     try:
         state = ujson.loads((checkpoint / _STATE).read_text(encoding="utf-8"))
+        if not isinstance(state, dict):
+            raise ValueError(f"{_STATE} is no JSON object")
+        for name, kind in _IN_STATE.items():
+            if not isinstance(state.get(name), kind):
+                raise ValueError(f"{_STATE} has no {name}")
     except (OSError, ValueError) as error:
         raise _damaged(checkpoint, error) from error
-    return dict(state)
+    return state
 
 
 def check_unchanged(state: dict[str, Any], run: dict[str, Any]) -> None:
@@ -157,6 +166,18 @@ def remove_leftovers(run: Path) -> None:
     for folder in [path for kind in (".checkpoint-", MEASURED, SAVING) for path in run.glob(f"{kind}*")]:
         shutil.rmtree(folder, ignore_errors=True)
     remove_temporaries(run)
+
+
+def check_no_weights(run: Path) -> None:
+    """Check that a folder without checkpoint or description has no weights, which a run would replace.
+
+    Raises:
+        UserError: It has an adapter or an LM, such as one that was downloaded.
+    """
+    if there := sorted(path.name for kind in _FOREIGN for path in run.glob(kind)):
+        raise UserError(
+            f"{str(run)!r} holds {there[0]}, which no run described there has written. Choose another folder."
+        )
 
 
 def remove_unstarted(run: Path) -> None:

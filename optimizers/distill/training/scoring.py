@@ -14,6 +14,8 @@ from optimizers.metrics.answer import MUSIQUE, exact_match, token_overlap
 from programs.lms.tolerant import read_json
 from signatures.common.errors import UserError
 
+_REASONS = frozenset({"reasoning"})
+
 
 def reply_scores(student: Student, data: TrainingData, per_skill: int) -> Callable[[Path], dict[str, float]]:
     """Return a function that scores greedy replies to the first `per_skill` validation examples of each skill.
@@ -51,8 +53,9 @@ def _means(found: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
 def score_reply(reply: str, gold: str) -> tuple[float, float]:
     """Return EM and F1 of a reply, each in [0, 1]; an unparseable reply scores 0.
 
-    Of a JSON object the field `answer` is compared, or all fields if the gold reply has none of that name: then the
-    scores are means over its fields. Any other reply is compared as a whole.
+    Of a JSON object all fields that decide something are compared, and the scores are means over them: texts by EM and
+    F1, flags by equality. Left out are reasons, and scores in numbers, unless the gold reply has nothing else. Any
+    other reply is compared as a whole.
     """
     expected = _object(gold)
     if not expected:
@@ -60,9 +63,14 @@ def score_reply(reply: str, gold: str) -> tuple[float, float]:
     answered = _object(reply)
     if answered is None:
         return 0.0, 0.0
-    names = ["answer"] if "answer" in expected else list(expected)
+    names = [name for name, value in expected.items() if name not in _REASONS and not _is_number(value)]
+    names = names or list(expected)
     pairs = [_score(_text(answered.get(name)), _text(expected[name])) for name in names]
     return sum(em for em, _ in pairs) / len(names), sum(f1 for _, f1 in pairs) / len(names)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _score(answer: str, gold: str) -> tuple[float, float]:

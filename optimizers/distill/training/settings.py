@@ -1,5 +1,6 @@
 """The settings of a training run."""
 
+from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -85,13 +86,17 @@ def make_settings(**values: Any) -> TrainingSettings:
     """Return validated settings.
 
     Args:
-        values: Settings by name; a learning rate of None is the default.
+        values: Settings by name; a learning rate of None is the default. Folders and files of the base and the adapter
+            become absolute, so that what is trained is served, and resumed, from any folder.
 
     Raises:
         UserError: A value is out of its range, or settings contradict each other.
     """
     if values.get("learning_rate", 0.0) is None:
         del values["learning_rate"]
+    for name in ("base", "resume_adapter"):
+        if isinstance(values.get(name), str):
+            values[name] = _located(values[name])
     try:
         settings = TrainingSettings(**values)
     except ValidationError as error:
@@ -103,3 +108,13 @@ def make_settings(**values: Any) -> TrainingSettings:
     if settings.method == "full" and settings.resume_adapter:
         raise UserError("An adapter can be continued with method 'lora' only. Merge it first, or use method 'lora'.")
     return settings
+
+
+def _located(name: str) -> str:
+    """Return the name of an LM or adapter with an absolute path where it is one that exists."""
+    path = name.removeprefix("gguf:")
+    try:
+        there = name != "embedded" and path != "" and Path(path).exists()
+    except (OSError, ValueError):  # too long for a path, or with a character that none has
+        there = False
+    return name.removesuffix(path) + str(Path(path).absolute()) if there else name

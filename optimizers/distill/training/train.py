@@ -209,6 +209,7 @@ class Training:
         elif checkpoint is not None or (self.folder / results.DESCRIPTION).is_file():
             raise UserError(f"{str(self.folder)!r} holds a training run already. Resume it, or choose another folder.")
         else:
+            checkpoints.check_no_weights(self.folder)
             checkpoints.remove_unstarted(self.folder)
         self._started = self.clock()
         self._last_checkpoint = self._started

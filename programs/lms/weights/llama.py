@@ -158,10 +158,22 @@ def read_shape(path: Path) -> Shape:
     Raises:
         UserError: The model is no Llama, or one with parts that are not served here.
     """
-    config = read_json(path)
+    return shape_of(read_json(path), str(path))
+
+
+def shape_of(config: dict[str, Any], where: str) -> Shape:
+    """Return the sizes in a configuration of transformers.
+
+    Args:
+        config: As in `config.json`.
+        where: Name of the model in messages.
+
+    Raises:
+        UserError: The model is no Llama, or one with parts that are not served here.
+    """
     if config.get("model_type") != "llama":
         raise UserError(
-            f"{str(path)!r}: model_type {config.get('model_type')!r} is not served here, only 'llama'. "
+            f"{where!r}: model_type {config.get('model_type')!r} is not served here, only 'llama'. "
             "Serve it with vLLM and name its URL."
         )
     rope = config.get("rope_parameters") or config.get("rope_scaling") or {}
@@ -177,7 +189,7 @@ def read_shape(path: Path) -> Shape:
         if config.get("head_dim") and config["head_dim"] * heads != config["hidden_size"]:
             special["head_dim"] = config["head_dim"]
         if special:
-            raise UserError(f"{str(path)!r}: {special} is not served here. Serve the model with vLLM and name its URL.")
+            raise UserError(f"{where!r}: {special} is not served here. Serve the model with vLLM and name its URL.")
         return Shape(
             layers=config["num_hidden_layers"],
             hidden=config["hidden_size"],
@@ -193,6 +205,6 @@ def read_shape(path: Path) -> Shape:
     except UserError:
         raise
     except KeyError as error:
-        raise UserError(f"{str(path)!r} lacks {error}. Save the model again with its configuration.") from error
+        raise UserError(f"{where!r} lacks {error}. Save the model again with its configuration.") from error
     except (TypeError, ValueError, OverflowError) as error:
-        raise UserError(f"{str(path)!r} has a size that is not a number. Save the model again.") from error
+        raise UserError(f"{where!r} has a size that is not a number. Save the model again.") from error

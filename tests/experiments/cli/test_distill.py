@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from corpora.passages import read_passages, write_passages
+from corpora.questions import Question, read_questions, write_questions
 from optimizers.distill.examples import read_examples
 
 
@@ -104,8 +106,37 @@ def test_folders_are_mixed(synthesize, verihop, tmp_path):
     assert (code, "already contains examples" in err) == (2, True)
     code, _, err = verihop("distill", "mix", tmp_path / "a", "--out", tmp_path / "half")
     assert (code, "of the generated world" in err) == (2, True)
-    code, _, err = verihop("distill", "mix", tmp_path / "a", "--out", tmp_path / "x", "--count", "reading")
-    assert (code, "not SKILL=NUMBER" in err) == (2, True)
+    for wrong in ("reading", "reading=inf", "reading=nan", "grounding=2.7"):
+        for option in ("--count", "--weight") if "." not in wrong else ("--count",):
+            code, _, err = verihop("distill", "mix", tmp_path / "a", "--out", tmp_path / "x", option, wrong)
+            said = "a whole number" if "." in wrong else "not SKILL=NUMBER"
+            assert (code, said in err, len(err.splitlines())) == (2, True, 1), err
+
+
+def test_a_mixture_has_no_gold_of_an_evaluation(synthesize, verihop, world, tmp_path):
+    assert synthesize(tmp_path / "a", *SIMULATED, "--predictors", "grounding")[0] == 0
+    examples = read_examples(tmp_path / "a" / "examples.jsonl")
+    by_id = {question.id: question for question in read_questions(world / "questions.jsonl")}
+    gold = by_id[examples[0].question_id].gold_ids[0]
+    held = Question(id="e", question="Never asked?", gold_ids=[gold])
+    (tmp_path / "held").mkdir()
+    write_questions(tmp_path / "held" / "questions.jsonl", [held])
+    mixing = ("distill", "mix", tmp_path / "a", "--made-share", 1, "--exclude", tmp_path / "held" / "questions.jsonl")
+    known = (*mixing, "--questions", world / "questions.jsonl", "--out", tmp_path / "known", "--json")
+    code, out, err = verihop(*known)
+    assert code == 0, err
+    needing = {example.question_id for example in examples if gold in by_id[example.question_id].gold_ids}
+    kept = {example.question_id for example in read_examples(tmp_path / "known" / "examples.jsonl")}
+    assert kept == {example.question_id for example in examples} - needing
+    assert json.loads(out)["dropped"]["same_gold_passage"] > 0
+
+    (passage,) = [one for one in read_passages(world / "passages.jsonl") if one.id == gold]
+    write_passages(tmp_path / "held" / "passages.jsonl", [passage])
+    code, out, err = verihop(*mixing, "--out", tmp_path / "shown", "--json")
+    assert code == 0, err
+    shown = read_examples(tmp_path / "shown" / "examples.jsonl")
+    assert not any(passage.text in example.messages[-1].content for example in shown)
+    assert json.loads(out)["dropped"]["evaluation_gold_is_shown"] == len(examples) - len(shown) > 0
 
 
 def test_the_recipes_of_the_papers_and_gold(verihop, world, tmp_path):
@@ -128,8 +159,8 @@ def test_the_recipes_of_the_papers_and_gold(verihop, world, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--means", "lies"), "Unknown means of making wrong responses 'lies'"),
-        (("--verdicts", "people"), "Unknown verdicts 'people'"),
+        (("--recipe", "cov_rag", "--means", "lies"), "Unknown means of making wrong responses 'lies'"),
+        (("--recipe", "cov_rag", "--verdicts", "people"), "Unknown verdicts 'people'"),
         (("--recipe", "mine"), "Unknown recipe 'mine'"),
         (("--answers-api-base", "http://localhost:1/v1"), "need a model: add --answers-lm"),
         (("--recipe", "genground"), "need the corpus with the gold passages: name its file (passages)"),
@@ -138,3 +169,44 @@ def test_the_recipes_of_the_papers_and_gold(verihop, world, tmp_path):
 def test_mistakes_in_recipes_are_one_line(arguments, message, synthesize, tmp_path):
     code, _, err = synthesize(tmp_path / "ex", *SIMULATED, *arguments)
     assert (code, message in err, len(err.strip().splitlines())) == (2, True, 1), err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--negatives", 5), "--negatives does nothing without --recipe cov_rag"),
+        (("--negatives", 1), "--negatives does nothing without --recipe cov_rag"),  # the default, but typed
+        (("--recipe", "cov_rag", "--empty-share", 0.5), "--empty-share does nothing without --recipe genground"),
+        (("--recipe", "cov_rag", "--accept", 0.5), "--accept does nothing with --recipe cov_rag"),
+        (("--recipe", "cov_rag", "--predictors", "answering"), "--predictors does nothing with --recipe cov_rag"),
+        (("--recipe", "cov_rag", "--negatives", 0, "--means", "query"), "--means does nothing with --negatives 0"),
+        (("--recipe", "cov_rag", "--verdicts", "gold", "--show-gold"), "--show-gold does nothing with --verdicts gold"),
+        (("--recipe", "cov_rag", "--verdicts", "teacher", "--strict"), "--strict does nothing with --verdicts teacher"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(arguments, message, synthesize, tmp_path):
+    code, _, err = synthesize(tmp_path / "ex", *SIMULATED, *arguments)
+    assert (code, message in err, len(err.strip().splitlines())) == (2, True, 1), err
+    assert not (tmp_path / "ex").exists()
+
+
+@pytest.mark.parametrize(
+    "unused",
+    ["--negatives 5", "--answer-share 0.5", "--n-references 5", "--verdicts gold", "--strict", "--metric em",
+     "--accept 0.5", "--batch-passages 3", "--empty-share 0", "--temperature 0.5",
+     "--recipe genground --predictors grounding"],
+)  # fmt: skip
+def test_gold_refuses_what_only_a_teacher_needs(unused, synthesize, world, tmp_path):
+    gold = ("--teacher", "gold", "--passages", world / "passages.jsonl", "--limit", 4)
+    code, _, err = synthesize(tmp_path / "ex", *gold, *unused.split())
+    assert (code, f"{unused.split()[0]} does nothing with --teacher gold" in err) == (2, True), err
+
+
+def test_the_manifest_names_no_metric_that_nothing_used(synthesize, world, tmp_path):
+    gold = ("--teacher", "gold", "--passages", world / "passages.jsonl", "--limit", 4, "--json")
+    code, out, err = synthesize(tmp_path / "gold", *gold)
+    assert code == 0, err
+    arguments = json.loads(out)["arguments"]
+    assert (arguments["metric"], arguments["accept"]) == (None, None)
+    arguments = json.loads(synthesize(tmp_path / "asked", *SIMULATED, "--accept", 0.9, "--json")[1])["arguments"]
+    assert (arguments["metric"], arguments["accept"]) == ("em", 0.9)

@@ -2,6 +2,8 @@
 
 import builtins
 import json
+import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,9 @@ import pytest
 
 from experiments.cli.distill.training_progress import TrainingProgress
 from optimizers.distill.examples import write_examples
+from programs.lms.weights.adapter import Adapter
+from programs.lms.weights.bases import find_base
+from programs.lms.weights.choice import load
 from tests.tiny_llama import make_examples, write_tiny_llama
 
 pytest.importorskip("peft", reason="the extra [train] is not installed")
@@ -27,7 +32,7 @@ def examples(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def test_train_writes_an_adapter_and_says_what_comes_next(
+def test_train_writes_an_adapter_and_says_what_it_does(
     verihop: Any, tiny: Path, examples: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -40,7 +45,8 @@ def test_train_writes_an_adapter_and_says_what_comes_next(
     assert "f1[reading]: " in shown
     assert "18 examples, 15 steps, 3.00 epochs, " in err
     assert "Measuring on the validation examples" in err
-    assert f"Next: verihop ask --program cot --lm embedded:{out} 'your question'" in err
+    assert f"--lm embedded:{out} will not serve it. {str(tiny)!r} has other tokens than SmolLM2" in err
+    assert "Next:" not in err
     description = json.loads((out / "training.json").read_text())
     assert description["settings"]["base"] == str(tiny)
     assert description["examples"] == {"reading": 12, "yes_no": 6}
@@ -77,6 +83,58 @@ def test_ctrl_c_leaves_a_checkpoint_that_is_resumed(
     assert code == 0, err
     assert json.loads(shown)["steps"] == 3
     assert "is complete" in verihop(*arguments, "--resume")[2]
+
+
+def test_a_base_in_a_relative_folder_is_found_from_everywhere(
+    verihop: Any, tiny: Path, examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(tiny, tmp_path / "my base")
+    monkeypatch.chdir(tmp_path)
+    argv = ["verihop", "distill", "train", str(examples), "--base", "my base", "-o", "out", "--max-steps", "1"]
+    monkeypatch.setattr("sys.argv", argv)
+    assert verihop(*argv[1:], "--quiet", "--json")[0] == 0
+    for name, key in (("adapter_config.json", "base_model_name_or_path"), ("training.json", "base")):
+        assert json.loads((tmp_path / "out" / name).read_text())[key] == str(tmp_path / "my base")
+    said = json.loads((tmp_path / "out" / "training.json").read_text())["command"]
+    assert shlex.split(said)[4:6] == ["--base", "my base"]
+    monkeypatch.chdir(tiny)
+    assert find_base(Adapter(tmp_path / "out")) == tmp_path / "my base"
+
+
+def test_what_can_be_served_is_asked_next(verihop: Any, examples: Path, tmp_path: Path) -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from optimizers.distill.training.lm.base_model import embedded_tokenizer
+
+    base, out = tmp_path / "base", tmp_path / "out"
+    tokenizer = embedded_tokenizer()
+    tokenizer.save_pretrained(base)
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 1, "num_hidden_layers": 1}
+    LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), eos_token_id=2, **sizes)).save_pretrained(base)
+    code, _, err = verihop("distill", "train", examples, "--base", base, "-o", out, "--max-steps", 1,
+                           "--metric-examples", 0)  # fmt: skip
+    assert code == 0, err
+    assert f"Next: verihop ask --program cot --lm embedded:{out} 'your question'" in err
+    assert "will not serve it" not in err
+    assert load(out).shape.layers == 1
+
+
+def test_what_cannot_be_served_is_said_before_it_is_trained(
+    verihop: Any, tiny: Path, examples: Path, tmp_path: Path
+) -> None:
+    import torch
+    import transformers
+
+    base, out = tmp_path / "base", tmp_path / "out"
+    shutil.copytree(tiny, base, ignore=shutil.ignore_patterns("*.safetensors", "config.json", "generation*"))
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = transformers.Qwen2Config(vocab_size=64, num_hidden_layers=2, eos_token_id=2, pad_token_id=2, **sizes)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(base)
+    code, _, err = verihop("distill", "train", examples, "--base", base, "-o", out, "--estimate", "--max-steps", 1)
+    assert (code, f"--lm embedded:{out} will not serve it" in err, "model_type 'qwen2'" in err) == (0, True, True)
+    code, _, err = verihop("distill", "train", examples, "--base", base, "-o", out, "--max-steps", 1, "--quiet")
+    assert (code, "Next:" in err) == (0, False)
 
 
 MISTAKES = {

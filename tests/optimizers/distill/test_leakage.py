@@ -3,7 +3,16 @@
 import pytest
 
 from corpora.questions import Question, SubQuestion
-from optimizers.distill.leakage import NOTHING, Evaluation, asks_any, drop_leaked, leak_of, without_asked, without_leaks
+from optimizers.distill.leakage import (
+    NOTHING,
+    Evaluation,
+    asks_any,
+    drop_leaked,
+    leak_of,
+    without_asked,
+    without_leaks,
+    without_shown,
+)
 from signatures.common.errors import UserError
 from signatures.types import Passage
 
@@ -45,6 +54,43 @@ def test_gold_passages_of_other_corpora_are_known_by_their_text():
     assert leak_of(Question(id="t", question="New?", gold_ids=["x"]), held) is None
 
 
+SENTENCE = "The Fog is a novel of 1975."
+PASSAGE = "James Herbert wrote in London. The Fog is a novel of 1975. It was his second."
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "same"),
+    [
+        (SENTENCE, PASSAGE, True),  # a sentence that stands in a passage of the evaluation
+        (PASSAGE, SENTENCE, True),  # a passage with a sentence of the evaluation
+        ("the fog is a novel of 1975", PASSAGE, True),
+        ("It was his second.", PASSAGE, False),  # four words stand in many passages
+        ("The Fog is a novel of 1976.", PASSAGE, False),
+        ("Of 1975. It was his second novel.", PASSAGE, False),
+    ],
+)
+def test_a_sentence_of_a_gold_passage_is_gold(theirs, ours, same):
+    held = Evaluation.of(HELD[:1], {"p1": Passage(id="p1", text=ours)})
+    question = Question(id="t", question="New?", gold_ids=["x"])
+    why = leak_of(question, held, {"x": Passage(id="x", text=theirs)})
+    assert why == ("same_gold_passage" if same else None)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "shown"),
+    [
+        (f"[1] Herbert: {PASSAGE}\n\nWho?", True),
+        (f"[2] {SENTENCE}\n\nWho?", True),
+        ("[2] The Rats is a novel of 1974.\n\nWho?", False),
+    ],
+)
+def test_examples_that_show_gold_of_an_evaluation_are_found(prompt, shown, example):
+    held = Evaluation.of(HELD[:1], {"p1": Passage(id="p1", text=PASSAGE)})
+    made = example(prompt)
+    assert without_shown([made], held) == (([], 1) if shown else ([made], 0))
+    assert without_shown([made], Evaluation.of(HELD)) == ([made], 0)
+
+
 def test_evaluations_are_joined():
     both = Evaluation.of(HELD[:1]) | Evaluation.of(HELD[1:])
     assert both == Evaluation.of(HELD)
@@ -62,6 +108,10 @@ def test_examples_are_removed_by_their_questions(example):
     kept, refused = drop_leaked([example("q1"), example("q2")], asked, Evaluation.of(HELD))
     assert [each.question_id for each in kept] == ["q1"]
     assert dict(refused) == {"same_question": 1}
+    q3 = Question(id="q3", question="Newer?", gold_ids=["x"])
+    held = Evaluation.of(HELD[:1], {"p1": Passage(id="p1", text=PASSAGE)})
+    theirs = {"x": Passage(id="x", text=SENTENCE)}
+    assert drop_leaked([example("q3")], {"q3": q3}, held, theirs) == ([], {"same_gold_passage": 1})
     with pytest.raises(UserError, match="'q3' of an example is unknown"):
         drop_leaked([example("q3")], asked, NOTHING)
 
@@ -77,7 +127,7 @@ def test_examples_are_removed_by_their_questions(example):
         ("New?", "[[ ## sub_question ## ]]\nWho wrote The Fog?\n\n[[ ## answer ## ]]\nA", True),
         ("New?", '{"sub_question": "Who wrote it?", "steps": 3}', False),
         ("New?", '{"queries": ["fog author", "Who wrote The Fog?"]}', True),
-        ("", "", False),
+        ("?", "?", False),
     ],
 )
 def test_examples_that_ask_an_evaluation_question_are_found(prompt, completion, leaks, example):

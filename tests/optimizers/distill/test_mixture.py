@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from corpora.questions import Question, select
 from optimizers.distill.examples import Example, Message, by_skill
 from optimizers.distill.mixture import Mixture, counts_of, is_made, limit_made, mix, one_split_each, split_by_question
 from signatures.common.errors import UserError
@@ -96,6 +97,14 @@ def test_the_split_of_a_question_depends_on_its_id_alone(example):
     assert {each.split for each in split_by_question(one, 0.0)} == {"train"}
 
 
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_limit_of_the_same_seed_does_not_choose_what_is_held_back(seed, example):
+    questions = [Question(id=f"q{number}", question="Who?") for number in range(800)]
+    chosen = select(questions, limit=80, seed=seed)
+    splits = Counter(one.split for one in split_by_question([example(q.id) for q in chosen], 0.1, seed=seed))
+    assert 2 <= splits["validation"] <= 18
+
+
 def test_weights_take_as_much_as_the_scarcest_skill_allows(example):
     examples = [example(f"r{number}") for number in range(90)]
     examples += [example(f"g{number}", skill="grounding") for number in range(20)]
@@ -120,6 +129,7 @@ def test_weights_take_as_much_as_the_scarcest_skill_allows(example):
         ({"validation": 1.0}, "below 1"),
         ({"cap": -1}, "negative"),
         ({"weights": {"a": 0.0}}, "above 0"),
+        ({"weights": {"a": float("inf")}}, "above 0"),
     ],
 )
 def test_impossible_mixtures_are_refused(settings, message):

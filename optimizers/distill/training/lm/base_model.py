@@ -63,6 +63,20 @@ def load_base(name: str) -> BaseModel:
         return _load_gguf(name) if name == "embedded" or name.startswith("gguf:") else _load_hugging_face(name)
 
 
+def why_not_served(base: BaseModel) -> str | None:
+    """Return why our runtime cannot serve what is trained from this LM; None if it can."""
+    from programs.lms import smollm
+    from programs.lms.weights.llama import shape_of
+    from programs.lms.weights.vocabulary import check_tokens
+
+    try:
+        size = shape_of(base.model.config.to_dict(), base.name).vocabulary
+        check_tokens(base.tokenizer.get_vocab(), size, smollm.weights_path(), base.name)
+    except UserError as error:
+        return str(error)
+    return None
+
+
 def _load_gguf(name: str) -> BaseModel:
     import torch
     from transformers import AutoTokenizer

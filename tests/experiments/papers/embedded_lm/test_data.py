@@ -1,14 +1,16 @@
 """No evaluation question is trained on, and the generated world is never more than half of a skill."""
 
 import json
+from collections import Counter
 from pathlib import Path
 
 from corpora.datasets.heldback import HELD_BACK
 from corpora.passages import PassageRecord, read_passages
 from corpora.questions import read_questions
 from experiments.papers.embedded_lm import sources
-from experiments.papers.embedded_lm.data import PLAN
+from experiments.papers.embedded_lm.data import PLAN, limit_world
 from experiments.papers.embedded_lm.sources import EVALUATION, SOURCES
+from optimizers.distill.examples import Example, Message
 from optimizers.distill.gold.catalog import GOLD
 from signatures.text import normalize_answer
 
@@ -22,6 +24,32 @@ def test_the_plan_names_predictors_with_gold_and_sources():
 def test_the_world_is_at_most_half_of_a_predictor():
     for plan in PLAN.values():
         assert plan.get("world", 0) <= sum(count for name, count in plan.items() if name != "world")
+
+
+def test_the_world_is_at_most_half_of_what_a_predictor_gets():
+    def made(number: int, predictor: str, source: str) -> Example:
+        asked = (Message(role="user", content=f"{predictor} {source} {number}"),)
+        return Example(messages=asked, completion="a", program="rag", predictor=predictor, skill="reading",
+                       question_id=f"q{number}", source=source, licence="any", labels="gold")  # fmt: skip
+
+    counts = {
+        "reading": {"world": 30, "nq_open": 12, "qed": 5},
+        "truth": {"world": 4},
+        "ground": {"qed": 3, "world": 2},
+    }
+    examples = [
+        made(number, predictor, source)
+        for predictor, sources in counts.items()
+        for source, count in sources.items()
+        for number in range(count)
+    ]
+    kept = limit_world(examples, 0)
+    assert kept == [example for example in examples if example in kept]
+    found = Counter((example.predictor, example.source) for example in kept)
+    assert found == {
+        ("reading", "world"): 17, ("reading", "nq_open"): 12, ("reading", "qed"): 5, ("ground", "qed"): 3,
+        ("ground", "world"): 2,
+    }  # fmt: skip
 
 
 def test_statements_become_passages(tmp_path):
@@ -39,13 +67,19 @@ def test_no_source_trains_on_what_any_evaluation_asks_or_needs(shared_data, tmp_
     monkeypatch.setattr(sources, "_index", lambda name, work: (None, _passages(name, work)))
     prepared = {name: next(iter(sources.prepare(shared_data, tmp_path, [name]))) for name in SOURCES}
     asked, gold = _evaluated(tmp_path)
+    everything = "\n".join(f" {text} " for text in gold)
     assert len(asked) > 1500
     for name, each in prepared.items():
         assert len(each.questions) > 50
         assert each.dropped["held_back"] == HELD_BACK.get(name, 0)
         for one in each.questions:
             assert normalize_answer(one.question) not in asked
-            assert gold.isdisjoint(normalize_answer(each.corpus[id].text) for id in one.gold_ids)
+            texts = [normalize_answer(each.corpus[id].text) for id in one.gold_ids]
+            assert gold.isdisjoint(texts)
+            # A sentence of a passage that an evaluation needs; shorter ones stand in many passages.
+            assert not any(len(text.split()) > 5 and f" {text} " in everything for text in texts), one.question
+    # Eight questions of this source have sentences of HotpotQA's dev passages as their gold.
+    assert prepared["hotpotqa-evidence"].dropped["same_gold_passage"] >= 8
 
 
 def _evaluated(work: Path) -> tuple[set[str], set[str]]:

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from corpora.passages import PassageRecord, read_passages, write_passages
 from corpora.questions import Question, read_questions, write_questions
 from experiments.pipeline.synthesis.opened import open_synthesis
 from experiments.pipeline.synthesis.sources import open_seeds
 from experiments.runs.config import LMConfig
+from experiments.runs.files import run_lock
 from experiments.runs.row_log import RowLog
 from optimizers.distill.examples import read_examples
 from programs.lms.calls.budget import Budget, BudgetExceeded
@@ -115,10 +117,16 @@ def test_the_calls_are_estimated_first(request_for, tmp_path, capsys):
 
 def test_another_synthesis_is_not_resumed(request_for, world, tmp_path):
     open_synthesis(request_for(limit=3)).run(tmp_path / "out", progress=False)
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
     with pytest.raises(UserError, match="contains another run: arguments.metric was"):
         open_synthesis(request_for(limit=3, metric="f1[hotpot]", accept=0.5)).run(
             tmp_path / "out", resume=True, progress=False
         )
+    with pytest.raises(UserError, match="contains another run"):
+        open_synthesis(request_for(limit=2)).run(tmp_path / "out", resume=True, progress=False)
+    with run_lock(tmp_path / "out" / "questions"), pytest.raises(UserError, match="Another process"):
+        open_synthesis(request_for(limit=3)).run(tmp_path / "out", resume=True, progress=False)
+    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
 
 
 SCRIPT = """
@@ -184,6 +192,22 @@ def test_evaluation_questions_and_their_gold_are_not_asked(world, tmp_path):
     assert seeds.refused["same_question"] == 6
     assert all(held.isdisjoint(item.question.gold_ids) for item in seeds.seeds)
     assert seeds.files[0]["questions"] == len(seeds.seeds) == 40 - seeds.refused.total()
+
+
+def test_gold_is_compared_by_text_where_passages_are_beside_the_questions(world, tmp_path):
+    first, *others = read_questions(world / "questions.jsonl")
+    texts = {passage.id: passage.text for passage in read_passages(world / "passages.jsonl")}
+    (tmp_path / "held").mkdir()
+    held = Question(id="e", question="Never asked?", gold_ids=["e1"])
+    write_questions(tmp_path / "held" / "questions.jsonl", [held])
+    exclude = [tmp_path / "held" / "questions.jsonl"]
+    asked = [("world", world / "questions.jsonl")]
+    assert first.id in {seed.id for seed in open_seeds(asked, exclude=exclude).seeds}
+    longer = PassageRecord(id="e1", text=f"Before. {texts[first.gold_ids[0]]} And after.")
+    write_passages(tmp_path / "held" / "passages.jsonl", [longer])
+    screened = open_seeds(asked, exclude=exclude)
+    assert first.id not in {seed.id for seed in screened.seeds}
+    assert 1 <= screened.refused["same_gold_passage"] < len(others)
 
 
 def test_unusable_questions_are_refused(world, tmp_path):

@@ -6,6 +6,7 @@ import pytest
 
 from optimizers.distill.gold import cov_rag, genground, multihop, reading, retro_rag, searching, self_completion
 from optimizers.distill.gold.catalog import GOLD, gold_examples, signature_of
+from optimizers.distill.verification_labels import gold_verification
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.parts.longform import cited_passages, gives_answer
 from programs.parts.passages import quoted_passage
@@ -146,8 +147,14 @@ def test_wrong_responses_have_the_form_of_right_ones():
             assert stated
             assert answer.startswith("The answer is ")
             assert answer.endswith("]")
-        assert right.outputs["citation_accuracy"] == 1.0
-        assert 0 < wrong.outputs["citation_accuracy"] < 1
+
+
+def test_verification_has_the_labels_that_synthesis_gives_the_same_response():
+    made = calls(cov_rag.verify)
+    assert {call.outputs["judgement"] for call in made} == {"true", "false"}
+    for call in made:
+        labels = gold_verification(toy.TWO_HOPS, call.inputs["passages"], call.inputs["response"])
+        assert labels == {name: call.outputs[name] for name in labels}
 
 
 def test_a_right_response_needs_no_revision():

@@ -47,6 +47,30 @@ def test_a_full_disk_is_reported_not_the_checkpoint_that_does_not_fit(
     assert "No checkpoint could be written: No space left on device" in raised.value.__notes__
 
 
+@pytest.mark.parametrize("content", ["{}", "[]", "{", '{"step": "1"}'])
+def test_a_damaged_state_is_one_line(content: str, tiny: Path, folder: Path, tmp_path: Path) -> None:
+    def interrupt(step: Step) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        make_training(tiny, folder, tmp_path / "out").run(report=interrupt)
+    (state,) = (tmp_path / "out").glob("checkpoint-*/state.json")
+    state.write_text(content)
+    with pytest.raises(UserError, match=r"checkpoint-0000001' is damaged \(.+\). Start the training anew") as raised:
+        make_training(tiny, folder, tmp_path / "out").run(resume=True)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_the_adapter_of_somebody_else_is_not_replaced(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    make_training(tiny, folder, tmp_path / "out").run()
+    for name in ("training.json", "training.jsonl"):
+        (tmp_path / "out" / name).unlink()
+    before = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    with pytest.raises(UserError, match=r"holds adapter_config.json, which no run described there has written"):
+        make_training(tiny, folder, tmp_path / "out", seed=1).run()
+    assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
+
+
 def test_a_run_killed_before_its_first_checkpoint_is_started_anew(tiny: Path, folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     (out / "best").mkdir(parents=True)

@@ -116,7 +116,22 @@ def test_an_unknown_metric_is_refused_before_training(tiny: Path, folder: Path, 
     ("reply", "gold", "em", "f1"),
     [
         ('{"answer": "The Nile"}', '{"answer": "nile"}', 1.0, 1.0),
-        ('{"evidence": "x", "answer": "blue Nile"}', '{"evidence": "y", "answer": "nile"}', 0.0, 2 / 3),
+        ('{"evidence": "x", "answer": "blue Nile"}', '{"evidence": "y", "answer": "nile"}', 0.0, 1 / 3),
+        ('{"reasoning": "x", "answer": "nile"}', '{"reasoning": "y", "answer": "nile"}', 1.0, 1.0),
+        # A step of `self_ask`: the sub-question and whether it is the last step decide, beside an empty answer.
+        (
+            '{"finished": true, "sub_question": "which way", "answer": ""}',
+            '{"finished": false, "sub_question": "what river", "answer": ""}',
+            1 / 3,
+            1 / 3,
+        ),
+        (
+            '{"correctness": 0.9, "judgement": "true", "truthfulness": 1.0}',
+            '{"correctness": 0.1, "judgement": "false", "truthfulness": 1.0}',
+            0.0,
+            0.0,
+        ),
+        ('{"score": 0.5}', '{"score": 0.5}', 1.0, 1.0),
         ("yes", "Yes", 1.0, 1.0),
         ("no", "yes", 0.0, 0.0),
         ("I do not know", '{"answer": "nile"}', 0.0, 0.0),

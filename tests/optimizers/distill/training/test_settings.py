@@ -1,5 +1,6 @@
 """Settings and data that cannot be trained with are one line; defaults depend on the method."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -46,4 +47,36 @@ def test_examples_that_are_not_utf_8_are_an_error_of_their_line(folder: Path) ->
     path.write_bytes(path.read_bytes() + b'\xff\xfe{"messages"}\n')
     with pytest.raises(UserError, match="examples.jsonl, line 25: not a training example") as raised:
         read_examples(path)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_marks_at_the_beginning_of_a_file_are_not_read(folder: Path) -> None:
+    path = folder / "examples.jsonl"
+    before = read_examples(path)
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert read_examples(path) == before
+
+
+USER, ASSISTANT = {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"messages": []}, "the last of the messages must be the user's"),
+        ({"messages": [USER, ASSISTANT]}, "the last of the messages must be the user's"),
+        ({"messages": [{"role": "user", "content": " "}]}, "the last message and the completion must not be empty"),
+        ({"completion": "  "}, "the last message and the completion must not be empty"),
+        ({"skill": 3}, "'skill': input should be a valid string"),
+        ({"messages": [USER, {"role": "nobody", "content": ""}]}, "'messages.1.role': input should be"),
+    ],
+)
+def test_what_is_no_example_is_said_in_one_line(changes: dict[str, Any], said: str, folder: Path) -> None:
+    path = folder / "examples.jsonl"
+    line = json.loads(path.read_text().splitlines()[0])
+    path.write_text(json.dumps({**line, **changes}) + "\n")
+    with pytest.raises(UserError, match=r"line 1: not a training example \(") as raised:
+        read_examples(path)
+    assert said in str(raised.value)
+    assert "http" not in str(raised.value)
     assert len(str(raised.value).splitlines()) == 1
