@@ -121,6 +121,10 @@ class App(typer.Typer):
             **options,
         )
 
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Run the command line; Typer would set a `sys.excepthook` that prints keys and escape sequences."""
+        return typer.main.get_command(self)(*arguments, **options)
+
     def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
         """Return a decorator that adds a command, as Typer's does."""
         return super().command(name, cls=Command, **options)
