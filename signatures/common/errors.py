@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from signatures.common.secrets import redact
+
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
@@ -22,8 +24,8 @@ def unknown(kind: str, name: str, choices: Iterable[object]) -> UserError:
 
 
 def one_line(text: object, longest: int = 300) -> str:
-    """Return a text on one line, cut to `longest` characters; of an error without a text its type."""
-    line = " ".join(str(text).split())
+    """Return a text on one line without keys, cut to `longest` characters; of an error without a text its type."""
+    line = " ".join(redact(str(text)).split())  # before it is cut: part of a key is not recognised as one
     if not line and isinstance(text, BaseException):
         return type(text).__name__
     return line if len(line) <= longest else f"{line[:longest]}..."
