@@ -102,9 +102,7 @@ class ReplyStream:
             try:
                 yield from map(StreamDeltaEvent, list(self._deltas(chunk)))
             except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-                raise lm15.ServerError(
-                    f"the stream is not that of a chat server: {redact(repr(error))}"[:300]
-                ) from error
+                raise lm15.ServerError(f"the stream is not that of a chat server: {one_line(repr(error))}") from error
         if not (self._done or self._finish):
             raise lm15.TransportError("the stream ended before the reply")
         yield from map(StreamDeltaEvent, list(self._last_deltas(read_logprobs)))
