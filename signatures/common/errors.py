@@ -1,7 +1,7 @@
 """Errors and notices for the user: commands print them as a single line; an error exits with code 2."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from signatures.common.secrets import redact
 
@@ -10,7 +10,18 @@ if TYPE_CHECKING:
 
 
 class UserError(ValueError):
-    """An error that the user can fix; the message names the value and the remedy."""
+    """An error that the user can fix; the message names the value and the remedy.
+
+    Attributes:
+        quotes: Parts of the message that may contain a question, a passage or a reply, such as the error of a server.
+    """
+
+    quotes: tuple[str, ...] = ()
+
+    def quoting(self, *texts: str) -> Self:
+        """Set `quotes`; return the error."""
+        self.quotes = texts
+        return self
 
 
 class UserNotice(UserWarning):

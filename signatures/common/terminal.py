@@ -56,9 +56,13 @@ def printable(text: str) -> str:
 def printable_json(value: Any) -> str:
     """Return `value` as JSON in one line; characters that a terminal could act on are JSON escapes, so it stays exact.
 
-    Keys are hidden; what is no JSON type is written as text.
+    Keys are hidden; what is no JSON type is written as text. NaN and infinity, which JSON has not, become null.
     """
-    text = json.dumps(redacted(value), ensure_ascii=False, default=lambda item: redact(str(item)))
+    dumped = functools.partial(json.dumps, ensure_ascii=False, default=lambda item: redact(str(item)))
+    try:
+        text = dumped(redacted(value), allow_nan=False)
+    except ValueError:
+        text = dumped(json.loads(dumped(redacted(value)), parse_constant=lambda constant: None))
     return _HIDDEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 

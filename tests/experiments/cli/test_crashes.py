@@ -1,5 +1,6 @@
 """What an uncaught error prints: a traceback without keys and escape sequences, in a process of its own."""
 
+import json
 import os
 import subprocess
 import sys
@@ -62,3 +63,14 @@ def test_a_traceback_has_neither_keys_nor_escape_sequences(crash):
     assert err.splitlines()[-1].startswith("RuntimeError: ")
     assert KEY not in err
     assert "\x1b" not in err
+
+
+def test_a_crash_is_lines_of_json_as_well(crash):
+    code, err = crash("--log", "json")
+    lines = [json.loads(line) for line in err.splitlines()]
+    crashes = [line for line in lines if line["event"] == "crashed"]
+    assert code == 1
+    for line, place in zip(crashes, ("ignored", "threaded", "uncaught"), strict=True):
+        assert line["exception"] == f"RuntimeError: \x1b]0;title\x07 {place} key ***"
+        assert "in fail\n" in line["traceback"]
+    assert KEY not in err
