@@ -1,18 +1,19 @@
 """`verihop mcp`: a program as tools of the Model Context Protocol."""
 
-import os
+import contextlib
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import typer
 
 from experiments.cli.serve import (
-    TOKEN_VARIABLE,
     ArtifactFolder,
     QuestionBudget,
+    Token,
     named_program,
     opened_service,
     require_extra,
+    stated_address,
 )
 from experiments.cli.shared import options
 from experiments.cli.shared.console import note
@@ -32,6 +33,7 @@ class Transport:
         "127.0.0.1"
     )
     port: Annotated[int, typer.Option(min=0, max=65535, help="With --http: port; 0 for any that is free.")] = 8081
+    token: Token = None
     question_budget: QuestionBudget = None
 
 
@@ -47,21 +49,27 @@ def mcp(
 ) -> None:
     """Offer a program to MCP clients as tools: ask, search and read_passage.
 
-    Over stdio by default: the client starts this command. The token of --http is the variable VERIHOP_TOKEN.
+    Over stdio by default: the client starts this command, and whatever else prints does so on standard error.
     """
-    from experiments.service.limits import Limits
-    from experiments.service.run import Address, serve_tools
-
     require_extra("mcp", "fastapi", "uvicorn")
-    token = os.environ.get(TOKEN_VARIABLE, "").strip() if transport.http else ""
-    address = Address(transport.host, transport.port, token or None)
+    from experiments.service.limits import Limits
+    from experiments.service.run import Address, bound, serve_tools
+    from experiments.service.stdio import claimed, serve_over_stdio
+
     granted = Limits(budget=parse_limits(transport.question_budget, "--question-budget"))
-    service = opened_service(named_program(program, artifact_folder), lm, granted, address, limits)
-    with spans_sent(otel) as watched:
-        watched(service.answering.answerer.program)
-        if not transport.http:
-            note(f"Ready over stdio ({service.about['program']}, {service.about['lm']}).")
-            serve_tools(service)
-            return
-        about = f"({service.about['program']}, {service.about['lm']}). Ctrl-C stops."
-        serve_tools(service, address, lambda url: note(f"Ready: {url}mcp {about}"))
+    if not transport.http:
+        with claimed() as wire:
+            service = opened_service(named_program(program, artifact_folder), lm, granted, Address(), limits)
+            with spans_sent(otel) as watched:
+                watched(service.answering.answerer.program)
+                note(f"Ready over stdio ({service.about['program']}, {service.about['lm']}). Ctrl-C stops.")
+                serve_over_stdio(service, wire)
+        return
+    address = stated_address(transport.host, transport.port, transport.token)
+    config = named_program(program, artifact_folder)
+    with contextlib.closing(bound(address)) as listener:
+        service = opened_service(config, lm, granted, address, limits)
+        with spans_sent(otel) as watched:
+            watched(service.answering.answerer.program)
+            about = f"({service.about['program']}, {service.about['lm']}). Ctrl-C stops."
+            serve_tools(service, address, lambda url: note(f"Ready: {url}mcp {about}"), listener)

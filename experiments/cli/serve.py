@@ -1,8 +1,12 @@
 """`verihop serve`: a program over HTTP, with a page to ask it."""
 
+import contextlib
 import os
+import socket
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -20,9 +24,17 @@ if TYPE_CHECKING:
     from experiments.pipeline.setup import ProgramConfig
     from experiments.service.app import Service
     from experiments.service.limits import Limits
-    from experiments.service.run import Address
+    from experiments.service.run import Address, Opened
 
 TOKEN_VARIABLE = "VERIHOP_TOKEN"
+Token = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Requests must state it (Authorization: Bearer TOKEN). Safer in the variable {TOKEN_VARIABLE}: "
+        "others on this machine see arguments.",
+        show_default=False,
+    ),
+]
 QuestionBudget = Annotated[
     list[str] | None,
     typer.Option(help="What one question may take, e.g. calls=50 tokens=20000.", show_default=False),
@@ -41,18 +53,18 @@ class Serving:
         "127.0.0.1"
     )
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for any that is free.")] = 8080
-    token: Annotated[
-        str | None,
-        typer.Option(
-            help=f"Requests must state it (Authorization: Bearer TOKEN). Safer in the variable {TOKEN_VARIABLE}: "
-            "others on this machine see arguments.",
-            show_default=False,
-        ),
-    ] = None
+    token: Token = None
     width: Annotated[int, typer.Option(min=1, max=256, help="Questions answered at a time.")] = 16
     queue: Annotated[int, typer.Option(min=0, help="Questions that may wait; further ones get status 503.")] = 64
     seconds: Annotated[float, typer.Option(min=0.1, help="That a question may take, once it is begun.")] = 600.0
     question_budget: QuestionBudget = None
+    processes: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Processes, which share width, queue and --budget. Each uses one core and loads its own models.",
+        ),
+    ] = 1
 
 
 @with_option_groups
@@ -71,11 +83,12 @@ def serve(
     Routes: /v1/answers, /v1/chat/completions, /retrieve, /health, /docs, and the page at /.
     """
     from experiments.service.limits import Limits
-    from experiments.service.run import Address
-    from experiments.service.run import serve as serve_until_stopped
+    from experiments.service.processes import check_processes
+    from experiments.service.run import bound, make_service
 
     require_extra("fastapi", "uvicorn")
-    address = Address(serving.host, serving.port, (serving.token or os.environ.get(TOKEN_VARIABLE, "")).strip() or None)
+    check_processes(serving.processes, serving.width)
+    address = stated_address(serving.host, serving.port, serving.token)
     granted = Limits(
         serving.width,
         serving.queue,
@@ -83,31 +96,90 @@ def serve(
         budget=parse_limits(serving.question_budget, "--question-budget"),
     )
     config = named_program(program, artifact_folder)
-    service = opened_service(config, lm, granted, address, limits)
+    with contextlib.closing(bound(address)) as listener:
+        opened = opened_parts(config, lm, granted, limits)
+        tell = partial(_tell, as_json=as_json)
+        if serving.processes > 1:
+            _serve_divided(serving.processes, opened, granted, address, listener, otel, tell)
+        else:
+            _serve_on(listener, make_service(opened, granted, address), address, otel, tell)
+
+
+def _serve_on(
+    listener: socket.socket, service: "Service", address: "Address", otel: bool, tell: Callable[[dict[str, Any]], None]
+) -> None:
+    from experiments.service.run import serve as serve_until_stopped
+
     with spans_sent(otel) as watched:
         watched(service.answering.answerer.program)
-        serve_until_stopped(service, address, lambda url: _tell(url, service.about, as_json=as_json))
+        serve_until_stopped(service, address, lambda url: tell({"url": url, **service.about}), listener)
+
+
+def _serve_divided(
+    processes: int,
+    opened: "Opened",
+    granted: "Limits",
+    address: "Address",
+    holder: socket.socket,
+    otel: bool,
+    tell: Callable[[dict[str, Any]], None],
+) -> None:
+    from experiments.service.processes import serve_in_processes, shared
+    from experiments.service.run import make_service
+    from programs.lms.calls.concurrency import share_limits
+
+    def work(number: int, listener: socket.socket, ready: Callable[[dict[str, Any]], None]) -> None:
+        share_limits(processes, number)
+        service = make_service(opened, shared(granted, processes, number), address)
+        service = replace(service, about={**service.about, "processes": processes})
+        _serve_on(listener, service, address, otel, ready)
+
+    if opened.budget is not None:
+        opened.budget.share()
+    serve_in_processes(processes, holder, work, tell)
+
+
+def stated_address(host: str, port: int, token: str | None) -> "Address":
+    """Return the address of a server; a token that is not stated may stand in the environment.
+
+    Raises:
+        UserError: Others could ask without a token, or the token is no word.
+    """
+    from experiments.service.run import Address, is_local
+
+    token = (token or os.environ.get(TOKEN_VARIABLE, "")).strip() or None
+    if token is None and not is_local(host):
+        raise UserError(
+            f"Everyone who reaches {host} could ask, at your cost: set a token with --token or the variable "
+            f"{TOKEN_VARIABLE}, or listen on 127.0.0.1."
+        )
+    return Address(host, port, token)
 
 
 def named_program(program: options.AnyProgram, folder: Path | None) -> "ProgramConfig":
     """Return the configuration of a program that is named by options, or by the folder of its artifact."""
-    from dataclasses import replace
-
     if folder is not None and program.artifact is not None and folder != program.artifact:
         raise UserError(f"{folder} and {program.artifact} are both named: serve one of them.")
     return replace(program, artifact=folder or program.artifact).config()
+
+
+def opened_parts(program: "ProgramConfig", lm: options.LM, granted: "Limits", limits: Budgets) -> "Opened":
+    """Open what a service answers with, and say what was chosen for the embedded LM."""
+    from experiments.pipeline.defaults import with_defaults
+    from experiments.service.run import open_parts
+
+    program_config, lm_config, chosen = with_defaults(program, lm.config(granted.width))
+    note_defaults(chosen)
+    return open_parts(program_config, lm_config, limits.budget())
 
 
 def opened_service(
     program: "ProgramConfig", lm: options.LM, granted: "Limits", address: "Address", limits: Budgets
 ) -> "Service":
     """Return the service of a program, ready to answer, and say what was chosen for the embedded LM."""
-    from experiments.pipeline.defaults import with_defaults
-    from experiments.service.run import open_service
+    from experiments.service.run import make_service
 
-    program_config, lm_config, chosen = with_defaults(program, lm.config(granted.width))
-    note_defaults(chosen)
-    return open_service(program_config, lm_config, granted, address, limits.budget())
+    return make_service(opened_parts(program, lm, granted, limits), granted, address)
 
 
 def require_extra(*modules: str) -> None:
@@ -118,8 +190,9 @@ def require_extra(*modules: str) -> None:
         raise UserError(f"This command needs {', '.join(missing)}: pip install 'verihop[serve]'.")
 
 
-def _tell(url: str, about: dict[str, Any], *, as_json: bool) -> None:
+def _tell(about: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        emit({"url": url, **about})
+        emit(about)
         sys.stdout.flush()
+    url = about["url"]
     note(f"Ready: {url} ({about['program']}, {about['lm']}). Routes: {url}docs. Ctrl-C stops.")

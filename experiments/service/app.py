@@ -19,7 +19,7 @@ from experiments.service.answering import Answering, Event
 from experiments.service.failures import Failure, Refused, failure_of
 from experiments.service.guards import Guards
 from experiments.service.leaving import unless_left
-from experiments.service.models import Asked, Chat, Searched
+from experiments.service.models import Asked, Chat, Searched, is_unicode
 from experiments.service.searching import Searching
 from signatures.types import Retriever
 
@@ -153,10 +153,8 @@ async def _begun(service: Service, question: str) -> AsyncIterator[Event]:
         Refused: The question is blank, too long or no text, or the queue is full.
     """
     most = service.answering.limits.question_characters
-    try:
-        question.encode()
-    except UnicodeEncodeError:
-        raise Refused(Failure(422, "invalid_request", "question: it is not valid Unicode.")) from None
+    if not is_unicode(question):
+        raise Refused(Failure(422, "invalid_request", "question: it is not valid Unicode."))
     if not question.strip():
         raise Refused(Failure(422, "invalid_request", "question: it is empty."))
     if len(question) > most:
@@ -243,6 +241,8 @@ def _add_retrieval(app: FastAPI, service: Service) -> None:
             raise Refused(Failure(404, "not_found", "This service has no index."))
         if len(searched.queries) > limits.queries:
             raise Refused(Failure(413, "too_large", f"At most {limits.queries} queries at a time."))
+        if bad := [place for place, query in enumerate(searched.queries) if not is_unicode(query)]:
+            raise Refused(Failure(422, "invalid_request", f"queries.{bad[0]}: it is not valid Unicode."))
         if any(len(query) > most for query in searched.queries):
             raise Refused(Failure(413, "too_large", f"A query may have at most {most:,} characters."))
         return await _unless_left(request, _found(searching, searched))

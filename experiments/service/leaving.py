@@ -1,8 +1,15 @@
-"""Work for a client that may leave: it ends when the client does, and its place is free."""
+"""Work for a client that may leave: it ends when the client does, or nobody waits for it; and its place is free."""
 
 import asyncio
+import contextlib
+import contextvars
+import threading
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeVar
+
+import anyio
+
+from programs.parts.threads import Ended, caught
 
 Result = TypeVar("Result")
 _ENDED = "verihop.ended"
@@ -22,7 +29,33 @@ async def unless_left(work: Awaitable[Result], left: Awaitable[object]) -> Resul
     finally:
         for each in (task, leaving):
             each.cancel()
-        await asyncio.gather(task, leaving, return_exceptions=True)
+        # A scope of anyio cancels whatever waits in it again and again, so that nothing could end in peace.
+        with anyio.CancelScope(shield=True):
+            await asyncio.gather(task, leaving, return_exceptions=True)
+
+
+def in_thread(work: Callable[[], Result]) -> "asyncio.Future[Result]":
+    """Begin work that blocks, in a copy of the context; unlike `asyncio.to_thread`, the process may end before it."""
+    loop, context = asyncio.get_running_loop(), contextvars.copy_context()
+    future: asyncio.Future[Result] = loop.create_future()
+
+    def tell(how: Ended[Result]) -> None:
+        if future.done():  # cancelled
+            return
+        if isinstance(how.error, StopIteration):  # which no future can hold: whoever waits would wait for ever
+            future.set_exception(RuntimeError("StopIteration was raised"))
+        elif how.error is not None:
+            future.set_exception(how.error)
+        else:
+            future.set_result(how.value)
+
+    def run() -> None:
+        how = context.run(caught, work)
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and whoever waited is gone
+            loop.call_soon_threadsafe(tell, how)
+
+    threading.Thread(target=run, name="service", daemon=True).start()
+    return future
 
 
 class Exchanges:

@@ -5,6 +5,15 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 
+def is_unicode(text: str) -> bool:
+    """Return whether a text has no lone surrogate, which JSON can state and UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class Asked(BaseModel):
     """A question."""
 

@@ -1,11 +1,13 @@
 """Open a program, warm it up, and serve it until a signal comes."""
 
 import contextlib
+import errno
 import ipaddress
 import logging
+import os
 import socket
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from experiments.service.guards import LOOPBACK
@@ -13,14 +15,19 @@ from experiments.service.limits import Limits
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
+    import dspy
     import uvicorn
 
     from experiments.pipeline.setup import ProgramConfig
     from experiments.runs.config import LMConfig
     from experiments.service.app import Service
     from programs.lms.calls.budget import Budget
+    from programs.lms.connect import Connection
+    from signatures.types import Retriever
 
 _SPARE = 16  # threads
+_BACKLOG = 2048  # connections that wait to be accepted
+_NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL)  # of an address that no device of this machine has
 _GRACE = 30  # seconds that questions in progress have after the first signal
 
 
@@ -50,39 +57,76 @@ class Address:
     @property
     def local(self) -> bool:
         """Whether only this machine reaches it."""
-        try:
-            return self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
-        except ValueError:  # a name
-            return False
+        return is_local(self.host)
 
     @property
     def hosts(self) -> tuple[str, ...] | None:
         """Names that the Host header may have; with a token any."""
         return None if self.token is not None else (*LOOPBACK, self.host)
 
+    def __str__(self) -> str:
+        """Return host and port as in a URL."""
+        return f"{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}"
 
-def open_service(
-    program_config: "ProgramConfig", lm_config: "LMConfig", limits: Limits, address: Address, budget: "Budget | None"
-) -> "Service":
+
+def is_local(host: str) -> bool:
+    """Return whether only this machine reaches what listens on a host."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # a name
+        return False
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A program with its retriever, its LM and the budget of that, before models are loaded."""
+
+    program: "dspy.Module"
+    retrieve: "Retriever | None"
+    connection: "Connection"
+    budget: "Budget | None" = None
+
+
+def open_parts(program_config: "ProgramConfig", lm_config: "LMConfig", budget: "Budget | None") -> Opened:
+    """Open the program that a service will answer with.
+
+    Raises:
+        UserError: The program, its index or its LM cannot be opened.
+    """
+    from experiments.pipeline import setup
+
+    retrieve = setup.open_retriever(program_config)
+    connection = setup.open_lm(lm_config, budget)
+    return Opened(setup.open_program(program_config, retrieve, connection), retrieve, connection, budget)
+
+
+def make_service(opened: Opened, limits: Limits, address: Address) -> "Service":
     """Return a service that is ready to answer: models are loaded, and the LM has replied.
 
     Raises:
-        UserError: The program, its index or its LM cannot be opened, or the LM does not answer.
+        UserError: A model cannot be loaded, or the LM does not answer, or it has no price but questions a limit in usd.
     """
-    from experiments.pipeline import setup
     from experiments.service.answering import Answering
     from experiments.service.app import Service
     from programs.inference import Answerer
 
-    retrieve = setup.open_retriever(program_config)
-    connection = setup.open_lm(lm_config, budget)
-    program = setup.open_program(program_config, retrieve, connection)
     # More threads than places: one that hangs outside of an LM call must not keep a later question from beginning.
-    answerer = Answerer(program, connection, width=2 * limits.width + _SPARE)
-    answerer.warm()
-    return Service(
-        Answering(answerer, limits), retrieve, _about(program, connection.id, retrieve), address.token, address.hosts
-    )
+    answerer = Answerer(opened.program, opened.connection, width=2 * limits.width + _SPARE)
+    with _priced(limits):
+        answerer.warm()
+    about = _about(opened.program, opened.connection.id, opened.retrieve)
+    return Service(Answering(answerer, limits), opened.retrieve, about, address.token, address.hosts)
+
+
+@contextlib.contextmanager
+def _priced(limits: Limits) -> Iterator[None]:
+    """Raise UserError if an LM that is called in the block has no price, though a question may spend only so much."""
+    from programs.lms.calls.budget import Budget
+    from programs.lms.calls.question_budget import limited_by
+
+    usd = limits.budget.get("usd")
+    with contextlib.nullcontext() if usd is None else limited_by(Budget(usd=usd)):
+        yield
 
 
 def _about(program: Any, lm: str, retrieve: Any) -> dict[str, Any]:
@@ -96,7 +140,10 @@ def _about(program: Any, lm: str, retrieve: Any) -> dict[str, Any]:
 
 
 def serve_tools(
-    service: "Service", address: Address | None = None, ready: Callable[[str], None] = lambda url: None
+    service: "Service",
+    address: Address | None = None,
+    ready: Callable[[str], None] = lambda url: None,
+    listener: socket.socket | None = None,
 ) -> None:
     """Offer a service as MCP tools until a signal comes, or the client ends.
 
@@ -104,31 +151,28 @@ def serve_tools(
         service: What is offered.
         address: Where, over HTTP; None for standard input and output.
         ready: As for `serve`.
+        listener: As for `serve`.
     """
-    from mcp.server.transport_security import TransportSecuritySettings
+    from experiments.service.stdio import claimed, serve_over_stdio
+    from experiments.service.tools import make_tools_app
 
-    from experiments.service.guards import Guards
-    from experiments.service.tools import make_tools
-
-    tools = make_tools(service)
     if address is None:
-        tools.run("stdio")
+        with claimed() as wire:
+            serve_over_stdio(service, wire)
         return
-    # `Guards` checks host and origin; the SDK's own list has three names with a port and no other loopback address.
-    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    limits = service.answering.limits
-    app = tools.streamable_http_app(max_request_body_size=limits.body_bytes, transport_security=security)
-    guarded = Guards(app, token=service.token, hosts=service.hosts, body_bytes=limits.body_bytes)
-    _run(guarded, address, ready, lifespan="on")
+    _run(make_tools_app(service), address, ready, listener, lifespan="on")
 
 
-def serve(service: "Service", address: Address, ready: Callable[[str], None]) -> None:
+def serve(
+    service: "Service", address: Address, ready: Callable[[str], None], listener: socket.socket | None = None
+) -> None:
     """Answer requests until SIGINT or SIGTERM; questions in progress may then go on for a while.
 
     Args:
         service: What is served.
         address: Where.
         ready: Called with the URL once requests are answered.
+        listener: What `bound` returned for the address, to be closed at the end; None to bind it now.
 
     Raises:
         UserError: The address cannot be opened.
@@ -136,14 +180,21 @@ def serve(service: "Service", address: Address, ready: Callable[[str], None]) ->
     """
     from experiments.service.app import make_app
 
-    _run(make_app(service), address, ready)
+    _run(make_app(service), address, ready, listener)
 
 
-def _run(app: Any, address: Address, ready: Callable[[str], None], *, lifespan: Literal["on", "off"] = "off") -> None:
-    with contextlib.closing(listening(address)) as listener:
-        port = listener.getsockname()[1]
-        host = f"[{address.host}]" if ":" in address.host else address.host
-        ready(f"http://{host}:{port}/")
+def _run(
+    app: Any,
+    address: Address,
+    ready: Callable[[str], None],
+    listener: socket.socket | None,
+    *,
+    lifespan: Literal["on", "off"] = "off",
+) -> None:
+    with contextlib.closing(bound(address) if listener is None else listener) as listener:
+        with _errors_of(address):
+            listener.listen(_BACKLOG)  # a client that connects from now on is answered
+        ready(f"http://{replace(address, port=listener.getsockname()[1])}/")
         make_server(app, lifespan=lifespan).run(sockets=[listener])
 
 
@@ -168,13 +219,50 @@ def make_server(app: Any, *, lifespan: Literal["on", "off"] = "off") -> "uvicorn
 
 
 def listening(address: Address) -> socket.socket:
-    """Return a socket that listens: a client that connects from now on is answered."""
+    """Return a socket that listens: a client that connects from now on is answered.
+
+    Raises:
+        UserError: The address cannot be opened.
+    """
+    listener = bound(address)
+    with _errors_of(address):
+        listener.listen(_BACKLOG)
+    return listener
+
+
+def bound(address: Address) -> socket.socket:
+    """Return a socket that holds the address, and that does not listen yet: who connects is refused.
+
+    So a server knows that it has its address before it loads models, and clients do not wait while it does.
+
+    Raises:
+        UserError: The address cannot be opened.
+    """
+    with _errors_of(address):
+        family, _, _, _, place = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        holder = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            if os.name == "posix":  # elsewhere it lets two servers share a port
+                holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                holder.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            holder.bind(place)
+        except BaseException:
+            holder.close()
+            raise
+    return holder
+
+
+@contextlib.contextmanager
+def _errors_of(address: Address) -> Iterator[None]:
+    """Raise UserError, which names the host or the port, for an error of the system in the block."""
     try:
-        family = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((address.host, address.port), family=family, backlog=2048)
+        yield
     except (OSError, OverflowError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise UserError(
-            f"{address.host}:{address.port} cannot be opened ({reason}). Choose another port, or 0 for any."
-        ) from None
-    return listener
+        host = isinstance(error, (socket.gaierror, UnicodeError)) or getattr(error, "errno", None) in _NOT_HERE
+        if host:
+            said = f"{address.host} is no address of this machine ({reason}). Name one, such as 127.0.0.1."
+        else:
+            said = f"{address} cannot be opened ({reason}). Choose another port, or 0 for any."
+        raise UserError(said) from None

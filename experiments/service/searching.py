@@ -6,6 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from experiments.service.failures import Failure, Refused
+from experiments.service.leaving import in_thread
 from experiments.service.limits import Limits
 from signatures.types import Passage, Retriever
 
@@ -60,7 +61,7 @@ class Searching:
 
     async def _one(self, search: Callable[[], Found]) -> Found:
         await self._places.acquire()
-        work = asyncio.ensure_future(asyncio.to_thread(search))
+        work = in_thread(search)
         work.add_done_callback(self._ended)
         return await asyncio.shield(work)
 

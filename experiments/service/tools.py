@@ -3,21 +3,33 @@
 https://modelcontextprotocol.io; the server is that of the official SDK, over stdio or streamable HTTP.
 """
 
-import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from functools import partial
 from importlib import metadata
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ToolAnnotations
-from pydantic import BaseModel, Field
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.stdio import stdio_server
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from pydantic_core import PydanticCustomError
 
 from experiments.service.failures import Refused, failure_of
+from experiments.service.guards import Guards
+from experiments.service.leaving import Exchanges, ended, unless_left
+from experiments.service.models import is_unicode
+from experiments.service.searching import Searching
+from signatures.common.errors import one_line
 
 if TYPE_CHECKING:
     from experiments.service.app import Service
 
+T = TypeVar("T")
 MOST_PASSAGES = 50
+_SHOWN = 80  # characters of a value that a message names
 _READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 
 
@@ -50,10 +62,62 @@ class Answer(BaseModel):
     llm_calls: int
 
 
-def make_tools(service: "Service") -> MCPServer:
+class Tools(MCPServer):
+    """An MCP server whose errors are one sentence, and whose tools stop when the client that called them has left.
+
+    Over HTTP a client has left when its connection is closed: none can be taken up again, so nobody would read the
+    result.
+    """
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], context: Context | None = None) -> Any:
+        """Return the result of a tool.
+
+        Raises:
+            ToolError: There is none.
+        """
+        names = [tool.name for tool in await self.list_tools()]
+        if name not in names:
+            raise ToolError(f"There is no tool {_shown(name)}. Choose from: {', '.join(names)}.")
+        request = None if context is None else context.request_context.request
+        left = ended({} if request is None else request.scope)
+        try:
+            result = await unless_left(super().call_tool(name, arguments, context), left.wait())
+        except UnexpectedToolError:
+            raise
+        except ToolError as error:
+            if isinstance(error.__cause__, ValidationError):
+                raise ToolError(_problem(error.__cause__)) from None
+            raise ToolError(str(error).removeprefix(f"Error executing tool {name}: ")) from None
+        if result is None:
+            raise ToolError("The client has left.")  # which nobody reads
+        return result
+
+    async def run_over(self, lines: AsyncIterator[str], output: Any) -> None:
+        """Answer messages until they end.
+
+        Args:
+            lines: The messages, one each.
+            output: Where answers are written; it has `write` and `flush`, both async.
+        """
+        streams: Any = {"stdin": lines, "stdout": output}
+        async with stdio_server(**streams) as (incoming, outgoing):
+            server = self._lowlevel_server  # as the SDK's own `run_stdio_async` does, which takes no streams
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+def make_tools_app(service: "Service") -> Guards:
+    """Return the ASGI application of the tools of a service, at `/mcp`; it needs its lifespan."""
+    limits = service.answering.limits
+    # `Guards` checks host and origin; the SDK's own list has three names with a port and no other loopback address.
+    security = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    app = make_tools(service).streamable_http_app(max_request_body_size=limits.body_bytes, transport_security=security)
+    return Guards(Exchanges(app), token=service.token, hosts=service.hosts, body_bytes=limits.body_bytes)
+
+
+def make_tools(service: "Service") -> Tools:
     """Return an MCP server with the tools of a service; without an index it has `ask` alone."""
     about = service.about
-    server = MCPServer(
+    server = Tools(
         "verihop",
         version=metadata.version("verihop"),
         log_level="WARNING",
@@ -67,20 +131,22 @@ def make_tools(service: "Service") -> MCPServer:
 
 
 def _add_ask(server: MCPServer, service: "Service") -> None:
+    most = service.answering.limits.question_characters
+
     @server.tool(title="Ask the corpus", annotations=_READS)
-    async def ask(question: Annotated[str, Field(description="A whole question.")], context: Context) -> Answer:
+    async def ask(
+        question: Annotated[str, Field(description="A whole question.", json_schema_extra=_length(most))],
+        context: Context,
+    ) -> Answer:
         """Answer a question from the corpus in several steps, with the passages it rests on; takes a while."""
-        most = service.answering.limits.question_characters
-        if not question.strip() or len(question) > most:
-            raise ToolError(f"A question has 1 to {most:,} characters.")
         try:
-            async for event in service.answering.events(question.strip()):
+            async for event in service.answering.events(_text("question", question, most)):
                 if event.kind == "hop":
                     hop = event.data["hop"]
                     said = f"{hop['question']} {hop['answer']}".strip()
-                    await context.report_progress(event.data["number"], message=said[:500])
+                    await context.report_progress(event.data["number"], message=_sendable(said[:500]))
                 elif event.kind == "answer":
-                    return _answer(event.data)
+                    return _answer(_sendable(event.data))
                 elif event.kind == "error":
                     raise ToolError(event.data["error"]["message"])
         except Refused as error:
@@ -100,25 +166,90 @@ def _answer(data: dict[str, Any]) -> Answer:
 
 def _add_search(server: MCPServer, service: "Service") -> None:
     retrieve: Any = service.retrieve
+    most = service.answering.limits.question_characters
+    searching = Searching(retrieve, service.answering.limits)
+
+    async def found(search: Callable[[], T]) -> T:
+        try:
+            return await searching.run(search)
+        except Exception as error:
+            raise ToolError(failure_of(error).message) from error
 
     @server.tool(title="Search the corpus", annotations=_READS)
     async def search(
-        query: Annotated[str, Field(description="Words or a question.")],
-        k: Annotated[int, Field(ge=1, le=MOST_PASSAGES, description="Most passages.")] = 5,
+        query: Annotated[str, Field(description="Words or a question.", json_schema_extra=_length(most))],
+        k: Annotated[int, BeforeValidator(_k), Field(ge=1, le=MOST_PASSAGES, description="Most passages.")] = 5,
     ) -> list[Found]:
         """Return the passages of the corpus that fit a query best, best first."""
-        try:
-            ranked = await asyncio.to_thread(retrieve, query, k)
-        except Exception as error:
-            raise ToolError(failure_of(error).message) from error
-        return [Found.model_validate(passage.model_dump(mode="json")) for passage in ranked]
+        words = _text("query", query, most)
+        ranked = await found(partial(retrieve, words, k))
+        return [_passage(passage) for passage in ranked] or _none_found(words)
 
     if callable(getattr(retrieve, "passages", None)):
 
         @server.tool(title="Read a passage", annotations=_READS)
         async def read_passage(id: Annotated[str, Field(description="As search and ask return it.")]) -> Found:
             """Return one passage whole, by its id."""
-            found = await asyncio.to_thread(retrieve.passages, [id])
-            if not found:
-                raise ToolError(f"The corpus has no passage {id[:200]!r}.")
-            return Found.model_validate(found[0].model_dump(mode="json"))
+            passages = await found(partial(retrieve.passages, [id])) if is_unicode(id) else []
+            if not passages:
+                raise ToolError(f"The corpus has no passage {_shown(id)}. Find ids with search.")
+            return _passage(passages[0])
+
+
+def _passage(passage: Any) -> Found:
+    return Found.model_validate(_sendable(passage.model_dump(mode="json")))
+
+
+def _none_found(words: str) -> Any:
+    """Return a result without passages that says so: clients show an empty list as nothing at all."""
+    said = TextContent(type="text", text=f"No passage fits {_shown(words)}. Try other words.")
+    return CallToolResult(content=[said], structured_content={"result": []})
+
+
+def _length(most: int) -> dict[str, Any]:
+    return {"minLength": 1, "maxLength": most}
+
+
+def _text(name: str, text: str, most: int) -> str:
+    """Return what a client asks or searches for without spaces around it.
+
+    Raises:
+        ToolError: It is blank, too long or no text.
+    """
+    if not is_unicode(text):
+        raise ToolError(f"{name} is not valid Unicode.")
+    if not text.strip():
+        raise ToolError(f"{name} is empty: send 1 to {most:,} characters.")
+    if len(text) > most:
+        raise ToolError(f"{name} is too long: send 1 to {most:,} characters, not {len(text):,}.")
+    return text.strip()
+
+
+def _k(value: object) -> object:
+    """Refuse what is no number of passages, with the range; pydantic would take "3" and true for numbers."""
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
+    if not whole or not 1 <= value <= MOST_PASSAGES:  # type: ignore[operator]  # it is a number
+        raise PydanticCustomError("k", "should be a whole number from 1 to {most}", {"most": MOST_PASSAGES})
+    return value
+
+
+def _problem(error: ValidationError) -> str:
+    """Return in one sentence which argument is wrong, what it should be, and what it is."""
+    first = error.errors(include_url=False)[0]
+    name = ".".join(map(str, first["loc"]))
+    if first["type"] == "missing":
+        return f"{name} is missing."
+    return f"{name} {first['msg'].removeprefix('Input ')}, got {_shown(first['input'])}."
+
+
+def _shown(value: object) -> str:
+    return one_line(repr(value) if isinstance(value, str) else json.dumps(value), _SHOWN)
+
+
+def _sendable(value: Any) -> Any:
+    """Return a value of JSON without lone surrogates, which a model can write, and which UTF-8 cannot state."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {name: _sendable(each) for name, each in value.items()}
+    return [_sendable(each) for each in value] if isinstance(value, list) else value

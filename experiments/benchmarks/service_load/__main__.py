@@ -3,9 +3,9 @@
     python -m experiments.benchmarks.service_load
 
 The LM is a server on loopback that replies after 200 ms; the corpus is that of the simulated world, with BM25. Direct:
-64 tasks of one process await `Answerer.acall`. Service: `verihop serve --width 64` in one process, 64 clients in
-another. Both take turns, in another order each round; p50 and p95 are over all answers, and the overhead is the ratio
-of the service to the direct calls of the same round.
+64 tasks of one process await `Answerer.acall`. Service: `verihop serve` in one process, or several (`--processes`), 64
+clients in another. Both take turns, in another order each round; p50 and p95 are over all answers, and the overhead is
+the ratio of the service to the direct calls of the same round.
 """
 
 import contextlib
@@ -33,10 +33,11 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_mar
 
 
 @contextlib.contextmanager
-def serving(program: str, index: Path, lm: str, clients: int) -> Iterator[str]:
-    """Run `verihop serve` in a process of its own and yield its URL."""
+def serving(program: str, index: Path, lm: str, clients: int, processes: int) -> Iterator[str]:
+    """Run `verihop serve` and yield its URL; each process has a place for every client, however they are dealt."""
     command = ["serve", "--program", program, "--index", str(index), "--lm", "loopback", "--api-base", lm]
-    more = ["--preset", "paper", "--rerank", "none", "--no-cache", "--port", "0", "--width", str(clients)]
+    more = ["--preset", "paper", "--rerank", "none", "--no-cache", "--port", "0", "--width", str(clients * processes)]
+    more += ["--processes", str(processes)]
     with subprocess.Popen(
         [sys.executable, "-m", "experiments.cli.main", *command, *more], stderr=subprocess.PIPE, text=True
     ) as process:
@@ -61,7 +62,9 @@ def quantiles(seconds: list[float]) -> dict[str, float]:
     return {"p50": round(statistics.median(seconds), 4), "p95": round(statistics.quantiles(seconds, n=20)[-1], 4)}
 
 
-def measure(program: str, index: Path, *, clients: int, each: int, rounds: int, latency: float) -> dict[str, Any]:
+def measure(
+    program: str, index: Path, *, clients: int, processes: int, each: int, rounds: int, latency: float
+) -> dict[str, Any]:
     """Return the figures of one program."""
     seconds: dict[str, list[list[float]]] = {"direct": [], "service": []}
     order = random.Random(0)
@@ -71,7 +74,7 @@ def measure(program: str, index: Path, *, clients: int, each: int, rounds: int, 
                 if kind == "direct":
                     seconds[kind].append(asked(kind, lm, index, program, clients, each))
                 else:
-                    with serving(program, index, lm, clients) as url:
+                    with serving(program, index, lm, clients, processes) as url:
                         seconds[kind].append(asked(kind, url, index, program, clients, each))
     figures: dict[str, Any] = {kind: quantiles(list(chain(*found))) for kind, found in seconds.items()}
     pairs = [tuple(map(quantiles, pair)) for pair in zip(seconds["direct"], seconds["service"], strict=True)]
@@ -84,6 +87,7 @@ def measure(program: str, index: Path, *, clients: int, each: int, rounds: int, 
 def main(
     programs: Annotated[str, typer.Option(help="Names, separated by commas.")] = "rag,genground",
     clients: Annotated[int, typer.Option(min=1, help="Clients at once.")] = 64,
+    processes: Annotated[int, typer.Option(min=1, help="Processes of the service.")] = 1,
     each: Annotated[int, typer.Option(min=1, help="Answers of each client that count.")] = 10,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds.")] = 3,
     latency: Annotated[float, typer.Option(min=0, help="Seconds of an LM call.")] = 0.2,
@@ -99,10 +103,12 @@ def main(
         index = Path(made) / "index"
         build_index(passages, index, retriever="bm25")
         for program in programs.split(","):
-            row = measure(program, index, clients=clients, each=each, rounds=rounds, latency=latency)
+            row = measure(
+                program, index, clients=clients, processes=processes, each=each, rounds=rounds, latency=latency
+            )
             typer.echo(json.dumps(row))
             rows.append(row)
-    shape = {"clients": clients, "answers of each": each, "rounds": rounds, "latency": latency}
+    shape = {"clients": clients, "processes": processes, "answers of each": each, "rounds": rounds, "latency": latency}
     write_json(out, {**shape, "rows": rows, "provenance": provenance(MODULE)})
     typer.echo(f"Wrote {out}.")
 

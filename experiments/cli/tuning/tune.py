@@ -95,8 +95,8 @@ def tune(
             overwrite=result.overwrite,
             progress=not (result.quiet or are_json()),
         )
-    chosen_trial = found.chosen and {"trial": found.chosen.number, "score": found.chosen.score}
-    event("study_ended", chosen_trial or {}, stopped=found.stopped, folder=str(result.out))
+    best = {} if found.chosen is None else {"trial": found.chosen.number, "score": found.chosen.score()}
+    event("study_ended", best, stopped=found.stopped, folder=str(result.out))
     _print(found, config, result, notes)
     if not result.as_json and found.artifact is not None:
         words = [*naming(program.program), *used(lm), *used(program, "retriever", "rerank", "precision")]

@@ -192,14 +192,17 @@ class Runs:
         """Return the scores and costs of a run, after asking what is not answered yet."""
         from corpora.retrievers.rerank import open_reranker
         from experiments.papers.embedded_lm.other_lm import AskedOf
-        from programs.catalog import build
+        from experiments.pipeline.setup import open_similarity
+        from programs.catalog import PROGRAMS, build
+        from programs.parts.knobs import takes_similarity
 
         folder = self.folder(asked)
         if folder in self._finished:
             return {**self._finished[folder], "lm": asked.lm}  # two names may be one LM
         questions, contexts = gold_contexts(self.of) if asked.gold else (self.of.questions, None)
         retrieve = None if asked.gold else open_reranker(self.of.retrieve, asked.rerank)
-        program = build(asked.program, retrieve, **self.knobs(asked))
+        similarity = open_similarity() if takes_similarity(PROGRAMS[asked.program]) else None
+        program = build(asked.program, retrieve, similarity=similarity, **self.knobs(asked))
         for name in asked.untrained:
             setattr(program, name, AskedOf(getattr(program, name).signature, self.lms["untrained"].lm))
         scores = self.measure(folder, program, self.lms[asked.lm], questions, contexts)

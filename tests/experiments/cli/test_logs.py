@@ -99,7 +99,8 @@ def test_a_compilation_and_a_study_log_what_they_say(verihop, world, tmp_path):
     code, _, err = verihop("tune", world / "questions.jsonl", *asked, *study)
     lines = [json.loads(line) for line in err.splitlines()]
     assert code == 0
-    assert "study_ended" in [line["event"] for line in lines]
+    ended = next(line for line in lines if line["event"] == "study_ended")
+    assert (ended["folder"], 0 <= ended["score"] <= 1) == (str(tmp_path / "study"), True)
     code, _, err = verihop("tune", world / "nowhere.jsonl", *asked, *study)
     assert (code, json.loads(err)["event"]) == (2, "user_error")
 

@@ -151,16 +151,31 @@ def serving(lm, make_service) -> Iterator[Callable[..., Running]]:
     with contextlib.ExitStack() as stack:
 
         def start(*arguments: Any, **more: Any) -> Running:
-            return stack.enter_context(_served(make_service(*arguments, **more)))
+            service = make_service(*arguments, **more)
+            return stack.enter_context(_served(service, make_server(make_app(service))))
+
+        yield start
+        lm.held.set()
+
+
+@pytest.fixture
+def offering(lm, make_service) -> Iterator[Callable[..., Running]]:
+    """Return a function that offers the tools of a service over HTTP; arguments as of `make_service`."""
+    from experiments.service.tools import make_tools_app
+
+    with contextlib.ExitStack() as stack:
+
+        def start(*arguments: Any, **more: Any) -> Running:
+            service = make_service(*arguments, **more)
+            return stack.enter_context(_served(service, make_server(make_tools_app(service), lifespan="on")))
 
         yield start
         lm.held.set()
 
 
 @contextlib.contextmanager
-def _served(service: Service) -> Iterator[Running]:
+def _served(service: Service, server: Any) -> Iterator[Running]:
     with contextlib.closing(listening(Address(port=0))) as listener:
-        server = make_server(make_app(service))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"

@@ -167,8 +167,12 @@ def test_what_is_no_question_is_refused(serving, sent, status, said):
 def test_lone_surrogates_and_other_content_are_refused(serving):
     client = serving().client
     headers = {"content-type": "application/json"}
-    answer = client.post("/v1/answers", content=b'{"question": "\\ud800"}', headers=headers)
-    assert answer.status_code == 422
+    asked = '{"messages": [{"role": "user", "content": "\\ud800"}]}'
+    bodies = {"/v1/answers": '{"question": "\\ud800"}', "/v1/chat/completions": asked}
+    for route, body in {**bodies, "/retrieve": '{"queries": ["Ossa", "\\ud800"]}'}.items():
+        answer = client.post(route, content=body, headers=headers)
+        named = "queries.1" if route == "/retrieve" else "question"
+        assert (answer.status_code, answer.json()["error"]["message"]) == (422, f"{named}: it is not valid Unicode.")
     answer = client.post("/v1/answers", content=b"question=Who", headers={"content-type": "text/plain"})
     assert (answer.status_code, answer.json()["error"]["type"]) in [(415, "invalid_request"), (422, "invalid_request")]
 

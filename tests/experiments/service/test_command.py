@@ -1,13 +1,20 @@
 """`verihop serve` as a process: ready when it says so, answers, and stops with grace; and its mistakes."""
 
+import contextlib
 import signal
+import socket
 import subprocess
 
 import httpx
 import pytest
 
-from experiments.service.run import Address
+from experiments.service.limits import Limits
+from experiments.service.run import Address, Opened, bound, make_service, serve
+from programs.lms.adapter import JsonForm
+from programs.lms.calls.metered import metered_lm
+from programs.lms.connect import Connection
 from signatures.common.errors import UserError
+from tests.experiments.service.conftest import TwoHops
 
 
 @pytest.fixture
@@ -47,9 +54,80 @@ def test_a_port_in_use_is_one_line(started, verihop, small_world):
     assert (code, f"127.0.0.1:{port} cannot be opened" in err) == (2, True)
 
 
+HTTP = [["serve"], ["mcp", "--http"]]
+
+
+@pytest.fixture
+def no_models(monkeypatch):
+    """Fail the test where a service is opened, and its models are loaded."""
+
+    def fail(*arguments):
+        raise AssertionError("models are loaded")
+
+    monkeypatch.setattr("experiments.service.run.open_parts", fail)
+
+
+@pytest.mark.parametrize("command", HTTP, ids=" ".join)
+def test_a_port_in_use_is_said_before_models_are_loaded(command, verihop, no_models):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        code, _, err = verihop(*command, "--program", "rag", "--port", port)
+    assert (code, err.splitlines()) == (
+        2,
+        [f"verihop: 127.0.0.1:{port} cannot be opened (Address already in use). Choose another port, or 0 for any."],
+    )
+
+
+@pytest.mark.parametrize("command", HTTP, ids=" ".join)
+@pytest.mark.parametrize("host", ["192.0.2.1", "x" * 70])
+def test_a_host_of_another_machine_is_named_before_models_are_loaded(command, host, verihop, no_models):
+    code, _, err = verihop(*command, "--program", "rag", "--host", host, "--token", "lantern")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert f"{host} is no address of this machine (" in err
+    assert "such as 127.0.0.1" in err
+    assert "port" not in err
+
+
+def test_the_address_is_held_while_models_are_loaded_and_connections_are_refused(verihop, monkeypatch):
+    def refused(program, lm, budget):
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=30)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        raise UserError("looked")
+
+    monkeypatch.setattr("experiments.service.run.open_parts", refused)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    code, _, err = verihop("serve", "--program", "rag", "--lm", "simulated", "--port", port)
+    assert (code, err) == (2, "verihop: looked\n")
+
+
+def test_a_bound_address_listens_when_it_is_served(monkeypatch):
+    class Server:
+        def run(self, sockets):
+            with socket.create_connection(sockets[0].getsockname(), timeout=30):
+                said.append("connected")
+
+    said = []
+    monkeypatch.setattr("experiments.service.run.make_server", lambda app, lifespan: Server())
+    monkeypatch.setattr("experiments.service.app.make_app", lambda service: None)
+    address = Address(port=0)
+    with contextlib.closing(bound(address)) as listener:
+        port = listener.getsockname()[1]
+        serve(None, address, said.append, listener)
+    assert said == [f"http://127.0.0.1:{port}/", "connected"]
+
+
+@pytest.mark.parametrize("command", HTTP, ids=" ".join)
+def test_a_missing_token_names_the_option_and_the_variable(command, verihop, no_models, monkeypatch):
+    monkeypatch.delenv("VERIHOP_TOKEN", raising=False)
+    code, _, err = verihop(*command, "--program", "rag", "--host", "0.0.0.0")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert "with --token or the variable VERIHOP_TOKEN, or listen on 127.0.0.1" in err
+
+
 def test_mistakes_are_one_line(verihop, tmp_path):
-    code, _, err = verihop("serve", "--program", "rag", "--host", "0.0.0.0")
-    assert (code, "set a token, or listen on 127.0.0.1" in err) == (2, True)
     code, _, err = verihop("serve", tmp_path / "a", "--artifact", tmp_path / "b")
     assert (code, "serve one of them" in err) == (2, True)
     code, _, err = verihop("serve", "--program", "rag", "--question-budget", "calls=none")
@@ -57,6 +135,8 @@ def test_mistakes_are_one_line(verihop, tmp_path):
 
 
 def test_an_address_for_others_needs_a_token_that_is_a_word():
+    with pytest.raises(UserError, match=r"^Everyone who reaches 0\.0\.0\.0 could ask.* set a token, or listen on"):
+        Address("0.0.0.0")
     with pytest.raises(UserError, match="must be a word of ASCII"):
         Address("0.0.0.0", token="two words")
     assert Address("0.0.0.0", token="lantern").hosts is None
@@ -65,3 +145,12 @@ def test_an_address_for_others_needs_a_token_that_is_a_word():
     assert not Address("127.evil.example", token="lantern").local
     with pytest.raises(UserError, match="must be a word"):
         Address("0.0.0.0", token="lantern\n")
+
+
+def test_a_limit_in_usd_of_an_lm_without_price_is_refused_at_the_start(lm):
+    model = metered_lm("local/scripted", engine=lm.engine, cache=False, temperature=0.0)
+    model.remote = True  # so that it is called before the service is ready
+    opened = Opened(TwoHops(), None, Connection("scripted", model, JsonForm(), None, "samples"))
+    with pytest.raises(UserError, match="states no price"):
+        make_service(opened, Limits(budget={"calls": 5, "usd": 1.0}), Address())
+    assert make_service(opened, Limits(budget={"calls": 5}), Address()).about["program"] == "TwoHops"

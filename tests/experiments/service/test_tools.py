@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import threading
 
 import httpx
 import pytest
@@ -12,6 +13,7 @@ from mcp.client.streamable_http import create_mcp_http_client, streamable_http_c
 from experiments.service.limits import Limits
 from experiments.service.tools import make_tools
 
+PATIENCE = 30  # seconds; only what is broken waits so long
 HOPS = [(1.0, "part 1 Veld"), (2.0, "part 2 Veld")]
 
 
@@ -58,7 +60,7 @@ def test_searching_and_reading(make_service):
     assert [(passage["id"], passage["score"]) for passage in ranked] == [("p1", 1.5)]
     assert (whole["id"], whole["text"]) == ("p2", "Lake Marn lies in Veld.")
     assert missing.is_error
-    assert "has no passage 'p9'" in missing.content[0].text
+    assert missing.content[0].text == "The corpus has no passage 'p9'. Find ids with search."
 
 
 def test_tools_have_descriptions_and_a_service_without_index_only_asks(make_service):
@@ -74,22 +76,95 @@ def test_tools_have_descriptions_and_a_service_without_index_only_asks(make_serv
     assert [tool.name for tool in _with_client(make_tools(make_service(retrieve=None)), listed)] == ["ask"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "limits", "said"),
-    [
-        ({"question": " "}, {}, "1 to 4,000 characters"),
-        ({"question": "x" * 5000}, {}, "1 to 4,000 characters"),
-        ({"question": "Where?"}, {"budget": {"calls": 1}}, "more than the budget that each question has"),
-    ],
-)
-def test_errors_are_those_of_the_tool_in_one_sentence(make_service, arguments, limits, said):
-    async def ask(client):
-        return await client.call_tool("ask", arguments)
+K = "k should be a whole number from 1 to 50, got "
+BUDGET = "The question needs more than the budget that each question has."
 
-    result = _with_client(make_tools(make_service(Limits(**limits))), ask)
-    assert result.is_error
-    assert said in result.content[0].text
-    assert "Traceback" not in result.content[0].text
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "limits", "said"),
+    [
+        ("ask", {"question": " "}, {}, "question is empty: send 1 to 4,000 characters."),
+        ("ask", {"question": "x" * 5000}, {}, "question is too long: send 1 to 4,000 characters, not 5,000."),
+        ("ask", {"question": 5}, {}, "question should be a valid string, got 5."),
+        ("ask", {}, {}, "question is missing."),
+        ("ask", {"question": "Where?"}, {"budget": {"calls": 1}}, BUDGET),
+        ("search", {"query": ""}, {}, "query is empty: send 1 to 4,000 characters."),
+        ("search", {"query": "four"}, {"question_characters": 3}, "query is too long: send 1 to 3 characters, not 4."),
+        ("search", {"query": None}, {}, "query should be a valid string, got null."),
+        *(("search", {"query": "q", "k": k}, {}, f"{K}{shown}.") for k, shown in [
+            (True, "true"), (0, "0"), (-1, "-1"), (51, "51"), (10**30, str(10**30)), (2.5, "2.5"), ("3", "'3'"),
+            (None, "null"), ([1], "[1]"),
+        ]),
+        ("read_passage", {"id": "z" * 500}, {}, f"The corpus has no passage '{'z' * 79}.... Find ids with search."),
+        ("read_passage", {"id": ["a"]}, {}, 'id should be a valid string, got ["a"].'),
+        ("find\n", {}, {}, "There is no tool 'find\\n'. Choose from: ask, search, read_passage."),
+    ],
+)  # fmt: skip
+def test_errors_are_one_sentence_with_the_cure(make_service, tool, arguments, limits, said):
+    async def call(client):
+        return await client.call_tool(tool, arguments)
+
+    result = _with_client(make_tools(make_service(Limits(**limits))), call)
+    assert (result.is_error, result.content[0].text) == (True, said)
+
+
+def test_a_whole_number_may_be_written_as_json_writes_it(make_service):
+    async def call(client):
+        return await client.call_tool("search", {"query": "q", "k": 1.0})
+
+    assert len(_with_client(make_tools(make_service()), call).structured_content["result"]) == 1
+
+
+def test_a_search_that_finds_nothing_says_so(make_service):
+    class Empty:
+        fingerprint = "empty"
+
+        def __call__(self, query, k):
+            return []
+
+    async def search(client):
+        return await client.call_tool("search", {"query": " caf\u00e9 "})
+
+    result = _with_client(make_tools(make_service(retrieve=Empty())), search)
+    assert (result.is_error, result.structured_content) == (False, {"result": []})
+    assert [content.text for content in result.content] == ["No passage fits 'café'. Try other words."]
+
+
+def test_searches_have_places_and_a_queue_as_over_http(make_service):
+    begun, held = threading.Semaphore(0), threading.Event()
+
+    class Held:
+        fingerprint = "held"
+
+        def __call__(self, query, k):
+            begun.release()
+            assert held.wait(PATIENCE)
+            return []
+
+    async def race(client):
+        first = asyncio.create_task(client.call_tool("search", {"query": "q"}))
+        assert await asyncio.to_thread(begun.acquire, timeout=PATIENCE)
+        second = await client.call_tool("search", {"query": "q"})
+        held.set()
+        return (await first).is_error, second.is_error, second.content[0].text
+
+    found = _with_client(make_tools(make_service(Limits(searches=1, queue=0), retrieve=Held())), race)
+    assert found == (False, True, "Too many searches are waiting. Search again in a few seconds.")
+
+
+def test_an_error_of_a_search_says_nothing_of_the_inside(make_service):
+    class Broken:
+        fingerprint = "broken"
+
+        def __call__(self, query, k):
+            raise RuntimeError("secret of /home/somebody")
+
+    async def search(client):
+        return await client.call_tool("search", {"query": "q"})
+
+    result = _with_client(make_tools(make_service(retrieve=Broken())), search)
+    assert (result.is_error, "of the log" in result.content[0].text) == (True, True)
+    assert "secret" not in result.content[0].text
 
 
 def test_a_client_that_goes_stops_its_question(make_service, lm):
@@ -143,6 +218,12 @@ def test_the_command_speaks_over_http_to_those_with_the_token(command, started_c
     assert _with_client(connect("lantern"), listed) == ["ask", "search", "read_passage"]
     with pytest.raises(BaseException, match=r"401|Unauthorized|unhandled errors"):
         _with_client(connect("wrong"), listed)
+
+
+def test_the_token_of_http_may_be_an_option(command, started_command):
+    url = started_command([*command, "--http", "--port", "0", "--token", "lantern"])
+    for headers, status in (({}, 401), ({"Authorization": "Bearer lantern"}, 406)):  # 406: the SDK's
+        assert httpx.post(url, json={}, headers={"Accept": "text/plain", **headers}).status_code == status
 
 
 def test_every_loopback_address_is_answered_and_foreign_names_are_refused(command, started_command):

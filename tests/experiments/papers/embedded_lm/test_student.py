@@ -70,7 +70,10 @@ def test_tables_and_sets_are_merged_and_share_runs(start):
     assert set(sets["2wikimultihopqa"]) == {"table3"}
     assert sets["2wikimultihopqa"]["table3"]["runs"] == first["2wikimultihopqa"]["table3"]["runs"]
     assert sets["hotpotqa"]["cov_rag"]["second_search"]["trained"]["questions"] == QUESTIONS
-    assert "SearChain (missing)" in output
+    table = sets["2wikimultihopqa"]["table3"]
+    assert set(table["runs"]) == set(table["published accuracy of Mistral-7B, %"])
+    assert table["runs"]["GRG, untrained"]["program"] == "grg"
+    assert "student against SearChain, untrained" in table["differences"]
     assert "26.53" in output
 
 
