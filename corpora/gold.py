@@ -1,4 +1,4 @@
-"""Gold passages of questions that name them as people do: by title, or by document."""
+"""Gold passages of questions that name them as people do: by title, by document, or by a quotation."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -16,26 +16,29 @@ class Resolved:
 
     Args:
         questions: All, in their order.
-        counts: How many questions had `gold_ids` already (`had_ids`), got them (`resolved`), name titles or documents
-            of which a passage is gold but not which (`ambiguous`), name some that the corpus lacks (`missing`), or name
-            nothing (`without_gold`).
-        missing: Names that no passage has, each once.
-        ambiguous: Name -> number of passages it may mean.
+        counts: How many questions had `gold_ids` already (`had_ids`), got them (`resolved`), name titles, documents or
+            quotations of several passages (`ambiguous`), name some that the corpus lacks (`missing`), or name nothing
+            (`without_gold`).
+        missing: Names and quotations that no passage has, each once.
+        ambiguous: Name or quotation -> number of passages it may mean.
+        found: Whether any question has gold that can be measured: ids, or the documents of an ambiguous name.
     """
 
     questions: list[Question] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     missing: list[str] = field(default_factory=list)
     ambiguous: dict[str, int] = field(default_factory=dict)
+    found: bool = False
 
 
 def resolve_gold(questions: Iterable[Question], passages: Iterable[PassageRecord]) -> Resolved:
-    """Fill in `gold_ids` of questions that have `gold_titles` or `gold_documents`.
+    """Fill in `gold_ids` of questions that have `gold_titles`, `gold_documents` or `gold_quotes`.
 
     A title is that of a passage, or of its document; a document is the `source` of a passage, or the end of it from a
     `/` on. Case and white space do not matter. Of several passages with a name, the only one that contains one of the
-    question's `gold_quotes` is meant. A question gets `gold_ids` if each of its names means one passage: some of them
-    would make every recall wrong. `gold_titles` become titles of documents, which `passage_recall[title]` compares.
+    question's `gold_quotes` is meant; in a question without names, each quotation names the passage that contains it.
+    A question gets `gold_ids` if each of its names means one passage: some of them would make every recall wrong.
+    `gold_titles` become titles of documents, which `passage_recall[title]` compares.
 
     Args:
         questions: Those with `gold_ids` are kept as they are.
@@ -46,14 +49,15 @@ def resolve_gold(questions: Iterable[Question], passages: Iterable[PassageRecord
     """
     asked = list(questions)
     wanted = [(question, _names(question)) for question in asked]
-    book = _Book(passages, {_plain(name) for _, names in wanted for _, name in names})
+    book = _Book(passages, {(kind, _plain(name)) for _, names in wanted for kind, name in names})
     result = Resolved()
     for question, names in wanted:
         result.questions.append(_with_gold(question, names, book, result))
     named = result.counts.total() - result.counts["had_ids"] - result.counts["without_gold"]
     if named and result.counts["missing"] == named and not book.known:
         raise UserError(
-            f"The corpus has none of the titles and documents that the questions name, e.g. {result.missing[0]!r}: "
+            "The corpus has none of the titles, documents and quotations that the questions name, e.g. "
+            f"{result.missing[0]!r}: "
             "name the corpus that they were written for."
         )
     return result
@@ -62,12 +66,14 @@ def resolve_gold(questions: Iterable[Question], passages: Iterable[PassageRecord
 class _Book:
     """The passages that the names of all questions may mean."""
 
-    def __init__(self, passages: Iterable[PassageRecord], wanted: set[str]):
+    def __init__(self, passages: Iterable[PassageRecord], wanted: set[tuple[str, str]]):
         self._by_name: dict[tuple[str, str], list[PassageRecord]] = defaultdict(list)
+        quotations = _Quotations(name for kind, name in wanted if kind == "quote")
         for passage in passages:
-            for key in _keys(passage):
-                if key[1] in wanted:
-                    self._by_name[key].append(passage)
+            for key in _keys(passage) & wanted:
+                self._by_name[key].append(passage)
+            for quote in quotations.within(passage.text):
+                self._by_name["quote", quote].append(passage)
 
     @property
     def known(self) -> bool:
@@ -77,7 +83,31 @@ class _Book:
     def of(self, kind: str, name: str) -> list[PassageRecord]:
         """Return the passages of a name; those that have it as their full title, if there are any."""
         found = self._by_name.get((kind, _plain(name)), [])
-        return [passage for passage in found if _plain(passage.title) == _plain(name)] or found
+        exact = [passage for passage in found if kind != "quote" and _plain(passage.title) == _plain(name)]
+        return exact or found
+
+
+class _Quotations:
+    """Finds which of many quotations a text contains; most are ruled out by their longest word.
+
+    Args:
+        quotes: Plain ones. Their first and last words may be parts of words.
+    """
+
+    def __init__(self, quotes: Iterable[str]):
+        self._by_word: dict[str, list[str]] = defaultdict(list)
+        self._short: list[str] = []
+        for quote in quotes:
+            inner = quote.split()[1:-1]
+            (self._by_word[max(inner, key=len)] if inner else self._short).append(quote)
+
+    def within(self, text: str) -> list[str]:
+        """Return the quotations in a text."""
+        if not self._by_word and not self._short:
+            return []
+        plain = _plain(text)
+        likely = [quote for word in self._by_word.keys() & set(plain.split()) for quote in self._by_word[word]]
+        return [quote for quote in (*likely, *self._short) if quote in plain]
 
 
 def _keys(passage: PassageRecord) -> set[tuple[str, str]]:
@@ -91,7 +121,8 @@ def _names(question: Question) -> list[tuple[str, str]]:
     if question.gold_ids:
         return []
     titles, documents = _texts(question, "gold_titles"), _texts(question, "gold_documents")
-    return [*(("title", name) for name in titles), *(("document", name) for name in documents)]
+    names = [*(("title", name) for name in titles), *(("document", name) for name in documents)]
+    return names or [("quote", quote) for quote in _texts(question, "gold_quotes") if quote.strip()]
 
 
 def _texts(question: Question, key: str) -> list[str]:
@@ -104,6 +135,7 @@ def _texts(question: Question, key: str) -> list[str]:
 def _with_gold(question: Question, names: Sequence[tuple[str, str]], book: _Book, result: Resolved) -> Question:
     if not names:
         result.counts["had_ids" if question.gold_ids else "without_gold"] += 1
+        result.found = result.found or bool(question.gold_ids)
         return question
     quotes = [_plain(quote) for quote in _texts(question, "gold_quotes")]
     gold: list[PassageRecord] = []
@@ -127,6 +159,7 @@ def _with_gold(question: Question, names: Sequence[tuple[str, str]], book: _Book
     update: dict[str, Any] = {"gold_titles": list(dict.fromkeys(articles))} if len(articles) == len(names) else {}
     if not unclear:
         update["gold_ids"] = list(dict.fromkeys(passage.id for passage in gold))
+    result.found = result.found or bool(update)
     return Question.model_validate(question.model_dump(exclude_defaults=True) | update)
 
 

@@ -12,16 +12,20 @@ from experiments.cli.shared.console import WIDTH, emit, next_step, note, say, wr
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.settings.file import NAME
-from experiments.cli.shared.settings.holding import Held, held_here, shown
+from experiments.cli.shared.settings.holding import TYPED, Held, held_here, shown
 from experiments.cli.shared.settings.known import (
+    CURE,
     PREFIX,
     VARIABLES,
     WITHOUT_OPTION,
-    has_password,
+    converted,
+    has_key,
+    has_secret,
     known_options,
     refuse_key,
     unknown_variables,
 )
+from experiments.cli.shared.watching import form_of_logs
 from signatures.common.errors import UserError
 
 _SOURCES = ("command line", "variable", "file")
@@ -44,6 +48,9 @@ def config(
     table is that of a command with them.
     """
     held = held_here()
+    _check_variables()
+    for name in (name for name, number in held.numbers.items() if number == TYPED):
+        converted(name, held.values[name], f"--{name.replace('_', '-')}")  # what no other command would accept, either
     if init:
         path = _write(held)
         if as_json:
@@ -56,10 +63,24 @@ def config(
         emit(_record(held))
         return
     _show(held)
+    if lm.api_base is not None and lm.lm is None:
+        note("Note: no model is named for the server, so that only artifacts that name one can use it: add lm.")
     if held.settings.file.path is None:
         next_step(command("verihop", "config", "--init", *used(lm), *used(limits)))
     else:
         next_step(command("verihop", "doctor", *used(lm)))
+
+
+def _check_variables() -> None:
+    """Raise UserError if a variable that is no option has a value that the commands which read it refuse."""
+    from corpora.compressed import size_limit
+    from programs.lms.caches import reply_cache_bytes
+    from signatures.common.files import cache_dir
+
+    cache_dir()
+    reply_cache_bytes()
+    size_limit(0)
+    form_of_logs(None)
 
 
 def _record(held: Held) -> dict[str, Any]:
@@ -72,8 +93,8 @@ def _record(held: Held) -> dict[str, Any]:
         "settings": rows,
         "variables": {
             each.name: {
-                "set": bool(os.environ.get(each.name)),
-                "value": None if each.secret else os.environ.get(each.name) or None,
+                "set": _stated(held, each.name) is not None,
+                "value": None if each.secret else _stated(held, each.name),
                 "meaning": each.meaning,
             }
             for each in VARIABLES
@@ -87,7 +108,7 @@ def _row(held: Held, name: str) -> dict[str, Any]:
     number, option = held.numbers.get(name), known_options()[name]
     value = held.values[name]
     row: dict[str, Any] = {
-        "value": shown(value) if isinstance(value, str) else value,
+        "value": _plain(value),
         "from": "default" if number is None else _SOURCES[number],
         "place": None if number is None else held.settings.place(name, number),
         "variable": f"{PREFIX}{name.upper()}",
@@ -104,13 +125,22 @@ def _row(held: Held, name: str) -> dict[str, Any]:
 
 def _row_without_option(held: Held, name: str) -> dict[str, Any]:
     """Return value and source of a setting that has no option."""
-    variable, file = f"{PREFIX}{name.upper()}", held.settings.file
-    stated = os.environ.get(variable)
-    by_variable = bool(stated) and stated != str(file.values.get(name))
-    source = "variable" if by_variable else "file" if name in file.values else "default"
-    value = stated if by_variable else file.values.get(name)
+    variable, file, stated = f"{PREFIX}{name.upper()}", held.settings.file, held.settings.cache.get(name)
+    source = "variable" if stated is not None else "file" if name in file.values else "default"
     place = {"variable": variable, "file": file.place(name), "default": None}[source]
+    value = file.values.get(name) if stated is None else stated
     return {"value": value, "from": source, "place": place, "variable": variable, "default": None}
+
+
+def _stated(held: Held, variable: str) -> str | None:
+    """Return what a variable of the environment is; None if it is not set. The file's cache stands there, too."""
+    setting = variable.removeprefix(PREFIX).lower()
+    return held.settings.cache.get(setting) if setting in WITHOUT_OPTION else os.environ.get(variable) or None
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON and the terminal show it: JSON has no infinity."""
+    return shown(value) if isinstance(value, str) or value == float("inf") else value
 
 
 def _show(held: Held) -> None:
@@ -149,7 +179,7 @@ def _write(held: Held) -> Path:
     """Write a settings file into the working folder, with what is typed and all other settings as comments.
 
     Raises:
-        UserError: There is one, or an address has a password in it.
+        UserError: There is one, or a value has a key or a password in it.
     """
     from signatures.common.files import atomic_write
 
@@ -158,9 +188,10 @@ def _write(held: Held) -> Path:
         raise UserError(f"{path} exists already: edit it, or delete it first.")
     for name, value in held.values.items():
         refuse_key(name, value, NAME)
-    if has_password("api_base", held.values["api_base"]):
+    if has_secret("api_base", held.values["api_base"]):
         raise UserError(
-            f"The address has a password in it, which no file may contain: set {PREFIX}API_BASE in the environment."
+            f"The address has a password or key in it, which no file may contain: set {PREFIX}API_BASE in the "
+            "environment."
         )
     lines = [
         "# Settings of verihop: defaults of the options of its commands, here and in all subfolders.",
@@ -168,11 +199,13 @@ def _write(held: Held) -> Path:
         "# No keys: name a variable that contains the key (api_key_env).",
     ]
     for name, option in known_options().items():
-        typed = held.numbers.get(name) == 0
+        typed = held.numbers.get(name) == TYPED
         value = held.values[name] if typed else option.default
         text = _toml(_EXAMPLES[name] if value is None or value == [] else value)
         lines += ["", *textwrap.wrap(option.help, WIDTH, initial_indent="# ", subsequent_indent="# ")]
         lines.append(f"{'' if typed else '# '}{name} = {text}")
+        if has_key(lines[-1]):
+            raise UserError(f"The value of {name} has what looks like a key in it, which no file may contain: {CURE}.")
     meanings = {each.name: each.meaning for each in VARIABLES}
     for name in WITHOUT_OPTION:
         lines += ["", f"# {meanings[f'{PREFIX}{name.upper()}']}", f"# {name} = {_toml(_EXAMPLES[name])}"]

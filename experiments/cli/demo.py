@@ -20,8 +20,11 @@ class Result(options.Output):
 
 
 @with_option_groups
-def demo(lm: options.LM, result: Result, threads: options.Threads = 8) -> None:
-    """Index, evaluate, compile, evaluate again, answer: everything in a few minutes, offline."""
+def demo(lm: options.LM, limits: options.Limits, result: Result, threads: options.Threads = 8) -> None:
+    """Index, evaluate, compile, evaluate again, answer: in a few minutes, offline with the embedded LM.
+
+    An LM of the settings is used, too, within their budget; one budget limits all steps together.
+    """
     from experiments.cli.ask import show_answer
     from experiments.pipeline.demo import run_demo
 
@@ -30,7 +33,14 @@ def demo(lm: options.LM, result: Result, threads: options.Threads = 8) -> None:
             note(f"\n== {text}")
 
     note("The demo corpus is about an invented archipelago, so that no LM knows the answers from training.")
-    done = run_demo(result.out, lm.config(), threads=threads, on_step=on_step, progress=not result.quiet)
+    done = run_demo(
+        result.out,
+        lm.config(threads),
+        budget=limits.budget(),
+        threads=threads,
+        on_step=on_step,
+        progress=not result.quiet,
+    )
     if result.as_json:
         answered = {"question": done.question, "answer": done.prediction.answer}
         files = {"artifact": str(done.artifact), "report": str(done.report)}

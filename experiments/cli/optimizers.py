@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from experiments.cli.shared import options
+from experiments.cli.shared.completion import program_names
 from experiments.cli.shared.next_commands import command, index_here, new_path
 from experiments.cli.shared.rows import show_rows
 
@@ -14,7 +15,11 @@ from experiments.cli.shared.rows import show_rows
 def optimizers(
     program: Annotated[
         str | None,
-        typer.Option(help="Only say which of them fit this program, and why others do not.", show_default=False),
+        typer.Option(
+            autocompletion=program_names,
+            help="Only say which of them fit this program, and why others do not.",
+            show_default=False,
+        ),
     ] = None,
     preset: Annotated[str, typer.Option(help="Preset of --program.")] = "paper",
     as_json: options.Json = False,

@@ -64,6 +64,9 @@ def before_after(
         resume: Continue an interrupted call with the same `out`.
         on_step: Called with the title of each step when it starts.
         progress: Show estimates and bars on stderr.
+
+    Raises:
+        BudgetExceeded: The budget of the connection does not last for all steps; what was done is kept.
     """
     from experiments.analysis.compare import compare_runs
     from experiments.pipeline.compile import compile_program
@@ -79,11 +82,13 @@ def before_after(
     resumed = resume and folders[0].exists()
     shared: dict[str, Any] = {"connection": connection, "progress": progress}
     before = evaluate(student, devset, run, folder=folders[0], resume=resumed, **shared)
+    _go_on(before.stopped)
 
     rule = f", {metric} >= {compilation.accept} makes a demonstration" if optimizer == "bootstrap" else ""
     on_step(f"Compile {name} ({optimizer}): {len(trainset)} training questions{rule}")
     target = out / "artifact"
     artifact = compile_program(student, trainset, [], compilation, out=target, resume=resume, **shared)
+    _go_on(artifact.optimizer["stopped"])
 
     on_step(f"Load the artifact and evaluate it (demonstrations: {artifact.optimizer['accepted']})")
     if note := no_gain_note(lm):
@@ -92,4 +97,13 @@ def before_after(
     compiled_run = replace(run, artifact=target)
     resumed = resume and folders[1].exists()
     after = evaluate(loaded, devset, compiled_run, folder=folders[1], resume=resumed, **shared)
+    _go_on(after.stopped)
     return BeforeAfter(before, after, compare_runs(list(folders)), artifact, loaded, folders)
+
+
+def _go_on(stopped: str | None) -> None:
+    """Raise BudgetExceeded if a step was stopped: what follows would compare parts of runs."""
+    from programs.lms.calls.budget import BudgetExceeded
+
+    if stopped:
+        raise BudgetExceeded(stopped.removeprefix(f"{BudgetExceeded.__name__}: "))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 SMALL = "small"  # preset of the programs that read passages
 SMALL_PROGRAM = "rag"  # the best of our programs with the embedded LM (`experiments/results/student_embedded.json`)
 SMALL_RERANK = "own"
+_IN_PROCESS = ("embedded", "simulated", "gguf")  # what ids of LMs in this process begin with, before a colon
 _SERVER_PREFIX = "server-"  # of the model strings of LMs on a server (`programs.lms.servers.server.prefix_of`)
 
 
@@ -91,8 +92,8 @@ def with_artifact_defaults(
         retriever_is_open: There is a retriever already: index and reranker of the artifact do not matter.
 
     Raises:
-        UserError: There is no such artifact, its LM is on a server, whose URL artifacts do not store, or the index it
-            names is not the one it was compiled on.
+        UserError: There is no such artifact; its LM is on a server, whose URL artifacts do not store, or runs in this
+            process although a URL is named; or the index it names is not the one it was compiled on.
     """
     if program.artifact is None:
         return program, lm
@@ -119,7 +120,11 @@ def _with_recorded_lm(folder: Path, artifact: "Artifact", lm: LMConfig) -> LMCon
     """Return the configuration with the LM of the artifact, unless another is named."""
     if lm.id is not None or not artifact.lm:
         return lm
-    if lm.api_base is None and (artifact.lm.model or "").startswith(_SERVER_PREFIX):
+    on_server = (artifact.lm.model or "").startswith(_SERVER_PREFIX)
+    if lm.api_base is not None and not on_server and artifact.lm.id.partition(":")[0] in _IN_PROCESS:
+        compiled = f"{folder} was compiled with LM {artifact.lm.id!r}, which runs in this process"
+        raise UserError(f"{compiled}: name the model on the server (lm), or omit the address (api_base).")
+    if lm.api_base is None and on_server:
         raise UserError(
             f"{folder} was compiled with LM {artifact.lm.id!r} on a server: name its URL (api_base), or another LM."
         )

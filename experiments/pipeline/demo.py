@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import dspy
 
     from experiments.analysis.compare import Comparison
+    from programs.lms.calls.budget import Budget
 
 DEMO_CORPUS = Path(__file__).parents[2] / "corpora" / "demo"
 METRICS = ("em", "f1[hotpot]", "all_gold@5")
@@ -40,7 +41,13 @@ class DemoResult:
 
 
 def run_demo(
-    out: Path, lm: LMConfig, *, threads: int, on_step: Callable[[str], None], progress: bool = True
+    out: Path,
+    lm: LMConfig,
+    *,
+    threads: int,
+    on_step: Callable[[str], None],
+    budget: "Budget | None" = None,
+    progress: bool = True,
 ) -> DemoResult:
     """Run the demo in `out` and return its results; files of an earlier demo are replaced.
 
@@ -49,10 +56,12 @@ def run_demo(
         lm: The LM.
         threads: Questions answered in parallel.
         on_step: Called with the title of each step when it starts.
+        budget: Limits on the LM calls of all steps together.
         progress: Show estimates and bars on stderr.
 
     Raises:
         UserError: `out` contains something other than an earlier demo.
+        BudgetExceeded: The budget does not last for all steps.
     """
     from corpora.index.build import build_index
     from corpora.index.open import open_index
@@ -65,7 +74,7 @@ def run_demo(
     from optimizers.metrics.catalog import get_metric
     from programs.catalog import build
 
-    connection = open_lm(lm)  # before anything is written: the id may be wrong
+    connection = open_lm(lm, budget)  # before anything is written: the id may be wrong
     _clear(out)
     on_step("Index the demo corpus (BM25 and MiniLM vectors, fused)")
     build_index(DEMO_CORPUS / "passages.jsonl", out / "index", retriever="hybrid", progress=progress)

@@ -158,8 +158,8 @@ def _ask_all(session: Session, waiting: Sequence[Asked], folder: Path, bar: RunP
         one_core_each(session.config.threads if remote else 0),
         controlled(bar.say) as control,
         _opened(session, waiting, bar.say) as pool,
-        RowLog(folder, sync_every=SYNC_SECONDS) as log,
         CallFile(folder) as calls,
+        RowLog(folder, sync_every=SYNC_SECONDS, first=calls.sync) as log,
         bar,
     ):
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from experiments.runs.config import Connected, LMConfig
 from signatures.common.errors import UserError
 from signatures.common.own_code import is_own
+from signatures.common.secrets import without_secrets
 
 if TYPE_CHECKING:
     import dspy
@@ -58,10 +59,14 @@ def open_lm(config: LMConfig, budget: "Budget | None" = None) -> "Connection":
     """Return the connection to an LM; the embedded one if no id is set.
 
     Raises:
-        UserError: The id is unknown, weights are missing, or the server's key variable is not set.
+        UserError: The id is unknown, or missing beside the URL of a server; weights are missing, or the server's key
+            variable is not set.
     """
     from experiments.world.connect import connect_any
 
+    if config.id is None and config.api_base is not None:
+        server = without_secrets(config.api_base)
+        raise UserError(f"No model is named for the server {server}: name it (lm), or omit the address (api_base).")
     return connect_any("embedded" if config.id is None else config.id, **config.settings(), budget=budget)
 
 

@@ -2,8 +2,12 @@
 
 The calls of a question are a Zstandard frame of their own, written just before its row. Before each frame stands a
 skippable frame (RFC 8878, section 3.1.2) that says of which question and repeat it is and how long, so that readers
-find a question without decompressing the others, and the next writer removes a frame that a killed process left
-incomplete. A question that was asked again has several frames; the last one counts.
+find a question without decompressing the others. A question that was asked again has several frames; the last one
+counts.
+
+Bytes after the last label that fits are one of two things. A kill or a power cut leaves a part of a frame, zeros or
+garbage: readers pass over it, and the next writer removes it. A wrong label leaves complete frames behind it: that is
+damage, an error for readers and writers, and nothing is removed.
 
 A line has the `id` of the question, its `repeat` and what `programs.lms.tracing.calls.Call.as_record` says: the number
 of the call, predictor, messages as sent, replies, tokens, price, seconds, whether a cache answered, retries, error.
@@ -13,15 +17,17 @@ Questions without a row (of a run that was stopped) have no calls here; `costs.j
 import contextlib
 import errno
 import json
+import mmap
 import os
 import struct
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple
 
-from experiments.runs.files import CALLS, Json, RowKey, writing
-from signatures.common.errors import UserError
+from experiments.runs.files import CALLS, Json, Row, RowKey, writing
+from signatures.common.errors import UserError, UserNotice
 from signatures.common.secrets import redacted
 from signatures.common.strict_json import parse_strict_json
 
@@ -29,6 +35,8 @@ _SKIPPABLE = 0x184D2A5E  # one of the sixteen magic numbers of frames that decom
 _HEADER = struct.Struct("<II")  # magic number, bytes that follow
 _LONGEST_LABEL = 1 << 20
 _MOST_BYTES = 1 << 30  # of one frame, decompressed
+_FRAME = b"\x28\xb5\x2f\xfd"  # begins a Zstandard frame; no UTF-8, so no text that is kept contains it
+_PART = 1 << 14
 _LEVEL = 3
 
 
@@ -67,6 +75,8 @@ def packed_calls(key: RowKey, records: Sequence[Json]) -> bytes:
 def call_frames(folder: Path) -> Iterator[Frame]:
     """Yield the complete frames of a run in the order written; nothing if its calls were not kept.
 
+    Bytes after the last one that are no part of a frame are passed over with a notice, a part of one without.
+
     Raises:
         UserError: The file is damaged, or cannot be read.
     """
@@ -74,39 +84,84 @@ def call_frames(folder: Path) -> Iterator[Frame]:
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            start = 0
-            while start < size:
-                frame = _frame_at(file, start, path)
-                if frame is None or frame.end > size:  # the process that wrote it was killed
-                    return
-                yield frame
-                start = frame.end
+            frame = None
+            while (start := 0 if frame is None else frame.end) < size:
                 file.seek(start)
+                try:
+                    following = _frame_at(file, start)
+                    if following.end > size:
+                        raise EOFError
+                except (EOFError, ValueError) as error:
+                    _check_tail(file, path, frame, error)
+                    return
+                frame = following
+                yield frame
     except FileNotFoundError:
         return
     except OSError as error:
-        raise UserError(f"{path} cannot be read ({error.strerror}). Restore it, or delete it.") from None
+        raise UserError(f"{path} cannot be read ({error.strerror}). Restore it, or move it elsewhere.") from None
 
 
-def _frame_at(file: IO[bytes], start: int, path: Path) -> Frame | None:
+def _frame_at(file: IO[bytes], start: int) -> Frame:
+    """Return the frame whose label the file stands at.
+
+    Raises:
+        EOFError: The label is incomplete.
+        ValueError: There is none, or none that fits.
+    """
     header = file.read(_HEADER.size)
     if len(header) < _HEADER.size:
-        return None
+        raise EOFError if _HEADER.pack(_SKIPPABLE, 0).startswith(header[:4]) else ValueError("no label of a question")
     magic, length = _HEADER.unpack(header)
     if magic != _SKIPPABLE or length > _LONGEST_LABEL:
-        raise _damaged(path, start, "no label of a question")
+        raise ValueError("no label of a question")
     label = file.read(length)
     if len(label) < length:
-        return None
+        raise EOFError
     try:
         told = json.loads(label)
         key, calls, content = (str(told["id"]), int(told["repeat"])), int(told["calls"]), int(told["bytes"])
     except (ValueError, KeyError, TypeError) as error:
-        raise _damaged(path, start, error) from None
+        raise ValueError(f"no label of a question: {error}") from None
     if content < 1:
-        raise _damaged(path, start, "a frame without content")
+        raise ValueError("a frame without content")
     begin = start + _HEADER.size + length
     return Frame(key, calls, start, begin, begin + content)
+
+
+def _check_tail(file: IO[bytes], path: Path, last: Frame | None, reason: EOFError | ValueError) -> None:
+    """Raise UserError if the bytes after the frame `last` are more than what a kill or a power cut leaves."""
+    start = 0 if last is None else last.end
+    torn = isinstance(reason, EOFError)
+    with contextlib.closing(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)) as content:
+        if last is not None and _whole_end(content, last.content, last.end) != last.end:
+            raise _damaged(path, last.start, "a frame that is not as long as its label says")
+        if last is None and not torn:
+            raise _damaged(path, start, reason)
+        found = content.find(_FRAME, start)
+        while found >= 0:
+            if _whole_end(content, found, len(content)) is not None:
+                raise _damaged(path, start, "a label does not fit the calls behind it" if torn else reason)
+            found = content.find(_FRAME, found + 1)
+        if not torn:
+            text = f"{path} ends in {len(content) - start:,} bytes that are no calls, as after a power cut: left out."
+            warnings.warn(text, UserNotice, stacklevel=3)
+
+
+def _whole_end(content: mmap.mmap, start: int, end: int) -> int | None:
+    """Return where the frame of Zstandard that begins at `start` ends; None if it is damaged or not over by `end`."""
+    import zstandard
+
+    reader = zstandard.ZstdDecompressor().decompressobj()
+    try:
+        for part in range(start, end, _PART):
+            packed = content[part : min(end, part + _PART)]
+            reader.decompress(packed)
+            if reader.eof:
+                return part + len(packed) - len(reader.unused_data)
+    except zstandard.ZstdError:
+        return None
+    return None
 
 
 def last_frames(folder: Path) -> dict[RowKey, Frame]:
@@ -127,13 +182,20 @@ def read_calls(folder: Path, frame: Frame) -> list[Json]:
     try:
         if (size := zstandard.frame_content_size(packed)) > _MOST_BYTES:
             raise ValueError(f"{size:,} bytes")
-        text = zstandard.ZstdDecompressor().decompress(packed)
+        text = zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False)
         calls = [parse_strict_json(line) for line in text.splitlines()]
     except (zstandard.ZstdError, ValueError) as error:
         raise _damaged(path, frame.start, error) from None
     if not all(isinstance(call, dict) and isinstance(call.get("messages"), list) for call in calls):
         raise _damaged(path, frame.start, "a line that is no call")
+    if len(calls) != frame.calls or any((call.get("id"), call.get("repeat")) != frame.key for call in calls):
+        raise _damaged(path, frame.start, "a label that does not fit its calls")
     return calls
+
+
+def made_calls(row: Row) -> bool:
+    """Return whether calls were made for a row, by the program or the judge, so that none kept means not kept."""
+    return bool(row.get("calls") or (row.get("judging") or {}).get("calls"))
 
 
 def raw_frame(folder: Path, frame: Frame) -> bytes:
@@ -144,11 +206,16 @@ def raw_frame(folder: Path, frame: Frame) -> bytes:
 
 
 def _damaged(path: Path, start: int, reason: object) -> UserError:
-    return UserError(f"{path} is damaged at byte {start:,} ({reason}). Restore it, or delete it.")
+    return UserError(
+        f"{path} is damaged at byte {start:,} ({reason}). Restore it, or move it out of the folder: answers do not "
+        "need it, and calls that follow are kept in a new one."
+    )
 
 
 class CallFile:
     """Appends the calls of questions; one writer at a time, which `run_lock` ensures. Written only if there are any.
+
+    Calls are on the disk before their row is if `sync` is called before the rows are synced (`RowLog`).
 
     Args:
         folder: Of the run.
@@ -157,6 +224,7 @@ class CallFile:
     def __init__(self, folder: Path):
         self._folder, self._path = folder, folder / CALLS
         self._file: IO[bytes] | None = None
+        self._unsynced = False
 
     def __enter__(self) -> "CallFile":
         if self._path.exists():
@@ -186,11 +254,23 @@ class CallFile:
                 with contextlib.suppress(OSError):  # what follows must not stand behind half a frame
                     os.ftruncate(self._file.fileno(), start)
                 raise
+            self._unsynced = True
+
+    def sync(self) -> None:
+        """Wait until the disk has all calls that were appended.
+
+        Raises:
+            UserError: It fails.
+        """
+        if self._file is not None and self._unsynced:
+            self._unsynced = False  # a disk that fails is reported once
+            with writing(self._path):
+                os.fsync(self._file.fileno())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._file is not None:
-            with contextlib.closing(self._file), contextlib.suppress(OSError):
-                os.fsync(self._file.fileno())
+            with contextlib.closing(self._file), contextlib.suppress(UserError):
+                self.sync()
             self._file = None

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from experiments.runs.files import SCHEMA, Json, git_revision
 from experiments.runs.fixed_contexts import FixedContexts
+from experiments.runs.lm_config import LMConfig as LMConfig
 from experiments.runs.provenance import machine
 from experiments.runs.shards import Shard
 from optimizers.metrics.metric import Metric
 from optimizers.metrics.typed.opened import typed_metric
-from programs.lms.calls.transport import Transport
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 from signatures.common.versions import ANSWERING, installed_versions
@@ -23,72 +23,6 @@ if TYPE_CHECKING:
     import dspy
 
 _SETTINGS = ("temperature", "max_tokens", "max_completion_tokens", "top_p", "top_k", "seed", "reasoning_effort")
-
-
-@dataclass(frozen=True)
-class LMConfig:
-    """Which LM to connect and how to call it; None leaves a setting to the connection's default.
-
-    Args:
-        id: "embedded", "embedded:FOLDER", "simulated", "gguf:PATH", a DSPy id such as "openai/gpt-4o-mini", or a model
-            of a server; None means the LM of the artifact, or "embedded".
-        api_base: Base URL of an OpenAI-compatible server.
-        api_key_env: Name of the environment variable that contains the server's key.
-        model_type: "chat" or "text" (completions without a chat template).
-        temperature: At least 0.
-        max_tokens: Longest reply, in tokens.
-        context_size: Prompt and reply together, in tokens.
-        retries: How often a call is repeated after a transient failure.
-        retry_timeout: Seconds for which a call is repeated while the server limits the rate or is down.
-        timeout: Seconds that one call to a server may take.
-        connections: Calls in flight at a time; see `programs.lms.calls.transport.connections_for`.
-        cache: Whether replies are cached, and cached ones used.
-        reasoning: How much the LM thinks before it answers: off, low, medium, high, or auto.
-        thinking_tokens: Tokens for thinking in each reply of an LM that thinks, added to `max_tokens`.
-        server: Dialect of the server (vllm, ollama, ...); None asks the server.
-
-    Raises:
-        UserError: The model type is unknown, or is "text" without a server; or a server is named without its URL.
-    """
-
-    id: str | None = None
-    api_base: str | None = None
-    api_key_env: str | None = None
-    model_type: str = "chat"
-    temperature: float | None = None
-    max_tokens: int | None = None
-    context_size: int | None = None
-    retries: int = Transport.retries
-    retry_timeout: float = Transport.retry_timeout
-    timeout: float = Transport.timeout
-    connections: int = Transport.connections
-    cache: bool = True
-    reasoning: str = "auto"
-    thinking_tokens: int | None = None
-    server: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.model_type not in ("chat", "text"):
-            raise UserError(f"The model type must be chat or text, got {self.model_type!r}.")
-        if self.model_type == "text" and self.api_base is None:
-            raise UserError("The model type text is for a model on a server: name its URL (api_base).")
-        if self.server is not None and self.api_base is None:
-            raise UserError(f"The server {self.server!r} needs its URL: name it (api_base).")
-
-    def settings(self) -> dict[str, Any]:
-        """Return the settings as keyword arguments of `connect`, without the id and without those that are None."""
-        from programs.lms.connect import ModelTraits
-
-        of_model = ("context_size", "reasoning", "thinking_tokens", "server")
-        grouped = ("id", "retries", "retry_timeout", "timeout", "connections", *of_model)
-        direct = {name: value for name, value in asdict(self).items() if name not in grouped and value is not None}
-        traits = ModelTraits(**{name: getattr(self, name) for name in of_model})
-        transport = Transport(self.retries, self.timeout, self.connections, self.retry_timeout)
-        return {**direct, "traits": traits, "transport": transport}
-
-    def calling(self) -> dict[str, Any]:
-        """Return the settings that do not depend on the model: retries, timeouts, connections and cache."""
-        return {name: getattr(self, name) for name in ("retries", "retry_timeout", "timeout", "connections", "cache")}
 
 
 class Connected(Protocol):

@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -25,10 +26,13 @@ class RowLog:
         name: The file in it.
         sync_every: Least seconds between two waits for the disk, each of which takes longer than all else about a row;
             a power cut may lose the rows since the last wait. 0 waits for each row.
+        first: Called before each wait, to have the disk take what belongs to the rows before them.
     """
 
-    def __init__(self, folder: Path, name: str = ROWS, *, sync_every: float = 0.0):
-        self._path = folder / name
+    def __init__(
+        self, folder: Path, name: str = ROWS, *, sync_every: float = 0.0, first: Callable[[], None] = lambda: None
+    ):
+        self._path, self._first = folder / name, first
         self._file: IO[bytes] | None = None
         self._sync_every, self._synced, self._unsynced = sync_every, time.monotonic(), False
 
@@ -70,5 +74,6 @@ class RowLog:
     def _sync(self) -> None:
         assert self._file is not None
         self._unsynced = False  # a disk that fails is reported once
+        self._first()
         os.fsync(self._file.fileno())
         self._synced = time.monotonic()

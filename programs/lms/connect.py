@@ -1,7 +1,13 @@
 """Connect an LM id to what a program runs on: LM, adapter, context size and how P(yes) is computed."""
 
+import ast
+import contextlib
+import functools
+import importlib.util
 import logging
 import os
+import re
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -243,10 +249,27 @@ def _to_provider(lm_id: str, settings: dict[str, Any], auto: set[str], traits: M
     return _connection(lm_id, lm, size, mode, reasons=reasons or thinks)
 
 
-def _litellm_providers() -> set[str]:
+@functools.cache
+def _litellm_providers() -> frozenset[str]:
+    """Return the providers of LiteLLM. Its import takes seconds, so that they are read in its source where possible."""
+    spec = importlib.util.find_spec("litellm")
+    if spec is not None and spec.origin is not None and "litellm" not in sys.modules:
+        with contextlib.suppress(OSError, SyntaxError):
+            source = (Path(spec.origin).parent / "types" / "utils.py").read_text(encoding="utf-8")
+            if names := _enumerated(source, "LlmProviders"):
+                return names
     import litellm
 
-    return {getattr(provider, "value", provider) for provider in litellm.provider_list}
+    return frozenset(getattr(provider, "value", provider) for provider in litellm.provider_list)
+
+
+def _enumerated(source: str, name: str) -> frozenset[str]:
+    """Return the texts of an enumeration in Python source; none if there is no enumeration of texts only."""
+    block = re.search(rf"^class {name}\(.*\n(?:[ \t].*\n|\n)*", source, re.MULTILINE)
+    parsed = ast.parse(block[0]).body[0] if block else None
+    members = [node.value for node in getattr(parsed, "body", ()) if isinstance(node, ast.Assign)]
+    texts = [member.value for member in members if isinstance(member, ast.Constant) and isinstance(member.value, str)]
+    return frozenset(texts if len(texts) == len(members) else ())
 
 
 def _connection(

@@ -9,7 +9,7 @@ from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, 
 
 from programs.lms.requests import turns
 from signatures.common.errors import UserError
-from signatures.common.files import sha256_file, sha256_text
+from signatures.common.files import expanded, sha256_file, sha256_text
 from signatures.common.versions import installed_versions
 
 THREADS = 2
@@ -51,7 +51,7 @@ class GgufEngine:
                         "response_format")  # fmt: skip
 
     def __init__(self, path: str):
-        self.path = Path(path).expanduser()
+        self.path = expanded(path)
         if not self.path.is_file():
             raise UserError(f"No file {path!r}. Give the path of a GGUF file, as in gguf:models/qwen.gguf.")
         with open(self.path, "rb") as file:

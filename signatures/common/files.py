@@ -18,12 +18,28 @@ _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")  # as `tempfile` names them
 
 
 def cache_dir() -> Path:
-    """Return the cache folder: `VERIHOP_CACHE_DIR` if set, else `verihop` in the platform's cache folder."""
+    """Return the cache folder: `VERIHOP_CACHE_DIR` if set, else `verihop` in the platform's cache folder.
+
+    Raises:
+        UserError: The variable begins with `~name`, and nobody of that name has a home folder.
+    """
     if override := os.environ.get("VERIHOP_CACHE_DIR"):
-        return Path(override).expanduser()
+        return expanded(override)
     import platformdirs
 
     return platformdirs.user_cache_path("verihop", appauthor=False, opinion=False)
+
+
+def expanded(path: Path | str) -> Path:
+    """Return a path with the home folder in place of `~` or `~name`.
+
+    Raises:
+        UserError: There is no such user, or no home folder.
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise UserError(f"{Path(path).parts[0]} of {path} is no home folder: write the path in full.") from None
 
 
 @contextlib.contextmanager

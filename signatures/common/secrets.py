@@ -25,6 +25,8 @@ _SHORTEST, _SHORTEST_WORD = 8, 16  # characters
 _PROVIDER_VARIABLES = ("API_KEY", "_TOKEN", "SECRET_ACCESS_KEY")  # ends of their names
 _USERINFO = re.compile(r"(?<=://)[^\s/?#@:\"'<>\\]{0,256}:[^\s/?#\"'<>\\]{0,256}@")
 _AUTHORIZATION = re.compile(r"(authorization\W{1,8}(?:bearer|basic|token)\s{1,4})[^\s\"'\\,;<>]{1,4096}", re.IGNORECASE)
+# What keys of providers and code hosts begin with; a part of an address or a comment.
+_KEY = re.compile(r"(?<![\w-])(?:(?:sk|pk|rk|xai|pplx|nvapi|glpat)-|(?:hf|gsk|ghp|gho|r8)_|AIza)[\w-]{16,}")
 _BEFORE_A_KEY = r"(?:bearer|basic|api[-_ ]?key|token|authorization)\W{1,5}"
 
 _lock = threading.Lock()
@@ -38,7 +40,8 @@ def register(*keys: str | None) -> None:
 
 
 def register_address(address: str) -> None:
-    """Hide the user name and password in a URL, also as the header that HTTP clients make of them."""
+    """Hide user name, password and keys in a URL, the first two also as the header that HTTP clients make of them."""
+    register(*_KEY.findall(address))
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -54,6 +57,19 @@ def without_userinfo(address: str) -> str:
     """Return an address with `***` in place of all before its last `@`, whether it is a valid URL or not."""
     before, at, host = address.rpartition("@")
     return f"{before.partition('://')[0] + '://' if '://' in before else ''}{HIDDEN}@{host}" if at else address
+
+
+def without_secrets(address: str) -> str:
+    """Return an address of a server with `***` in place of user name and password, keys in its path, and its query."""
+    return _KEY.sub(HIDDEN, re.sub(r"([?#]).*", rf"\1{HIDDEN}", without_userinfo(address), flags=re.DOTALL))
+
+
+def without_keys(text: str, hidden: str = HIDDEN) -> str:
+    """Return a text, such as a comment, with `hidden` in place of what looks like a key, registered or not.
+
+    A key has a digit in it, which distinguishes it from names such as hf_hub_download_of_a_file.
+    """
+    return _KEY.sub(lambda found: hidden if any(sign.isdigit() for sign in found[0]) else found[0], text)
 
 
 def redact(text: str) -> str:

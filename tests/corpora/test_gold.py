@@ -1,4 +1,4 @@
-"""Gold named by title or document becomes passage ids, where one passage is meant."""
+"""Gold named by title, document or quotation becomes passage ids, where one passage is meant."""
 
 import pytest
 
@@ -37,6 +37,21 @@ def test_a_quote_settles_which_of_several_passages_is_meant():
     assert _resolved(gold_documents=["manuals/lamps.pdf"], gold_quotes=["burn oil"])[0] == ["l1"]
 
 
+def test_quotations_alone_name_a_passage_each():
+    assert _resolved(gold_quotes=["PRESSED  from seeds."])[:3] == (["o1"], ["Oil"], {"resolved": 1})
+    assert _resolved(gold_quotes=["wick lasts a ye", "il is pr", "oil.", " "])[0] == ["l3", "o1", "l1"]
+
+
+def test_a_quotation_of_no_passage_or_of_several_is_said_and_gives_no_ids():
+    ids, titles, counts, result = _resolved(gold_quotes=["lasts a year", "wick"])
+    assert (ids, counts, result.ambiguous, titles) == ([], {"ambiguous": 1}, {"wick": 2}, ["Lamps"])
+    ids, _, counts, result = _resolved(gold_quotes=["lasts a year", "lasts a week"])
+    assert (ids, counts, result.missing, result.found) == ([], {"missing": 1}, ["lasts a week"], False)
+    with pytest.raises(UserError, match="none of the titles, documents and quotations .* e.g. 'Lamps > Wick'"):
+        _resolved(gold_quotes=["Lamps > Wick"])  # a title is no quotation
+    assert _resolved(gold_quotes=[" "])[2] == {"without_gold": 1}
+
+
 def test_without_one_the_question_has_articles_but_no_ids():
     ids, titles, counts, result = _resolved(gold_documents=["lamps.pdf"], gold_titles=["Oil"], gold_quotes=["wick"])
     assert (ids, titles, counts) == ([], ["Oil", "Lamps"], {"ambiguous": 1})
@@ -47,7 +62,7 @@ def test_what_the_corpus_lacks_is_named_and_changes_nothing():
     ids, titles, counts, result = _resolved(gold_titles=["Oil", "Whales"])
     assert (ids, titles, counts, result.missing) == ([], ["Oil", "Whales"], {"missing": 1}, ["Whales"])
     assert _resolved(gold_documents=["amps.pdf", "Oil"], gold_titles=["Oil"])[3].missing == ["amps.pdf", "Oil"]
-    with pytest.raises(UserError, match="none of the titles and documents that the questions name, e.g. 'Whales'"):
+    with pytest.raises(UserError, match="none of the titles, documents and quotations .* e.g. 'Whales'"):
         _resolved(gold_titles=["Whales"])
 
 

@@ -4,16 +4,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from experiments.runs.calls import last_frames, read_calls
+from experiments.runs.calls import last_frames, made_calls, read_calls
 from experiments.runs.files import Json, Row, key_of, read_rows
 from signatures.common.secrets import redacted
 
 
 class Exported(NamedTuple):
-    """An answer with its LM calls, [] if they were not kept; keys are hidden."""
+    """An answer with its LM calls, [] and `kept` False if they were not kept; keys are hidden."""
 
     row: Row
     calls: list[Json]
+    kept: bool
 
 
 def exported_answers(folder: Path, most: int | None = None) -> Iterator[Exported]:
@@ -25,7 +26,9 @@ def exported_answers(folder: Path, most: int | None = None) -> Iterator[Exported
     frames = last_frames(folder)
     for row in read_rows(folder, complete=True)[:most]:
         frame = frames.get(key_of(row))
-        yield Exported(*redacted([row, [] if frame is None else read_calls(folder, frame)]))
+        kept = frame is not None or not made_calls(row)
+        shown, calls = redacted([row, [] if frame is None else read_calls(folder, frame)])
+        yield Exported(shown, calls, kept)
 
 
 def flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from experiments.analysis.export.answers import Exported, began_and_ended, exported_answers
 from experiments.analysis.statistics import Mean
@@ -32,8 +32,20 @@ _METADATA = (
 _STOPS = {"length": "max_tokens", "tool_calls": "tool_calls", "content_filter": "content_filter"}
 
 
-def write_inspect_log(folder: Path, out: Path) -> int:
-    """Write a run as a log of Inspect, complete or not at all; return the number of samples.
+class Written(NamedTuple):
+    """What is in a log.
+
+    Args:
+        samples: Their number.
+        not_kept: How many of them made LM calls that were not kept, and have no model events.
+    """
+
+    samples: int
+    not_kept: int
+
+
+def write_inspect_log(folder: Path, out: Path) -> Written:
+    """Write a run as a log of Inspect, complete or not at all; return how much is in it.
 
     Args:
         folder: Of a run with answers.
@@ -53,26 +65,30 @@ def write_inspect_log(folder: Path, out: Path) -> int:
         from inspect_ai.log import write_eval_log
     except ImportError as error:
         raise UserError("Inspect is not installed: pip install 'verihop[inspect]'.") from error
-    log = _log(folder)
+    log, not_kept = _log(folder)
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as hidden:
             made = Path(hidden) / out.name
             write_eval_log(log, str(made))
             made.replace(out)
-    return len(log.samples or [])
+    return Written(len(log.samples or []), not_kept)
 
 
-def _log(folder: Path) -> "EvalLog":
+def _log(folder: Path) -> "tuple[EvalLog, int]":
+    """Return the log, and how many answers made calls that were not kept."""
     from inspect_ai.log import EvalConfig, EvalDataset, EvalLog, EvalRevision, EvalSpec, EvalStats
     from inspect_ai.model import GenerateConfig
 
     run, summary = redacted(read_run(folder)), summarise(folder)
-    answers = [_sample(answer) for answer in exported_answers(folder)]
+    answers, not_kept = [], 0
+    for answer in exported_answers(folder):
+        answers.append(_sample(answer))
+        not_kept += not answer.kept
     id = sha256_text(json.dumps(run, sort_keys=True))[:22]  # the same log has the same one
     revision = run.get("git_revision")
     questions = (run.get("paths") or {}).get("questions")
-    return EvalLog(
+    log = EvalLog(
         status="success" if summary.complete else "cancelled",
         eval=EvalSpec(
             eval_id=id,
@@ -105,6 +121,7 @@ def _log(folder: Path) -> "EvalLog":
         stats=EvalStats(started_at=run["started"], completed_at=run.get("finished") or "", model_usage=_sums(answers)),
         samples=answers,
     )
+    return log, not_kept
 
 
 def _results(summary: RunSummary) -> Any:

@@ -11,23 +11,26 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
 
 from experiments.analysis.export.answers import Exported, began_and_ended, exported_answers, flat
 from experiments.analysis.statistics import Mean
 from experiments.analysis.summary import RunSummary, summarise
 from experiments.runs.files import ROWS, RUN, SUMMARY, Json, read_json, read_run
 from signatures.common.errors import UserError, one_line
-from signatures.common.secrets import redacted, register_address, without_userinfo
+from signatures.common.secrets import redact, redacted, register_address, without_userinfo
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
 
+EXPERIMENT = "verihop"
 TRACES = 100  # questions whose calls become traces, unless another number is named
 REPORT = "report.html"
 _PARAMETERS = ("program", "lm", "judge", "corpus", "questions", "seed", "repeats", "threads", "processes", "given")
 _LONGEST = 500  # characters of a parameter; older servers refuse more
 _COUNTS = ("questions", "answered", "errors", "abstentions", "parse_failures", "truncated")
 _NAME = re.compile(r"[^\w\-./: ]")
+_SERVERS = ("postgresql", "mysql", "mssql")  # databases of MLflow that are no files
 _AT_A_TIME = 100  # metrics and parameters in one request
 
 
@@ -39,19 +42,24 @@ class Logged(NamedTuple):
         experiment: Its name.
         store: Address of the store, without credentials.
         traces: How many questions have one.
+        not_kept: How many of the questions to be traced made calls that were not kept.
+        files: Where the files are: a folder for a store in a file, such as `mlruns` in the current folder; without
+            credentials.
     """
 
     run_id: str
     experiment: str
     store: str
     traces: int
+    not_kept: int
+    files: str
 
 
 def log_run(
     folder: Path,
     store: str,
     *,
-    experiment: str = "verihop",
+    experiment: str = EXPERIMENT,
     traces: int = TRACES,
     on_trace: Callable[[int], None] = lambda done: None,
 ) -> Logged:
@@ -78,6 +86,7 @@ def log_run(
         raise UserError("MLflow is not installed: pip install 'verihop[mlflow]'.") from error
     logging.getLogger("mlflow").setLevel(logging.WARNING)
     try:
+        _check_database(store)
         mlflow.set_tracking_uri(store)
         client = mlflow.MlflowClient(tracking_uri=store)
         found = client.get_experiment_by_name(experiment)
@@ -87,23 +96,51 @@ def log_run(
             "mlflow.source.name": "verihop",
             "mlflow.note.content": _note(summary),
         }
-        run_id = client.create_run(experiment_id, run_name=folder.resolve().name, tags=redacted(tags)).info.run_id
+        info = client.create_run(experiment_id, run_name=folder.resolve().name, tags=redacted(tags)).info
+        run_id = info.run_id
         try:
             _log_numbers(client, run_id, description, summary)
             for name in (RUN, SUMMARY, ROWS, REPORT):
                 if (folder / name).exists():
                     client.log_artifact(run_id, str(folder / name))
-            written = _log_traces(folder, run_id, experiment_id, traces, on_trace)
+            written, not_kept = _log_traces(folder, run_id, experiment_id, traces, on_trace)
         except BaseException:
             client.set_terminated(run_id, status="FAILED")
             raise
         client.set_terminated(run_id, status="FINISHED" if summary.complete else "KILLED")
-    except (MlflowException, OSError) as error:
+    except ImportError as error:
+        cure = f"install the Python package {error.name}" if error.name else one_line(error)
+        raise UserError(f"The MLflow store {without_userinfo(store)} cannot be used: {cure}.") from error
+    except (MlflowException, OSError, _database_error()) as error:
         raise UserError(
-            f"The MLflow store {without_userinfo(store)} cannot be used: {one_line(error)}. Name a database such as "
-            "sqlite:///mlflow.db, or the URL of a server that runs."
+            f"The MLflow store {without_userinfo(store)} cannot be used: {redact(one_line(error))}. Name a database "
+            "such as sqlite:///mlflow.db, or the URL of a server that runs."
         ) from error
-    return Logged(run_id, experiment, without_userinfo(store), written)
+    files = str(info.artifact_uri)
+    local = Path(files.removeprefix("file://"))
+    shown = str(local) if local.is_dir() else without_userinfo(files)
+    return Logged(run_id, experiment, without_userinfo(store), written, not_kept, shown)
+
+
+def _check_database(store: str) -> None:
+    """Connect to a database on a server once: MLflow would try for minutes, with a traceback in the end."""
+    if urlsplit(store).scheme.partition("+")[0] not in _SERVERS:
+        return
+    import sqlalchemy
+
+    engine = sqlalchemy.create_engine(store)
+    try:
+        engine.connect().close()
+    finally:
+        engine.dispose()
+
+
+def _database_error() -> type[Exception]:
+    try:
+        from sqlalchemy.exc import SQLAlchemyError
+    except ImportError:  # a server needs none, and nothing raises it
+        return OSError
+    return SQLAlchemyError
 
 
 def _stopped(folder: Path) -> str | None:
@@ -147,18 +184,23 @@ def _metrics(summary: RunSummary) -> dict[str, float | None]:
     return found | {f"spent.{name}": value for name, value in summary.spent.items()}
 
 
-def _log_traces(folder: Path, run_id: str, experiment_id: str, most: int, on_trace: Callable[[int], None]) -> int:
+def _log_traces(
+    folder: Path, run_id: str, experiment_id: str, most: int, on_trace: Callable[[int], None]
+) -> tuple[int, int]:
+    """Write the traces; return their number, and that of answers whose calls were not kept."""
     import mlflow
 
-    number = 0
+    number = not_kept = 0
+    mlflow.set_experiment(experiment_id=experiment_id)  # in place of what the process or MLFLOW_EXPERIMENT_NAME says
     with mlflow.start_run(run_id=run_id):  # traces name the run in progress
         for answer in exported_answers(folder, most):
+            not_kept += not answer.kept
             if answer.calls:
                 _log_trace(answer, experiment_id)
                 number += 1
                 on_trace(number)
         mlflow.flush_trace_async_logging()
-    return number
+    return number, not_kept
 
 
 def _log_trace(answer: Exported, experiment_id: str) -> None:

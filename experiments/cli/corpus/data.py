@@ -161,14 +161,15 @@ def pool(
 @data.command()
 @with_option_groups
 def gold(
-    questions: Annotated[Path, typer.Argument(help="questions.jsonl with gold_titles or gold_documents.")],
+    questions: Annotated[Path, typer.Argument(help="questions.jsonl with names of their gold.")],
     corpus: Annotated[Path, typer.Option(help="passages.jsonl.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="The questions with gold_ids.")],
     output: options.Replacing,
 ) -> None:
-    """Find the gold passages of questions that name them by title or document.
+    """Find the gold passages of questions that name them by title, document or quotation.
 
-    A title or document with several passages needs a text of the right one in the question's gold_quotes.
+    The keys are gold_titles, gold_documents and gold_quotes, lists of texts. Of a title or document with several
+    passages the one with a quotation is meant; without title and document, each quotation is a passage of its own.
     """
     from corpora.gold import resolve_gold
     from corpora.passages import read_passages
@@ -177,15 +178,23 @@ def gold(
     if out.exists() and not output.overwrite:
         raise UserError(f"{out} exists already: choose another file, or replace it with --overwrite.")
     result = resolve_gold(read_questions(questions), read_passages(corpus))
+    counts = ", ".join(f"{count} {what.replace('_', ' ')}" for what, count in result.counts.items())
+    if not result.found:
+        example = next((f", e.g. {name!r}" for name in (*result.missing, *result.ambiguous)), "")
+        raise UserError(
+            f"No gold passage was found ({counts}{example}), so nothing is written. Name what each question needs in "
+            "gold_quotes, words that only the right passage has, or in gold_titles or gold_documents."
+        )
     write_questions(out, result.questions)
     if output.as_json:
-        emit({"questions": str(out), **{name: value for name, value in vars(result).items() if name != "questions"}})
+        told = {name: getattr(result, name) for name in ("counts", "missing", "ambiguous")}
+        emit({"questions": str(out), **told})
         return
     for name in result.missing:
-        note(f"No passage has the title or document {name!r}.")
+        note(f"No passage has the title, document or words {name!r}.")
     for name, count in result.ambiguous.items():
-        note(f"{name!r} has {count} passages: add a text of the right one to gold_quotes, or measure by document.")
-    say(", ".join(f"{count} {what.replace('_', ' ')}" for what, count in result.counts.items()))
+        note(f"{name!r} has {count} passages: quote words of the right one in gold_quotes, or measure by document.")
+    say(counts)
     say(f"Written: {out}")
     next_step(_evaluation(out, corpus.parent / "index", "gold"))
 

@@ -220,7 +220,8 @@ def _gold(questions: "list[Question]", folder: Path) -> dict[str, Any]:
     named = [question for question in questions if question.gold_ids]
     missing = len(retrieve.missing({name for question in named for name in question.gold_ids}))
     others = [question for question in questions if not question.gold_ids and question.model_extra]
-    by_name = sum(not {"gold_titles", "gold_documents"}.isdisjoint(question.model_extra or {}) for question in others)
+    names = {"gold_titles", "gold_documents", "gold_quotes"}
+    by_name = sum(not names.isdisjoint(question.model_extra or {}) for question in others)
     text = gold_note(questions, retrieve)
     if text is None:
         text = (
@@ -229,5 +230,5 @@ def _gold(questions: "list[Question]", folder: Path) -> dict[str, Any]:
             else f"None of the {len(questions)} questions names ids of gold passages, so nothing can be checked."
         )
     if by_name:
-        text += f" {by_name} questions name titles or documents: `verihop data gold` finds the ids of their passages."
+        text += f" {by_name} questions name their gold otherwise: `verihop data gold` finds the ids of the passages."
     return {"questions": len(questions), "with_gold": len(named), "missing": missing, "text": text}

@@ -9,5 +9,5 @@ from experiments.cli.shared.app import App
 distill = App(help="Make training examples from a teacher, train a small LM on them, export it.")
 distill.command("synthesize")(synthesize)
 distill.command("mix")(mix)
-distill.command("train")(train)
+distill.command("train", uses_cache=True)(train)
 distill.command("export")(export)

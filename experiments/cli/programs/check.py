@@ -7,12 +7,16 @@ from typing import Annotated
 import typer
 
 from experiments.cli.shared import options
+from experiments.cli.shared.completion import program_names
 from experiments.cli.shared.console import emit, next_step, note, say
 from experiments.cli.shared.next_commands import asking
 
 
 def check(
-    name: Annotated[str, typer.Argument(help="A program of your own as module:Class, or one of the list.")],
+    name: Annotated[
+        str,
+        typer.Argument(autocompletion=program_names, help="A program of your own as module:Class, or one of the list."),
+    ],
     as_json: options.Json = False,
 ) -> None:
     """Check what a program owes to work in every command, without LM and index; exit 1 if it does not keep it."""

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from experiments.cli.shared import options
+from experiments.cli.shared.completion import shown_names
 from experiments.cli.shared.next_commands import asking, command
 from experiments.cli.shared.rows import show_rows
 
@@ -13,7 +14,10 @@ from experiments.cli.shared.rows import show_rows
 def show(
     name: Annotated[
         str | None,
-        typer.Argument(help="Show this program, of the list or module:Class: algorithm, prompts, presets and knobs."),
+        typer.Argument(
+            autocompletion=shown_names,
+            help="Show this program, of the list or module:Class: algorithm, prompts, presets and knobs.",
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:

@@ -1,5 +1,6 @@
 """`verihop export`: a run for MLflow, or for Inspect."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,7 @@ import typer
 
 from experiments.cli.shared import options
 from experiments.cli.shared.console import counter, emit, note, say
+from experiments.cli.shared.next_commands import command
 from signatures.common.errors import UserError
 
 TARGETS = ("mlflow", "inspect")
@@ -25,10 +27,17 @@ def export(
             show_default=False,
         ),
     ] = None,
-    experiment: Annotated[str, typer.Option(help="mlflow: name of the experiment.")] = "verihop",
+    experiment: Annotated[
+        str | None, typer.Option(help="mlflow: name of the experiment.", show_default="verihop")
+    ] = None,
     traces: Annotated[
-        int, typer.Option(min=0, help="mlflow: of how many questions, the first ones, the LM calls become traces.")
-    ] = 100,
+        int | None,
+        typer.Option(
+            min=0,
+            help="mlflow: of how many questions, the first ones, the LM calls become traces.",
+            show_default="100",
+        ),
+    ] = None,
     quiet: options.Quiet = False,
     as_json: options.Json = False,
 ) -> None:
@@ -40,11 +49,17 @@ def export(
     if to not in TARGETS:
         raise UserError(f"There is no export to {to!r}. Choose from: {', '.join(TARGETS)}.")
     if to == "inspect":
+        given = {"--store": store, "--experiment": experiment, "--traces": traces}
+        if named := [name for name, value in given.items() if value is not None]:
+            raise UserError(f"An export to inspect is a file, --out: leave out {', '.join(named)}.")
         _to_inspect(run, out, as_json=as_json)
         return
     if out is not None:
         raise UserError("An export to mlflow goes to a store: name --store instead of --out.")
-    _to_mlflow(run, store, experiment, traces, quiet=quiet or as_json, as_json=as_json)
+    where = store or os.environ.get("MLFLOW_TRACKING_URI")
+    if not where:
+        raise UserError("Name the MLflow store: --store sqlite:///mlflow.db, or the URL of a server.")
+    _to_mlflow(run, where, experiment, traces, quiet=quiet or as_json, as_json=as_json)
 
 
 def _to_inspect(run: Path, out: Path | None, *, as_json: bool) -> None:
@@ -52,26 +67,43 @@ def _to_inspect(run: Path, out: Path | None, *, as_json: bool) -> None:
 
     if out is None:
         raise UserError("An export to inspect is a file: name it, e.g. --out run.eval.")
-    samples = write_inspect_log(run, out)
+    written = write_inspect_log(run, out)
     if as_json:
-        emit({"to": "inspect", "out": str(out), "samples": samples})
+        emit({"to": "inspect", "out": str(out), **written._asdict()})
         return
-    say(f"Written: {out} ({samples} samples)")
-    note(f"Open: inspect view start --log-dir {out.parent}")
+    say(f"Written: {out} ({written.samples} samples)")
+    _note_lost(written.not_kept)
+    note(f"Open: {command('inspect', 'view', 'start', '--log-dir', out.parent)}")
 
 
-def _to_mlflow(run: Path, store: str | None, experiment: str, traces: int, *, quiet: bool, as_json: bool) -> None:
-    import os
+def _to_mlflow(
+    run: Path, store: str, experiment: str | None, traces: int | None, *, quiet: bool, as_json: bool
+) -> None:
+    from experiments.analysis.export.mlflow_run import EXPERIMENT, TRACES, log_run
 
-    from experiments.analysis.export.mlflow_run import log_run
-
-    where = store or os.environ.get("MLFLOW_TRACKING_URI")
-    if not where:
-        raise UserError("Name the MLflow store: --store sqlite:///mlflow.db, or the URL of a server.")
     with counter("Traces", shown=not quiet) as count:
-        logged = log_run(run, where, experiment=experiment, traces=traces, on_trace=count)
+        logged = log_run(
+            run,
+            store,
+            experiment=EXPERIMENT if experiment is None else experiment,
+            traces=TRACES if traces is None else traces,
+            on_trace=count,
+        )
     if as_json:
         emit({"to": "mlflow", **logged._asdict()})
         return
     say(f"Logged: run {logged.run_id} of the experiment {logged.experiment}, with {logged.traces} traces")
-    note(f"Open: mlflow ui --backend-store-uri {logged.store}")
+    say(f"Files: {logged.files}")
+    _note_lost(logged.not_kept)
+    scheme, _, _ = logged.store.partition("://")
+    if scheme in ("http", "https"):
+        note(f"Open: {logged.store} in a browser")
+    elif logged.store != store:
+        note("Open: mlflow ui, with the whole address of the store as --backend-store-uri (pip install mlflow)")
+    elif not scheme.startswith("databricks"):
+        note(f"Open: {command('mlflow', 'ui', '--backend-store-uri', store)} (pip install mlflow)")
+
+
+def _note_lost(answers: int) -> None:
+    if answers:
+        note(f"Note: The LM calls of {answers} answers were not kept, so they are not in the export.")

@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from experiments.cli.shared.console import note
 from experiments.cli.shared.settings.holding import held_by, hold, in_force, read_settings
+from experiments.cli.shared.settings.known import setting_of
 from experiments.cli.shared.watching import logged_as_asked
 
 _WIDEST = {"max_content_width": 110}  # as wide as the terminal up to here; 80 if there is none
@@ -25,7 +26,13 @@ _LIMIT = re.compile(r"(calls|tokens|usd|seconds)=\S*")
 
 
 class Command(TyperCommand):
-    """A command whose help has one section for each panel of its options."""
+    """A command whose help has one section for each panel of its options.
+
+    Settings are read only where some of its options are settings, or where it `uses_cache`: a mistake in the settings
+    file does not stop a command that takes nothing from it.
+    """
+
+    uses_cache = False
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of a command, with several limits behind one option as one value, and apply settings."""
@@ -35,12 +42,15 @@ class Command(TyperCommand):
                 joined[-1] += f",{word}"
             else:
                 joined.append(word)
-        if ctx.resilient_parsing or not _HELP.isdisjoint(joined):  # the same help whatever the settings are
+        parameters = self.get_params(ctx)
+        takes = self.uses_cache or any(setting_of(parameter) is not None for parameter in parameters)
+        # The same help whatever the settings are.
+        if ctx.resilient_parsing or not takes or not _HELP.isdisjoint(joined):
             return super().parse_args(ctx, joined)
         with self._logged(_value_of(_LOG, joined)):
             settings = read_settings()
             rest = super().parse_args(ctx, joined)
-            hold(ctx, self.get_params(ctx), settings)
+            hold(ctx, parameters, settings)
         return rest
 
     def invoke(self, ctx: Any) -> Any:
@@ -71,6 +81,12 @@ class Command(TyperCommand):
                 panel = getattr(parameter, "rich_help_panel", None) or own
                 sections.setdefault(panel, []).append((_plain_type(record[0]), _plain_range(record[1])))
         _write(formatter, {title: records for title, records in sections.items() if records})
+
+
+class CachingCommand(Command):
+    """A command that uses the cache folder, which settings name, although it has no option that is a setting."""
+
+    uses_cache = True
 
 
 class Group(TyperGroup):
@@ -145,6 +161,12 @@ class App(typer.Typer):
         """Run the command line; Typer would set a `sys.excepthook` that prints keys and escape sequences."""
         return typer.main.get_command(self)(*arguments, **options)
 
-    def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
-        """Return a decorator that adds a command, as Typer's does."""
-        return super().command(name, cls=Command, **options)
+    def command(self, name: str | None = None, *, uses_cache: bool = False, **options: Any) -> Callable[[Any], Any]:
+        """Return a decorator that adds a command, as Typer's does.
+
+        Args:
+            name: Of the command.
+            uses_cache: It uses the cache folder; one with an option that is a setting need not say so.
+            options: Of Typer's method.
+        """
+        return super().command(name, cls=CachingCommand if uses_cache else Command, **options)

@@ -53,6 +53,13 @@ def show(table: Any) -> None:
     open_console().print(table)
 
 
+def fits(table: Any) -> bool:
+    """Return whether the terminal is as wide as a rich table needs."""
+    console = open_console()
+    unlimited = console.options.update(max_width=10_000)
+    return bool(console.measure(table, options=unlimited).minimum <= console.width)
+
+
 def note(text: str) -> None:
     """Print a message on standard error; where logs are JSON, as an event."""
     if are_json():

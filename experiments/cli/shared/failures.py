@@ -13,6 +13,7 @@ _DISK = {
     errno.ENOENT: "Check the path.",
     errno.EEXIST: "There is a file where a folder is needed: choose another path.",
     errno.ENOTDIR: "Choose a path whose parents are folders.",
+    errno.ENAMETOOLONG: "Choose a shorter path.",
     errno.EISDIR: "Name a file, not a folder.",
 }
 

@@ -63,6 +63,7 @@ class LM:
         typer.Option(
             envvar="VERIHOP_TEMPERATURE",
             min=0,
+            max=2,
             help="Sampling temperature; by default 0, if the LM allows it.",
             show_default=False,
         ),

@@ -13,6 +13,7 @@ from typer.models import OptionInfo
 from experiments.cli.shared.settings.holding import to_type
 from experiments.cli.shared.settings.known import setting_of
 from signatures.common.own_code import is_own
+from signatures.common.secrets import without_keys
 from signatures.text_words import same_words
 
 if TYPE_CHECKING:
@@ -22,8 +23,16 @@ QUESTION = "your question"
 
 
 def command(*words: object) -> str:
-    """Return a line for the shell; words with spaces or other special characters are quoted."""
-    return " ".join(shlex.quote(str(word)) for word in words)
+    """Return a line for the shell; words with spaces or other special characters are quoted.
+
+    A path that begins with a dash is written with ./ before it, which distinguishes it from an option.
+    """
+    return " ".join(shlex.quote(_word(word)) for word in words)
+
+
+def _word(value: object) -> str:
+    dashed = isinstance(value, Path) and str(value).startswith("-") and str(value) != "-"  # that is standard input
+    return f"./{value}" if dashed else str(value)
 
 
 def used(group: Any, *names: str) -> list[str]:
@@ -47,7 +56,7 @@ def used(group: Any, *names: str) -> list[str]:
             continue
         on, off = _flags(field.name, hints[field.name])
         for one in value if isinstance(value, list) else [value]:
-            words += [on if one else off] if isinstance(one, bool) else [on, _without_credentials(str(one))]
+            words += [on if one else off] if isinstance(one, bool) else [on, _without_credentials(_word(one))]
     return words
 
 
@@ -78,8 +87,10 @@ def _flags(name: str, hint: Any) -> tuple[str, str]:
 
 
 def _without_credentials(value: str) -> str:
-    """Return a URL with placeholders for a user and password in it, and any other value unchanged."""
-    return re.sub(r"^(https?://)[^/@]*@", r"\1USER:PASSWORD@", value)
+    """Return a URL with placeholders for user, password and keys in it, and any other value unchanged."""
+    if not value.startswith(("http://", "https://")):
+        return value
+    return without_keys(re.sub(r"^(https?://)[^/@]*@", r"\1USER:PASSWORD@", value), "KEY")
 
 
 def new_path(path: Path) -> Path:
@@ -175,4 +186,4 @@ def other_split(path: Path | None, split: str | None, seen: "Iterable[Question]"
             taken.add(each.split or "")
     splits -= {"", *taken}
     names = [name for name in ("dev", "validation", "val", "test", *sorted(splits)) if name in splits]
-    return [str(path), "--split", names[0]] if names else []
+    return [_word(path), "--split", names[0]] if names else []

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
+from experiments.cli.shared.completion import program_names
 from experiments.cli.shared.limits import Limits as Limits
 from experiments.cli.shared.lm_options import LM as LM
 from experiments.cli.shared.lm_options import Cache as Cache
@@ -145,7 +146,11 @@ class UncompiledProgram(_Program):
     """A program of the catalog."""
 
     program: Annotated[
-        str, typer.Option(help="Program by name, or your own: module:Class; `verihop programs` lists them.")
+        str,
+        typer.Option(
+            autocompletion=program_names,
+            help="Program by name, or your own: module:Class; `verihop programs` lists them.",
+        ),
     ]
 
 
@@ -156,6 +161,7 @@ class AnyProgram(_Program):
     program: Annotated[
         str | None,
         typer.Option(
+            autocompletion=program_names,
             help="Program by name, or your own: module:Class; `verihop programs` lists them. By default rag with the "
             "embedded LM. Beside --artifact: the own program that it holds.",
             show_default=False,

@@ -55,9 +55,7 @@ def logged_as_asked(asked: str | None) -> Iterator[None]:
     Raises:
         UserError: There are no such logs.
     """
-    form = asked or os.environ.get(LOG_VARIABLE) or "text"
-    if form not in FORMS:
-        raise UserError(f"There are no logs of the form {form!r}. Choose from: {', '.join(FORMS)}.")
+    form = form_of_logs(asked)
     if form == "text":
         yield
         return
@@ -65,6 +63,18 @@ def logged_as_asked(asked: str | None) -> Iterator[None]:
 
     with json_logs(debug=form.endswith("debug")), _ends_as_events():
         yield
+
+
+def form_of_logs(asked: str | None) -> str:
+    """Return the form that is asked for, else that of the variable, else text.
+
+    Raises:
+        UserError: There is no such form.
+    """
+    form = asked or os.environ.get(LOG_VARIABLE) or "text"
+    if form not in FORMS:
+        raise UserError(f"There are no logs of the form {form!r}. Choose from: {', '.join(FORMS)}.")
+    return form
 
 
 @contextlib.contextmanager

@@ -75,7 +75,7 @@ def merge(folders: Sequence[Path], out: Path, *, incomplete: bool = False) -> Me
         with writing(out):
             stack.enter_context(exclusive_lock(out.with_name(f".{out.name}.lock"), busy))
         summary, lacking = _write(out, description, joined, order, parts, stopped=None if complete else stopped)
-        notices += [lacking] if lacking else []
+        notices += lacking
     return MergeReport(summary, description[MERGED], notices)
 
 
@@ -165,8 +165,8 @@ def _positions_in_file(parts: Sequence[Part]) -> dict[str, int]:
 
 def _write(
     out: Path, description: Json, joined: Joined, order: dict[str, int], parts: Sequence[Part], *, stopped: str | None
-) -> tuple[RunSummary, str | None]:
-    """Write the files of the run to a hidden folder and rename it; return the summary, and a notice on records."""
+) -> tuple[RunSummary, list[str]]:
+    """Write the files of the run to a hidden folder and rename it; return the summary, and notices of what lacks."""
     keys = sorted(joined.rows, key=lambda key: (key[1], order[key[0]]))
     hidden = out.with_name(f".{out.name}.merging")
     with writing(out):
@@ -179,8 +179,10 @@ def _write(
         if joined.costs:
             with writing(hidden / COSTS), atomic_write(hidden / COSTS, "wb") as file:
                 file.writelines(line + b"\n" for line in joined.costs)
-        join_calls(parts, joined, keys, hidden)
-        notice = join_records(parts, hidden, description["questions"])
+        lacking = [
+            join_calls(parts, joined, keys, hidden),
+            join_records(parts, hidden, description["questions"]),
+        ]
         summary = replace(summarise(hidden, stopped=stopped), folder=str(out))
         write_json(hidden / SUMMARY, summary.as_dict())
         with writing(out):
@@ -188,4 +190,4 @@ def _write(
     except BaseException:
         shutil.rmtree(hidden, ignore_errors=True)
         raise
-    return summary, notice
+    return summary, [notice for notice in lacking if notice is not None]

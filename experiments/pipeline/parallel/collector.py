@@ -86,7 +86,10 @@ def collect(pool: Pool, collector: Collector, control: Control, say: Callable[[s
         control.stop()
         with contextlib.suppress(KeyboardInterrupt):
             if in_progress:
-                say(f"Stopping: {in_progress} questions in progress have {GRACE:g} s to finish; the rest is dropped.")
+                say(
+                    f"Stopping: no further LM call is sent, and calls in flight have {GRACE:g} s. Of the {in_progress} "
+                    "questions in progress those that need more are dropped."
+                )
             _collect_last(pool, collector)
         return True
     except WorkerDied:

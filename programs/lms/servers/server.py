@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 from urllib.parse import urlsplit
 
 from signatures.common import secrets
@@ -35,7 +34,7 @@ def checked_base(api_base: str) -> str:
     except ValueError:  # brackets or a port that are none; a "/" in a password makes it one
         usable = False
     if not usable or "?" in api_base or "#" in api_base:
-        shown = re.split("[?#]", secrets.without_userinfo(api_base))[0]  # a query may contain a key
+        shown = secrets.without_secrets(api_base)
         raise UserError(
             f"api-base must be a URL such as http://localhost:8000/v1, without a query or fragment, got {shown!r}. "
             "Write special characters of a password as %XX."

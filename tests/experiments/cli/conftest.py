@@ -29,7 +29,8 @@ def scripted_lm(monkeypatch) -> Callable[[Reply], ScriptedEngine]:
         engine = ScriptedEngine(reply)
 
         def open_lm(config, budget=None) -> Connection:
-            lm = metered_lm("local/scripted", engine=engine, budget=budget, cache=False, temperature=0.0)
+            sampling = {"temperature": config.temperature or 0.0}
+            lm = metered_lm("local/scripted", engine=engine, budget=budget, cache=False, **sampling)
             return Connection("scripted", lm, ChatForm(), None, "samples")
 
         monkeypatch.setattr("experiments.pipeline.setup.open_lm", open_lm)

@@ -111,7 +111,7 @@ def test_eval_keeps_its_rows(program: str, answers: int, hanging_after, world: P
     rows = read_rows(tmp_path / "run")
     assert 0 < len(rows) < 60
     assert read_json(tmp_path / "run" / "summary.json")["answered"] == len(rows)
-    assert "questions in progress have" in err
+    assert "Stopping: no further LM call is sent, and calls in flight have 1.5 s. Of the " in err
     assert err.strip().endswith("Interrupted. Resume with the same command and --resume.")
 
 

@@ -206,6 +206,21 @@ def test_a_line_names_the_options_that_differ_from_their_defaults():
     assert command("verihop", *used(group, "out")) == "verihop --out 'a b'"
 
 
+def test_a_path_that_begins_with_a_dash_is_no_option(tmp_path):
+    @dataclass(frozen=True)
+    class Group:
+        out: Annotated[Path | None, typer.Option("--out", "-o")] = None
+
+    assert command("verihop", "compare", Path("r n"), Path("./-x")) == "verihop compare 'r n' ./-x"
+    assert command("verihop", *used(Group(Path("-x")))) == "verihop --out ./-x"
+    assert command("verihop", "ask", "-q", Path("-")) == "verihop ask -q -"  # an option, and standard input
+
+
+def test_a_line_shows_no_key_of_an_address():
+    words = used(LM("m", api_base="http://host/sk-abcdefghijklmnopq123/v1"))
+    assert words == ["--lm", "m", "--api-base", "http://host/KEY/v1"]
+
+
 def test_a_line_shows_no_password():
     address = "https://ann:secret@lm.example/v1"
     words = used(LM("m", api_base=address, api_key_env="KEY", cache=False))

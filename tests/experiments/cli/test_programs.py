@@ -2,6 +2,10 @@
 
 import json
 
+import pytest
+
+from programs.listing import listed
+
 
 def test_the_list_names_family_and_year(verihop) -> None:
     code, out, _ = verihop("programs")
@@ -54,3 +58,23 @@ def test_an_unknown_program_is_one_line_with_the_nearest_name(verihop) -> None:
     assert code == 2
     assert "genground" in err
     assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (["programs", ""], ["check", *listed()]),
+        (["programs", "ge"], ["genread", "genground"]),
+        (["programs", "check", "co"], ["cot", "cot_sc", "cov_rag", "corag"]),
+        (["ask", "--program", "rr"], ["rrr"]),
+        (["distill", "synthesize", "--program", "rr"], ["rrr"]),
+        (["optimizers", "--program", "rr"], ["rrr"]),
+        (["programs", "--js"], ["--json"]),
+    ],
+)
+def test_a_shell_completes_names_of_programs(verihop, monkeypatch, words, completed) -> None:
+    monkeypatch.setenv("_VERIHOP_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", " ".join(("verihop", *words)))
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    code, out, _ = verihop()
+    assert (code, out.split()) == (0, completed)

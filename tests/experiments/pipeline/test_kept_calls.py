@@ -104,7 +104,14 @@ def test_merged_shards_have_the_calls_of_the_rows_that_count(toy: ModuleType, tm
         rows = (tmp_path / name / "rows.jsonl").read_bytes().splitlines(keepends=True)
         chosen = [line for line in rows if (b'"id2"' in line) or name == "a"]
         (tmp_path / name / "rows.jsonl").write_bytes(b"".join(chosen))
-    merge([tmp_path / "a", tmp_path / "again", tmp_path / "b"], tmp_path / "whole")
+    report = merge([tmp_path / "a", tmp_path / "again", tmp_path / "b"], tmp_path / "whole")
+    assert report.notices[-1] == f"LM calls of 3 answers were not kept: those of {tmp_path / 'b'} (3)."
     assert [id for id, _ in kept(tmp_path / "whole")] == ["id0", "id2", "id4"]
     (call,) = read_calls(tmp_path / "whole", last_frames(tmp_path / "whole")["id2", 1])
     assert call["error"] is None
+
+
+def test_a_merge_without_any_calls_has_nothing_to_say(toy: ModuleType, tmp_path: Path) -> None:
+    for index in (1, 2):
+        run(toy, tmp_path / str(index), shard=Shard(index, 2), calls=False)
+    assert not any("calls" in notice for notice in merge([tmp_path / "1", tmp_path / "2"], tmp_path / "w").notices)

@@ -50,6 +50,34 @@ def test_a_type_of_model_that_cannot_be_is_refused(settings: dict, message: str)
         LMConfig("m", **settings)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"temperature": "hot"}, "temperature must be a number from 0 to 2, got 'hot'."),
+        ({"temperature": 2.1}, "temperature must be a number from 0 to 2, got 2.1."),
+        ({"temperature": float("nan")}, "temperature must be a number from 0 to 2, got nan."),
+        ({"temperature": True}, "temperature must be a number from 0 to 2, got True."),
+        ({"max_tokens": 0}, "max_tokens must be a whole number of at least 1, got 0."),
+        ({"max_tokens": 5.0}, "max_tokens must be a whole number of at least 1, got 5.0."),
+        ({"context_size": -5}, "context_size must be a whole number of at least 512, got -5."),
+        ({"timeout": "long"}, "timeout must be a number of at least 0, got 'long'."),
+        ({"retries": None}, "retries must be a whole number of at least 0, got None."),
+        ({"thinking_tokens": 0}, "thinking_tokens must be a whole number of at least 1, got 0."),
+        ({"connections": "8"}, "connections must be a whole number of at least 1, got '8'."),
+        ({"api_base": Path("server")}, "api_base must be text, got PosixPath('server')."),
+    ],
+)
+def test_a_value_out_of_its_range_is_refused(settings: dict, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        LMConfig("m", **settings)
+    assert str(error.value) == message
+
+
+def test_the_ends_of_ranges_are_allowed() -> None:
+    ends = {"temperature": 2, "max_tokens": 1, "context_size": 512, "retries": 0, "timeout": float("inf")}
+    assert LMConfig("m", **ends).settings()["temperature"] == 2
+
+
 @pytest.mark.parametrize("command", [ask, compile_, eval_])
 def test_each_command_hands_its_options_on(command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def caught(config: LMConfig, budget: Budget | None) -> None:

@@ -1,5 +1,6 @@
 """The walk of the first hour runs as it is written, with the embedded LM, on the files that it makes."""
 
+import json
 import re
 import shlex
 import signal
@@ -78,5 +79,10 @@ def test_every_command_of_the_walk_runs(tmp_path, monkeypatch, verihop, served):
     assert "Lighthouses of the Varn coast > Cape Tolm" in next(
         out.splitlines()[0] for words, out in printed.items() if words.startswith("verihop search")
     )
+    gold = [json.loads(line)["gold_ids"] for line in Path("questions.jsonl").read_text().splitlines()]
+    assert [len(ids) for ids in gold] == [1, 1, 1, 1, 1, 1, 1, 3]
+    for run_folder in ("runs/rag", "runs/multihop", "runs/compiled"):
+        recall = json.loads(Path(run_folder, "summary.json").read_text())["metrics"]["passage_recall@5"]
+        assert (recall["n"], recall["undefined"]) == (4, 0)
     assert Path("runs/report.html").exists()
     assert '"answer"' in next(out for words, out in printed.items() if words.startswith("curl"))

@@ -1,13 +1,17 @@
 """The file of the LM calls of a run: appended by question, cut where a kill tore it, refused where it is damaged."""
 
+import contextlib
 import json
+import os
+from pathlib import Path
 
 import pytest
 
 from corpora.compressed import read_lines
 from experiments.runs.calls import CallFile, call_frames, last_frames, packed_calls, raw_frame, read_calls
-from experiments.runs.files import CALLS, discard_empty
-from signatures.common.errors import UserError
+from experiments.runs.files import CALLS, ROWS, discard_empty
+from experiments.runs.row_log import RowLog
+from signatures.common.errors import UserError, UserNotice
 from signatures.common.secrets import register
 
 
@@ -59,20 +63,62 @@ def test_a_question_that_calls_nothing_replaces_an_attempt_that_did(tmp_path):
     assert contents(tmp_path) == {("a", 1): []}
 
 
-def test_damage_is_an_error_that_names_the_file(tmp_path):
-    write(tmp_path, (("a", 1), "one two three four"), (("b", 1), "x"))
+def test_one_wrong_byte_is_an_error_that_names_the_file_and_nothing_is_removed(tmp_path):
+    write(tmp_path, (("a", 1), "one two three four"), (("b", 1), "x"), (("c", 1), "y"))
     whole = (tmp_path / CALLS).read_bytes()
     for place in range(len(whole)):
-        (tmp_path / CALLS).write_bytes(whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :])
-        try:
-            found = contents(tmp_path)
-        except UserError as error:
-            assert CALLS in str(error)  # noqa: PT017 - of many places, some are lengths that make the rest a torn end
-        else:
-            assert found != {("a", 1): ["one two three four"], ("b", 1): ["x"]}
+        wrong = whole[:place] + bytes([whole[place] ^ 0x55]) + whole[place + 1 :]
+        (tmp_path / CALLS).write_bytes(wrong)
+        with pytest.raises(UserError, match=CALLS):
+            contents(tmp_path)
+        with contextlib.suppress(UserError), CallFile(tmp_path):
+            pass
+        assert (tmp_path / CALLS).read_bytes() == wrong
+
+
+@pytest.mark.parametrize("question", [0, 1, 2])
+@pytest.mark.parametrize("digit", b"0123456789")
+def test_a_wrong_digit_in_a_length_removes_no_calls(digit, question, tmp_path):
+    write(tmp_path, (("a", 1), "one two three four"), (("b", 1), "x"), (("c", 1), "y" * 500))
+    whole = (tmp_path / CALLS).read_bytes()
+    place = whole.index(b'"bytes": ', [*call_frames(tmp_path)][question].start) + len(b'"bytes": ')
+    for at in range(place, whole.index(b"}", place)):
+        if whole[at] == digit:
+            continue
+        wrong = whole[:at] + bytes([digit]) + whole[at + 1 :]
+        (tmp_path / CALLS).write_bytes(wrong)
+        with pytest.raises(UserError, match="is damaged at byte"):
+            CallFile(tmp_path).__enter__()
+        assert (tmp_path / CALLS).read_bytes() == wrong
+
+
+def test_what_has_no_calls_at_all_is_not_removed(tmp_path):
     (tmp_path / CALLS).write_bytes(b"no frame at all")
-    with pytest.raises(UserError, match="Restore it, or delete it"):
+    with pytest.raises(UserError, match="Restore it, or move it out of the folder"):
         CallFile(tmp_path).__enter__()
+
+
+@pytest.mark.parametrize("tail", [bytes(4096), b"garbage and more garbage", b"abc", b"\x28\xb5\x2f\xfd no frame"])
+def test_a_tail_without_calls_is_left_out_with_a_notice(tail, tmp_path):
+    write(tmp_path, (("a", 1), "one"))
+    with open(tmp_path / CALLS, "ab") as file:
+        file.write(tail)
+    with pytest.warns(UserNotice, match=f"ends in {len(tail):,} bytes that are no calls"):
+        assert contents(tmp_path) == {("a", 1): ["one"]}
+    with pytest.warns(UserNotice, match="left out"):
+        write(tmp_path, (("b", 1), "two"))
+    assert contents(tmp_path) == {("a", 1): ["one"], ("b", 1): ["two"]}
+
+
+def test_calls_are_on_the_disk_before_the_rows_to_which_they_belong(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(os, "fsync", lambda number: synced.append(Path(f"/proc/self/fd/{number}").readlink().name))
+    with CallFile(tmp_path) as calls, RowLog(tmp_path, first=calls.sync) as log:
+        calls.append(("a", 1), packed_calls(("a", 1), [call("one")]))
+        log.append({"id": "a"})
+        assert synced == [CALLS, ROWS]
+        log.append({"id": "b"})
+    assert synced == [CALLS, ROWS, ROWS]  # once, where nothing was appended since
 
 
 def test_a_frame_can_be_copied_into_another_file(tmp_path):

@@ -28,12 +28,6 @@ def test_an_unknown_id_lists_the_forms(lm_id: str) -> None:
         connect(lm_id)
 
 
-@pytest.mark.slow  # asks LiteLLM, which takes seconds to import
-def test_an_unknown_provider_lists_the_forms() -> None:
-    with pytest.raises(UserError, match=r"no-such-provider/x.*embedded"):
-        connect("no-such-provider/x")
-
-
 def test_a_known_provider_needs_no_server_to_connect() -> None:
     connection = connect("openai/gpt-4o-mini")
     assert isinstance(connection.adapter, JsonForm)

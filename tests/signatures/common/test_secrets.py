@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from signatures.common import secrets
 from signatures.common.errors import one_line
-from signatures.common.secrets import redact, redacted, without_userinfo
+from signatures.common.secrets import redact, redacted, without_secrets, without_userinfo
 
 KEY = "sk-4f9a8b7c6d5e"
 
@@ -66,6 +66,25 @@ def test_a_password_in_an_address_is_hidden(text, hidden):
 def test_an_invalid_address_is_shown_without_what_may_be_a_password(address):
     assert "pw" not in without_userinfo(address)
     assert without_userinfo("http://host/v1") == "http://host/v1"
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("http://ann:pw@host/v1", "http://***@host/v1"),
+        ("http://host/sk-abcdefghijklmnopqrst/v1", "http://host/***/v1"),
+        ("http://host/v1?key=swordfish", "http://host/v1?***"),
+        ("http://host/v1#swordfish", "http://host/v1#***"),
+        ("http://host:8000/task-force-one-and-two/v1", "http://host:8000/task-force-one-and-two/v1"),
+    ],
+)
+def test_an_address_is_shown_without_secrets(address, shown):
+    assert without_secrets(address) == shown
+
+
+def test_a_key_in_an_address_is_hidden_from_then_on():
+    secrets.register_address("http://host/sk-abcdefghijklmnopq124/v1")
+    assert redact("no model sk-abcdefghijklmnopq124") == "no model ***"
 
 
 def test_the_password_of_an_address_is_hidden_in_the_header_that_is_made_of_it():

@@ -1,5 +1,6 @@
 """The settings file `verihop.toml`: where it is looked for, and what it may contain."""
 
+import contextlib
 import difflib
 import os
 import re
@@ -14,11 +15,12 @@ from experiments.cli.shared.settings.known import (
     PREFIX,
     checked,
     has_key,
-    has_password,
+    has_secret,
     is_name_of_a_key,
     names,
 )
 from signatures.common.errors import UserError
+from signatures.common.files import expanded
 
 NAME = "verihop.toml"
 CHOICE = f"{PREFIX}CONFIG"
@@ -57,12 +59,12 @@ def find_file() -> Path | None:
         UserError: The named file is missing, or the one that was found belongs to another user.
     """
     if named := os.environ.get(CHOICE, "").strip():
-        path = Path(named).expanduser()
         if named == _NONE:
             return None
-        if not path.is_file():
-            raise UserError(f"{CHOICE} names {named}, which is no file: correct it, or set it to {_NONE}.")
-        return path
+        with contextlib.suppress(UserError, OSError):  # no such home folder, a name that is too long
+            if (path := expanded(named)).is_file():
+                return path
+        raise UserError(f"{CHOICE} names {named:.300}, which is no file: correct it, or set it to {_NONE}.")
     try:
         return _nearest(Path.cwd())
     except OSError:  # the folder has been removed, or may not be read
@@ -112,17 +114,13 @@ def read_file(path: Path | None) -> SettingsFile:
         return SettingsFile()
     import tomllib
 
+    text = _text(path)
     try:
-        if path.stat().st_size > _LARGEST:
-            raise UserError(f"{path} has more than {_LARGEST:,} bytes, which no settings need: write it anew.")
-        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
         found = tomllib.loads(text)
-    except UnicodeDecodeError:
-        raise UserError(f"{path} is not UTF-8 text: write it anew.") from None
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path} is not valid TOML: {str(error)[:200]}. Texts stand in quotes.") from None
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}. Set {CHOICE}={_NONE} to go on without it.") from None
+    except (ValueError, RecursionError):  # a number of thousands of digits, thousands of brackets
+        raise UserError(f"{path} has a number or a list that no setting needs: write it anew.") from None
     for number, line in enumerate(text.splitlines(), start=1):
         if has_key(line):
             raise UserError(f"{path}:{number}: this line has what looks like a key in it: {CURE}.")
@@ -131,10 +129,28 @@ def read_file(path: Path | None) -> SettingsFile:
     for name, value in found.items():
         place = f"{path}:{lines[name]}" if name in lines else str(path)
         _check_name(name, value, place)
-        if has_password(name, value):
-            raise UserError(f"{place}: this address has a password in it, which no file may contain: {CURE}.")
-        values[name] = _from_folder(name, checked(name, value, place), path.parent)
+        if has_secret(name, value):
+            raise UserError(f"{place}: this address has a password or key in it, which no file may contain: {CURE}.")
+        setting = checked(name, value, place)
+        try:
+            values[name] = _from_folder(name, setting, path.parent)
+        except UserError as error:
+            raise UserError(f"{place}: {name}: {error}") from None
+        except OSError as error:
+            raise UserError(f"{place}: {name} cannot be a path: {error.strerror}.") from None
     return SettingsFile(path, values, lines)
+
+
+def _text(path: Path) -> str:
+    """Return the text of a settings file."""
+    try:
+        if path.stat().st_size <= _LARGEST:
+            return path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
+    except UnicodeDecodeError:
+        raise UserError(f"{path} is not UTF-8 text: write it anew.") from None
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}. Set {CHOICE}={_NONE} to go on without it.") from None
+    raise UserError(f"{path} has more than {_LARGEST:,} bytes, which no settings need: write it anew.")
 
 
 def _lines(text: str) -> dict[str, int]:
@@ -165,12 +181,12 @@ def _check_name(name: str, value: object, place: str) -> None:
 def _from_folder(name: str, value: Any, folder: Path) -> Any:
     """Return a value with a path in it relative to the file's folder, where it is not in the working folder."""
     if name == CACHE_DIR:
-        path = Path(value).expanduser()
+        path = expanded(value)
         return str(path if path.is_absolute() else folder.resolve() / path)
     if name != "lm":
         return value
     prefix, path_text = _model_path(value)
-    path = Path(path_text).expanduser()
+    path = expanded(path_text)
     beside = folder / path
     if not path_text or path.is_absolute() or path.exists() or not beside.exists():
         return value

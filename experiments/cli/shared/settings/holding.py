@@ -1,6 +1,7 @@
 """Which value of a setting holds: the command line's, a variable's, the file's, or the built-in default."""
 
 import contextlib
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -9,14 +10,13 @@ from typing import Any
 
 from experiments.cli.shared.settings.file import SettingsFile, find_file, read_file
 from experiments.cli.shared.settings.known import (
-    CACHE_BYTES,
-    CACHE_DIR,
     PREFIX,
+    WITHOUT_OPTION,
     converted,
     known_options,
     setting_of,
 )
-from signatures.common.secrets import without_userinfo
+from signatures.common.secrets import without_keys, without_secrets
 
 _META = "verihop.settings"  # of the context of a command
 
@@ -24,11 +24,13 @@ _META = "verihop.settings"  # of the context of a command
 _OF_SERVER = ("api_key_env", "server")
 _OF_ADDRESS = (*_OF_SERVER, "api_base", "model_type", "reasoning", "thinking_tokens")  # none of an LM in this process
 OF_MODEL = (*_OF_ADDRESS, "temperature", "max_tokens", "context_size")
-_TYPED, _VARIABLES, _FILE = range(3)  # places
+TYPED, _VARIABLES, _FILE = range(3)  # places
+_ARTIFACT = ("artifact", "artifact_folder", "folder", "cheap")  # parameters that name one
+_ON_SERVER = "server-"  # model strings of LMs on a server begin so
 _ORDER = ("lm", "api_base")  # these decide which of the others hold
 
 
-def holding(places: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+def holding(places: Sequence[Mapping[str, Any]], recorded: str | None = None) -> dict[str, int]:
     """Return for each setting the number of the place whose value holds.
 
     The first place that states a setting decides. But an LM and what is said of it belong together: where a place names
@@ -38,10 +40,15 @@ def holding(places: Sequence[Mapping[str, Any]]) -> dict[str, int]:
 
     Args:
         places: Values by name of the setting, the strongest place first.
+        recorded: The LM of an artifact, which runs where no place names another. An address that is typed beside it
+            is left to the command, which may refuse it.
     """
     found: dict[str, int] = {}
+    if any("lm" in place for place in places):
+        recorded = None
     for number, place in enumerate(places):
-        left_out = _left_out(place, {name: places[at][name] for name, at in found.items()})
+        held = {name: places[at][name] for name, at in found.items()}
+        left_out = _left_out(place, held if recorded is None or number == TYPED else {"lm": recorded, **held})
         for name in place:
             if name not in left_out:
                 found.setdefault(name, number)
@@ -69,12 +76,14 @@ class Settings:
     """What variables and the file say.
 
     Args:
-        variables: Values of the environment by name of the setting.
+        variables: Values of the environment by name of the setting, for those that are options.
         file: The file.
+        cache: Texts of the environment by name of the setting, for those of the cache, which are no options.
     """
 
     variables: Mapping[str, Any] = field(default_factory=dict)
     file: SettingsFile = field(default_factory=SettingsFile)
+    cache: Mapping[str, str] = field(default_factory=dict)
 
     def places(self, typed: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """Return what each place says, the strongest first; `typed` is the command line."""
@@ -105,7 +114,8 @@ def read_settings() -> Settings:
         text = option.value_from_envvar(_NO_CONTEXT)
         if text is not None:
             variables[name] = converted(name, text, option.envvar)
-    return Settings(variables, read_file(find_file()))
+    cache = {name: text for name in WITHOUT_OPTION if (text := os.environ.get(f"{PREFIX}{name.upper()}"))}
+    return Settings(variables, read_file(find_file()), cache)
 
 
 @dataclass(frozen=True)
@@ -126,7 +136,7 @@ class Held:
         """Return by place the settings as name=value that are neither typed nor defaults."""
         found: dict[str, list[str]] = {}
         for name, number in self.numbers.items():
-            if number == _TYPED or self.values[name] == known_options()[name].default:
+            if number == TYPED or self.values[name] == known_options()[name].default:
                 continue
             where = str(self.settings.file.path) if number == _FILE else self.settings.place(name, number)
             found.setdefault(where, []).append(f"{name}={shown(self.values[name])}")
@@ -134,12 +144,12 @@ class Held:
 
 
 def shown(value: Any) -> str:
-    """Return a value as text, without user name and password of an address."""
+    """Return a value as text, without user name, password and query of an address, and without keys."""
     if isinstance(value, list):
         return f'"{" ".join(map(str, value))}"'
     if isinstance(value, bool):
         return "true" if value else "false"
-    return without_userinfo(value) if isinstance(value, str) and "://" in value else f"{value}"
+    return without_secrets(value) if isinstance(value, str) and "://" in value else without_keys(f"{value}")
 
 
 def hold(context: Any, parameters: Sequence[Any], settings: Settings) -> Held:
@@ -157,13 +167,32 @@ def hold(context: Any, parameters: Sequence[Any], settings: Settings) -> Held:
         if context.get_parameter_source(option.name).name == "COMMANDLINE"
     }
     places = settings.places(typed)
-    numbers = {name: number for name, number in holding(places).items() if name in options}
+    held_at = holding(places, _recorded_lm(context.params))
+    numbers = {name: number for name, number in held_at.items() if name in options}
     for name, option in options.items():
         context.params[option.name] = places[numbers[name]][name] if name in numbers else option.default
     values = {name: context.params[option.name] for name, option in options.items()}
     held = Held(settings, values, numbers)
     context.meta[_META] = held
     return held
+
+
+def _recorded_lm(parameters: Mapping[str, Any]) -> str | None:
+    """Return the LM that the artifact of a command was compiled with; None if there is none, or it is on a server.
+
+    What is no artifact is left to the command, which says so.
+
+    Args:
+        parameters: Of the command, by name.
+    """
+    folder = next((parameters[name] for name in _ARTIFACT if parameters.get(name) is not None), None)
+    if folder is None:
+        return None
+    try:
+        lm = json.loads((folder / "artifact.json").read_bytes())["lm"]
+        return None if str(lm["model"]).startswith(_ON_SERVER) else str(lm["id"])
+    except (OSError, ValueError, RecursionError, LookupError, TypeError):
+        return None
 
 
 _in_force: ContextVar[Held | None] = ContextVar("settings", default=None)
@@ -206,8 +235,12 @@ def in_force(held: Held) -> Iterator[None]:
 
     Variables of the cache are stronger than the file. Child processes inherit the choice.
     """
-    wanted = {f"{PREFIX}{name.upper()}": held.settings.file.values.get(name) for name in (CACHE_DIR, CACHE_BYTES)}
-    added = {name: str(value) for name, value in wanted.items() if value is not None and not os.environ.get(name)}
+    of_file = held.settings.file.values
+    added = {
+        f"{PREFIX}{name.upper()}": str(of_file[name])
+        for name in WITHOUT_OPTION
+        if name in of_file and name not in held.settings.cache
+    }
     token = _in_force.set(held)
     os.environ.update(added)
     try:

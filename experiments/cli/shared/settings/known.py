@@ -6,6 +6,7 @@ are those of the option.
 
 import difflib
 import functools
+import math
 import os
 import re
 import reprlib
@@ -16,19 +17,20 @@ from typing import Any
 from experiments.cli.shared import options
 from experiments.cli.shared.limits import parse_limits
 from experiments.cli.shared.option_groups import with_option_groups
-from signatures.common.errors import UserError, unknown
+from signatures.common.errors import UserError, one_line, unknown
+from signatures.common.secrets import without_keys, without_secrets
 
 PREFIX = "VERIHOP_"
 
 # A setting of the file that is no option: the variable stands in the process, where the cache reads it.
 CACHE_DIR, CACHE_BYTES = "cache_dir", "cache_bytes"
+_MOST = 10**18  # no setting is larger
 WITHOUT_OPTION: dict[str, tuple[type, ...]] = {CACHE_DIR: (str,), CACHE_BYTES: (int, float)}
 
 _NAME_OF_A_KEY = re.compile(r"key|token(?!s)|secret|password|credential|auth", re.IGNORECASE)
 _KEY = re.compile(
     r"(?:(?:sk|pk|rk|xai|pplx|nvapi|glpat)-|(?:hf|gsk|ghp|gho|r8)_|AIza)[\w-]{8,}|eyJ[\w-]{8,}\..*|(?i:bearer\s+\w.*)"
 )
-_KEY_IN_TEXT = re.compile(r"(?<![\w-])(?:(?:sk|pk|rk|xai|pplx|nvapi|glpat)-|(?:hf|gsk|ghp|gho|r8)_|AIza)[\w-]{16,}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _LONGEST_WORD = 16  # characters
 CURE = 'export it as a variable, e.g. MY_KEY, and name only that: api_key_env = "MY_KEY"'
@@ -101,6 +103,10 @@ def checked(name: str, value: object, place: str) -> Any:
     Raises:
         UserError: It has another type, is out of range, or is a key.
     """
+    if isinstance(value, int) and abs(value) > _MOST:  # not even printable, if it is long enough
+        raise UserError(f"{place}: {name} cannot be more than {_MOST:.0e}: name a smaller number.")
+    if isinstance(value, str) and "\0" in value:
+        raise UserError(f"{place}: {name} has a character of code 0 in it, which no command can take: write it anew.")
     if name in WITHOUT_OPTION:
         return _checked_without_option(name, value, place)
     option = known_options()[name]
@@ -113,8 +119,8 @@ def checked(name: str, value: object, place: str) -> Any:
     kinds = (int, float) if kind is float else (kind,)
     if not isinstance(value, kinds) or (isinstance(value, bool) and kind is not bool):
         return _wrong_type(name, kinds, place)
-    if isinstance(value, str) and not value.strip():
-        raise UserError(f"{place}: {name} is empty: omit the line, and the default holds.")
+    if isinstance(value, str):
+        _refuse_empty(name, value, place)
     return converted(name, value, place)
 
 
@@ -124,9 +130,17 @@ def _checked_without_option(name: str, value: Any, place: str) -> Any:
     kinds = WITHOUT_OPTION[name]
     if not isinstance(value, kinds) or isinstance(value, bool):
         return _wrong_type(name, kinds, place)
-    if isinstance(value, int | float) and not value >= FEWEST_BYTES:  # nor nan
-        raise UserError(f"{place}: {name} must be at least {FEWEST_BYTES:,}, got {value}.")
+    if isinstance(value, str):
+        _refuse_empty(name, value, place)
+    elif not (isinstance(value, int | float) and FEWEST_BYTES <= value <= _MOST):  # nor nan
+        bounds = f"at least {FEWEST_BYTES:,} and at most {_MOST:.0e}"
+        raise UserError(f"{place}: {name} must be {bounds}, got {reprlib.repr(value)}.")
     return value
+
+
+def _refuse_empty(name: str, value: str, place: str) -> None:
+    if not value.strip():
+        raise UserError(f"{place}: {name} is empty: omit the line, and the default holds.")
 
 
 def _wrong_type(name: str, kinds: tuple[type, ...], place: str) -> Any:
@@ -156,15 +170,22 @@ def converted(name: str, value: Any, place: str) -> Any:
     try:
         _check_words(name, found)
     except UserError as error:
-        raise UserError(f"{place}: {error}") from None
+        raise UserError(f"{place}: {one_line(error, 600)}") from None
     return found
 
 
 def _check_words(name: str, value: Any) -> None:
     """Raise UserError unless the value is one of the words that a setting takes."""
     from programs.lms.servers.dialects import DIALECTS, REASONING
+    from programs.lms.servers.server import checked_base
 
+    if name == "api_base" and value is not None:
+        checked_base(value)
     choices = {"model_type": ("chat", "text"), "reasoning": REASONING, "server": tuple(DIALECTS)}
+    if isinstance(value, float) and math.isnan(value):  # no range excludes it
+        raise UserError(f"{name} cannot be nan: name a number.")
+    if isinstance(value, int) and value > _MOST:
+        raise UserError(f"{name} cannot be more than {_MOST:.0e}: name a smaller number.")
     if value not in choices.get(name, (value,)):
         raise unknown(name, str(value), choices[name])
     if name == "budget":
@@ -185,14 +206,15 @@ def refuse_key(name: str, value: object, place: str) -> None:
         raise UserError(f"{place}: the value of {name} looks like a key: {CURE}.")
 
 
-def has_password(name: str, value: object) -> bool:
-    """Return whether a value is an address with user name or password, which no file may contain."""
-    return name == "api_base" and isinstance(value, str) and "@" in value.partition("://")[2].partition("/")[0]
+def has_secret(name: str, value: object) -> bool:
+    """Return whether a value is an address with a user name, password or key in it, which no file may contain."""
+    address = re.split("[?#]", value)[0] if name == "api_base" and isinstance(value, str) else ""
+    return without_secrets(address) != address
 
 
 def has_key(line: str) -> bool:
     """Return whether a line of text, such as a comment, contains what looks like a key."""
-    return any(any(sign.isdigit() for sign in found[0]) for found in _KEY_IN_TEXT.finditer(line))
+    return without_keys(line) != line
 
 
 def _mixed(text: str) -> bool:

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def test_data_sets_are_listed_converted_and_pooled(verihop, tmp_path):
     listed = verihop("data", "list")[1]
@@ -67,8 +69,29 @@ def test_gold_named_by_title_becomes_ids(verihop, tmp_path):
     command = ("data", "gold", tmp_path / "q.jsonl", "--corpus", tmp_path / "p.jsonl", "--out", tmp_path / "g.jsonl")
     code, out, err = verihop(*command)
     assert (code, "1 resolved, 1 missing, 1 ambiguous" in out) == (0, True)
-    assert "No passage has the title or document 'Sea'." in err
-    assert "'Lake' has 2 passages: add a text of the right one to gold_quotes" in err
+    assert "No passage has the title, document or words 'Sea'." in err
+    assert "'Lake' has 2 passages: quote words of the right one in gold_quotes" in err
     assert json.loads((tmp_path / "g.jsonl").read_text().splitlines()[0])["gold_ids"] == ["1"]
     assert verihop(*command)[0] == 2
     assert json.loads(verihop(*command, "--overwrite", "--json")[1])["missing"] == ["Sea"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({}, "No gold passage was found (1 without gold), so nothing is written."),
+        ({"gold_quotes": ["a"]}, "No gold passage was found (1 ambiguous, e.g. 'a'), so nothing is written."),
+        ({"gold_quotes": ["river", "sea"]}, "No gold passage was found (1 missing, e.g. 'sea'), so nothing is"),
+    ],
+)
+def test_gold_of_no_question_is_an_error(keys, message, verihop, tmp_path):
+    (tmp_path / "p.jsonl").write_text(
+        '{"id": "1", "title": "Ossa", "text": "a river"}\n{"id": "2", "title": "Marn", "text": "a lake"}\n'
+    )
+    (tmp_path / "q.jsonl").write_text(json.dumps({"id": "q", "question": "?", **keys}) + "\n")
+    code, out, err = verihop(
+        "data", "gold", tmp_path / "q.jsonl", "--corpus", tmp_path / "p.jsonl", "--out", tmp_path / "g.jsonl"
+    )
+    assert (code, out, (tmp_path / "g.jsonl").exists()) == (2, "", False)
+    assert message in err
+    assert "Next:" not in err

@@ -102,7 +102,7 @@ def test_the_gold_passages_of_questions_are_checked_after_building(corpus, verih
     assert out.endswith("None of the 1 questions names ids of gold passages, so nothing can be checked.\n")
     (tmp_path / "d.jsonl").write_text('{"id": "q", "question": "Where is it?", "gold_titles": ["Town 1"]}\n')
     _, out, _ = verihop(*build, tmp_path / "d.jsonl")
-    assert out.endswith(" 1 questions name titles or documents: `verihop data gold` finds the ids of their passages.\n")
+    assert out.endswith(" 1 questions name their gold otherwise: `verihop data gold` finds the ids of the passages.\n")
     _, out, _ = verihop(*build, tmp_path / "b.jsonl", "--json")
     gold = json.loads(out)["gold"]
     assert (gold["questions"], gold["with_gold"], gold["missing"]) == (2, 2, 1)

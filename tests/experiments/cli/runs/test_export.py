@@ -205,7 +205,15 @@ def test_inspects_viewer_shows_the_samples(viewer, browser):
         (["--to", "inspect"], "name it, e.g. --out run.eval"),
         (["--to", "inspect", "--out", "log.json"], "does not end in .eval"),
         (["--to", "mlflow", "--store", "http://127.0.0.1:1", "-q"], "cannot be used"),
+        (["--to", "mlflow", "--store", "postgresql://ann:opensesame77@127.0.0.1:1/x", "-q"], "cannot be used"),
+        (["--to", "mlflow", "--store", "mysql+nosuchdriver://127.0.0.1:1/x", "-q"], "cannot be used"),
+        (["--to", "mlflow", "--store", "mssql+pymssql://127.0.0.1:1/x", "-q"], "install the Python package pymssql."),
         (["--to", "mlflow"], "Name the MLflow store"),
+        (["--to", "inspect", "--out", "r.eval", "--store", "sqlite:///x"], "a file, --out: leave out --store."),
+        (
+            ["--to", "inspect", "--out", "r.eval", "--traces", 100, "--experiment", "verihop"],
+            "leave out --experiment, --traces.",
+        ),
     ],
 )
 def test_mistakes_are_one_line(words, message, run, verihop, monkeypatch):
@@ -215,3 +223,48 @@ def test_mistakes_are_one_line(words, message, run, verihop, monkeypatch):
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.splitlines()) == 1
+    assert "opensesame77" not in err
+
+
+def test_what_is_said_after_an_export_to_mlflow_says_how_to_look_at_it(run, verihop, store, monkeypatch):
+    address, folder = store
+    monkeypatch.chdir(folder)
+    code, out, err = verihop("export", run, "--to", "mlflow", "--store", address, "--traces", 1, "-q")
+    assert code == 0, err
+    (files,) = [line.removeprefix("Files: ") for line in out.splitlines() if line.startswith("Files: ")]
+    assert (Path(files) / "rows.jsonl").is_file()
+    assert Path(files).is_relative_to(folder / "mlruns")
+    assert err == f"Open: mlflow ui --backend-store-uri {address} (pip install mlflow)\n"
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("http://ann:opensesame77@127.0.0.1:5000", "Open: http://***@127.0.0.1:5000 in a browser\n"),
+        (
+            "postgresql://ann:opensesame77@db/x",
+            "Open: mlflow ui, with the whole address of the store as --backend-store-uri (pip install mlflow)\n",
+        ),
+        ("databricks", ""),
+    ],
+)
+def test_a_store_that_is_no_file_is_opened_otherwise(address, message, run, verihop, monkeypatch):
+    from experiments.analysis.export.mlflow_run import Logged
+    from signatures.common.secrets import without_userinfo
+
+    logged = Logged("1", "verihop", without_userinfo(address), 3, 0, "mlflow-artifacts:/1")
+    monkeypatch.setattr("experiments.analysis.export.mlflow_run.log_run", lambda *_, **__: logged)
+    code, _, err = verihop("export", run, "--to", "mlflow", "--store", address, "-q")
+    assert (code, err) == (0, message)
+
+
+def test_an_export_of_a_run_without_calls_says_so(run, verihop, store, tmp_path, monkeypatch):
+    address, folder = store
+    monkeypatch.chdir(folder)
+    (run / "calls.jsonl.zst").unlink()
+    notice = "Note: The LM calls of 3 answers were not kept, so they are not in the export."
+    for where in (["mlflow", "--store", address, "-q"], ["inspect", "--out", tmp_path / "run.eval"]):
+        code, _, err = verihop("export", run, "--to", *where)
+        assert (code, err.splitlines()[0]) == (0, notice)
+    told = json.loads(verihop("export", run, "--to", "inspect", "--out", tmp_path / "b.eval", "--json")[1])
+    assert (told["samples"], told["not_kept"]) == (3, 3)

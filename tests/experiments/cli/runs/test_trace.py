@@ -38,7 +38,7 @@ def test_from_the_list_to_a_question_to_a_call(run, verihop):
     code, out, err = verihop(*next_words(err))
     assert code == 0
     assert f"w0-q00000: {texts[0]}" in out
-    assert "Call 1: reason.predict: 10 + 5 tokens" in out or "Call 1: " in out
+    assert "Call 1: answering.predict: 10 + 5 tokens, " in out
     assert texts[0] not in out.partition("Call 1")[2]  # not whole
     code, out, _ = verihop(*next_words(err))
     assert code == 0
@@ -67,10 +67,11 @@ def test_a_question_is_named_by_a_part_of_its_text(run, verihop):
         (["nobody asked this"], "No question of"),
         (["w0-q0000"], "No question of"),
         ([" "], "3 questions have the words"),
-        (["w0-q00001", "--call", 2], "There is no call 2. Calls of this question: 1 to 1."),
+        (["w0-q00001", "--call", 2], "There is no call 2 here. There are: 1."),
         (["w0-q00001", "--predictor", "plan"], "No call of 'plan'. Predictors that called: "),
         (["--call", 1], "Name the question whose call"),
-        (["w0-q00001", "--repeat", 2], "No question of"),
+        (["--repeat", 2], "Name the question whose call or repeat"),
+        (["w0-q00001", "--repeat", 2], "w0-q00001 has no answer of repeat 2. Repeats with an answer: 1."),
     ],
 )
 def test_what_cannot_be_shown_is_said_with_a_cure(words, message, run, verihop):

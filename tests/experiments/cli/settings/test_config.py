@@ -88,6 +88,48 @@ def test_a_password_is_not_written(here, verihop):
     assert not (here / "verihop.toml").exists()
 
 
+KEY = "sk-abcdefghijklmnopq123"
+
+
+@pytest.mark.parametrize("address", [f"http://127.0.0.1:9/{KEY}/v1", f"https://ann:swordfish@host/{KEY}"])
+def test_a_key_in_the_path_of_an_address_is_not_shown(here, verihop, monkeypatch, address):
+    monkeypatch.setenv("VERIHOP_API_BASE", address)
+    monkeypatch.setenv("VERIHOP_LM", "m")
+    said = [*verihop("config")[1:], *verihop("config", "--json")[1:]]
+    said += verihop("ask", "--program", "nonsense", "Who?")[1:]  # its line "Settings:"
+    monkeypatch.delenv("VERIHOP_API_BASE")
+    said += verihop("config", "--api-base", address)[1:]
+    assert "VERIHOP_API_BASE" in said[0]
+    assert "/***" in said[0]
+    assert "Settings: " in said[5]
+    assert KEY not in "".join(said)
+    assert "Next: verihop config --init --api-base http" in said[7]
+    assert "/KEY" in said[7]
+
+
+def test_a_query_of_an_address_is_refused_and_not_shown(here, verihop, monkeypatch):
+    address = "http://127.0.0.1:9/v1?key=swordfish"
+    for words in ([], ["--json"], ["--init"]):
+        code, out, err = verihop("config", "--lm", "m", "--api-base", address, *words)
+        assert (code, out, "without a query" in err, "swordfish" in err) == (2, "", True, False)
+    monkeypatch.setenv("VERIHOP_API_BASE", address)
+    code, out, err = verihop("config")
+    assert (code, out, "VERIHOP_API_BASE: " in err, "swordfish" in err) == (2, "", True, False)
+
+
+@pytest.mark.parametrize("words", [("--api-base", f"http://127.0.0.1:9/{KEY}/v1"), ("--lm", f"openai/{KEY}")])
+def test_a_key_in_a_part_of_a_value_is_not_written(here, verihop, words):
+    code, out, err = verihop("config", "--init", "--lm", "m", *words)
+    assert (code, out, "no file may contain" in err, KEY in err) == (2, "", True, False)
+    assert not (here / "verihop.toml").exists()
+
+
+def test_a_word_that_no_command_takes_is_refused(here, verihop):
+    code, out, err = verihop("config", "--reasoning", "much")
+    assert (code, out) == (2, "")
+    assert err.startswith("verihop: --reasoning: Unknown reasoning 'much'. Choose from: auto")
+
+
 def test_without_a_file_the_next_line_writes_one(here, verihop):
     code, out, err = verihop("config", "--lm", "simulated")
     assert code == 0
@@ -117,3 +159,40 @@ def test_a_broken_file_is_one_line(here, verihop):
     code, out, err = verihop("config")
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert err == "verihop: verihop.toml:1: thread is no setting: did you mean threads?\n"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("CACHE_BYTES", "abc", "VERIHOP_CACHE_BYTES must be a number of bytes"),
+        ("CACHE_DIR", "~nouser/x", "~nouser of ~nouser/x is no home folder"),
+        ("DECOMPRESS_LIMIT", "much", "VERIHOP_DECOMPRESS_LIMIT='much' must be a number of bytes"),
+        ("LOG", "xml", "There are no logs of the form 'xml'"),
+    ],
+)
+def test_what_commands_would_refuse_is_not_shown_as_if_it_held(here, verihop, monkeypatch, variable, value, message):
+    monkeypatch.setenv(f"VERIHOP_{variable}", value)
+    code, out, err = verihop("config")
+    assert (code, out, message in err) == (2, "", True)
+
+
+def test_the_cache_of_the_file_is_not_taken_for_a_variable(here, verihop, monkeypatch):
+    monkeypatch.delenv("VERIHOP_CACHE_DIR")
+    (here / "verihop.toml").write_text("cache_dir = 'kept'\ncache_bytes = 5e6\n")
+    found = json.loads(verihop("config", "--json")[1])
+    assert [found["settings"][name]["from"] for name in ("cache_dir", "cache_bytes")] == ["file", "file"]
+    assert [found["variables"][f"VERIHOP_{name}"]["set"] for name in ("CACHE_DIR", "CACHE_BYTES")] == [False, False]
+    monkeypatch.setenv("VERIHOP_CACHE_DIR", str(here / "kept"))  # the same as the file's
+    found = json.loads(verihop("config", "--json")[1])
+    assert found["settings"]["cache_dir"]["place"] == "VERIHOP_CACHE_DIR"
+    assert found["variables"]["VERIHOP_CACHE_DIR"] == {
+        "set": True, "value": str(here / "kept"), "meaning": found["variables"]["VERIHOP_CACHE_DIR"]["meaning"],
+    }  # fmt: skip
+
+
+def test_json_has_no_bare_infinity(here, verihop):
+    def refused(constant: str) -> None:
+        raise AssertionError(constant)
+
+    out = verihop("config", "--json", "--timeout", "inf")[1]
+    assert json.loads(out, parse_constant=refused)["settings"]["timeout"]["value"] == "inf"

@@ -88,6 +88,10 @@ def test_a_variable_names_the_file_or_none(folder, monkeypatch, tmp_path):
         find_file()
     other.write_text("")
     assert find_file() == other
+    for missing in ("~nouser/verihop.toml", "x" * 5000):
+        monkeypatch.setenv("VERIHOP_CONFIG", missing)
+        with pytest.raises(UserError, match="which is no file"):
+            find_file()
 
 
 def test_values_are_those_of_options_with_their_lines(folder):
@@ -126,8 +130,21 @@ def test_values_are_those_of_options_with_their_lines(folder):
         ("cache = 'no'", "cache takes true or false"),
         ("cache_dir = 1", "cache_dir takes text in quotes"),
         ("cache_bytes = true", "cache_bytes takes a number"),
-        ("cache_bytes = 10", "cache_bytes must be at least 1,000,000, got 10"),
-        ("cache_bytes = nan", "cache_bytes must be at least 1,000,000, got nan"),
+        ("cache_bytes = 10", "cache_bytes must be at least 1,000,000 and at most 1e+18, got 10"),
+        ("cache_bytes = nan", "cache_bytes must be at least 1,000,000 and at most 1e+18, got nan"),
+        ("cache_bytes = inf", ":1: cache_bytes must be at least 1,000,000 and at most 1e+18, got inf"),
+        ("cache_dir = ''", ":1: cache_dir is empty: omit the line"),
+        ('cache_dir = "x\\u0000y"', ":1: cache_dir has a character of code 0"),
+        ("cache_dir = '~nouser/x'", ":1: cache_dir: ~nouser of ~nouser/x is no home folder"),
+        ("lm = 'gguf:~nouser/x'", ":1: lm: ~nouser of ~nouser/x is no home folder"),
+        (f"lm = 'gguf:{'x' * 5000}'", ":1: lm cannot be a path: File name too long"),
+        (f"threads = {'9' * 5000}", "has a number or a list that no setting needs"),
+        (f"threads = {'[' * 5000}", "has a number or a list that no setting needs"),
+        (f"timeout = 0x{'f' * 4000}", ":1: timeout cannot be more than 1e+18"),
+        ("temperature = inf", ":1: temperature cannot be inf: input should be less than or equal to 2"),
+        ("temperature = nan", ":1: temperature cannot be nan"),
+        (f"reasoning = '{'x' * 5000}'", ":1: Unknown reasoning 'xxx"),
+        ("api_base = 'localhost:8000'", ":1: api-base must be a URL such as http://localhost:8000/v1"),
         ("budget = 500", 'budget takes text, as in budget = "calls=500 usd=0.2"'),
         ("budget = 'calls=many'", "budget takes calls=NUMBER"),
         ("reasoning = 'hihg'", "Unknown reasoning 'hihg'. Choose from: auto, high"),
@@ -142,6 +159,7 @@ def test_a_mistake_is_one_line_with_file_key_and_cure(folder, text, message):
     assert message in str(error.value)
     assert "verihop.toml" in str(error.value)
     assert "\n" not in str(error.value)
+    assert len(str(error.value)) < 1000
 
 
 KEY = "sk-proj-4f9a8b7c6d5e4f3a2b1c"

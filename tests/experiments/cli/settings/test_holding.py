@@ -48,6 +48,15 @@ def test_an_lm_in_this_process_takes_no_server():
     assert held(typed, {"reasoning": "low"}) == {**typed, "reasoning": "low"}
 
 
+def test_the_lm_of_an_artifact_in_this_process_takes_no_server_of_settings():
+    weaker = {"api_base": "http://a/v1", "api_key_env": "KEY_A", "threads": 2}
+    assert holding([{}, {}, weaker], "simulated:1") == {"threads": 2}
+    assert holding([{}, weaker, {}], "openai/m") == dict.fromkeys(weaker, 1)
+    assert holding([{}, {"lm": "m"}, weaker], "embedded") == {"lm": 1, **dict.fromkeys(weaker, 2)}
+    typed = {"api_base": "http://b/v1"}  # the command asks which model that is to be
+    assert holding([typed, {}, weaker], "embedded") == {"api_base": 0, "threads": 2}
+
+
 def test_a_place_that_is_made_void_does_not_hide_a_weaker_one():
     variables = {"lm": "other", "max_tokens": 7}
     assert held({"lm": "big"}, variables, SERVER) == SERVER

@@ -106,6 +106,34 @@ def test_help_is_the_same_whatever_the_settings_are(project, verihop):
     assert verihop("ask", "Who?")[0] == 2
 
 
+def test_a_broken_file_stops_only_commands_with_settings(project, verihop, world):
+    project("threads = 'broken'")
+    for words in (["programs"], ["metrics"], ["optimizers"], ["data", "list"]):
+        assert verihop(*words)[0] == 0
+    for words in (["compare", "a", "b"], ["artifact", "show", "a"], ["trace", "a"]):
+        code, _, err = verihop(*words)
+        assert (code, "verihop.toml" in err) == (2, False)
+    # What the last two take of the settings is the folder of the cache.
+    for words in (["ask", "Who?"], ["config"], ["index", "a"], ["search", "Who?", "--index", "a"]):
+        code, _, err = verihop(*words)
+        assert (code, err) == (2, "verihop: verihop.toml:1: threads takes a whole number.\n")
+
+
+def test_a_command_without_options_that_are_settings_uses_the_cache_of_the_file(project, monkeypatch):
+    import typer
+
+    from experiments.cli.shared.app import App
+
+    project('cache_dir = "kept"\n')
+    monkeypatch.delenv("VERIHOP_CACHE_DIR")
+    app, used = App(), []
+    app.command("a", uses_cache=True)(lambda: used.append(cache_dir()))
+    app.command("b")(lambda: used.append(cache_dir()))
+    for word in ("a", "b"):
+        typer.main.get_command(app)([word], standalone_mode=False)
+    assert [path == Path("kept").resolve() for path in used] == [True, False]
+
+
 def test_a_resumed_run_does_not_take_another_lm_of_the_settings(project, lm_of, verihop, world):
     project('lm = "simulated:1"\n')
     lm_of(index=world / "index", out="run")
@@ -127,6 +155,23 @@ def test_the_lm_of_settings_is_used_for_an_artifact_with_a_note(project, verihop
     assert "was compiled for LM simulated:1 " in err
     assert "this one is simulated:2" in err
     assert "Settings: lm=simulated:2 (verihop.toml)" in err
+
+
+@pytest.mark.filterwarnings("default::signatures.common.errors.UserNotice")
+def test_an_address_of_settings_is_not_that_of_an_lm_in_this_process(project, verihop, world, monkeypatch):
+    asked = ("compile", world / "questions.jsonl", "--limit", 2, "--program", "rag", "--index", world / "index")
+    assert verihop(*asked, "--lm", "simulated", "--out", "made", "-q")[0] == 0
+    monkeypatch.setenv("VERIHOP_API_BASE", "http://127.0.0.1:9/sk-abcdefghijklmnopq123/v1")
+    for words in (["ask", "--artifact", "made", "Who?"], ["artifact", "export", "made", "--question", "Who?"]):
+        code, _, err = verihop(*words)
+        assert (code, "Settings" in err) == (0, False), err
+    code, _, err = verihop("ask", "--artifact", "made", "--api-base", "http://127.0.0.1:9/v1", "Who?")
+    assert code == 2
+    assert "compiled with LM 'simulated', which runs in this process: name the model on the server (lm)" in err
+    code, _, err = verihop("ask", "--program", "cot", "Who?")
+    assert code == 2
+    assert "No model is named for the server http://127.0.0.1:9/***/v1: name it (lm)" in err
+    assert "Note: no model is named for the server" in verihop("config")[2]
 
 
 def next_words(err: str) -> list[str]:
@@ -174,13 +219,25 @@ def test_settings_are_not_of_a_teacher(project, verihop, world):
     assert "No example was made: answer_is_right 2" in err  # it replied, and knows little
 
 
+def variables_in(source: str) -> set[str]:
+    """Return the variables that code names: written out, or as f"{PREFIX}NAME"."""
+    named = rf"\b{PREFIX}([A-Z_]*[A-Z])|\{{PREFIX\}}([A-Z_]*[A-Z])"
+    return {f"{PREFIX}{whole or rest}" for whole, rest in re.findall(named, source)}
+
+
+def test_variables_are_found_however_they_are_written():
+    assert variables_in('f"{PREFIX}A_B" "VERIHOP_C" f"{PREFIX}{name}" f"{PREFIX}D {PREFIX}E_"') == {
+        f"VERIHOP_{name}" for name in ("A_B", "C", "D", "E")
+    }  # fmt: skip
+
+
 def test_every_variable_that_the_code_reads_is_listed_and_documented():
-    read = {
-        name
-        for package in PACKAGES
-        for path in (ROOT / package).rglob("*.py")
-        for name in re.findall(rf"\b{PREFIX}[A-Z_]*[A-Z]", path.read_text())
-    }
+    sources = {path: path.read_text() for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    read = {name for source in sources.values() for name in variables_in(source)}
+    # Names that are put together in another way would not be found.
+    assert [path.name for path, source in sources.items() if re.search(rf"{PREFIX}[\"'{{]", source)] == ["known.py"]
+    together = {path.name for path, source in sources.items() if "{PREFIX}{" in source}
+    assert together <= {"known.py", "holding.py", "config.py"}
     listed = {each.name for each in VARIABLES} | {f"{PREFIX}{name.upper()}" for name in names()}
     assert read <= listed
     page = (ROOT / "experiments" / "cli" / "README.md").read_text()
