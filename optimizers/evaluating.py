@@ -15,6 +15,7 @@ from optimizers.examples import Score
 from programs.parts.meter import Meter, metered, record
 from programs.parts.threads import run_all
 from signatures.common.errors import UserError
+from signatures.common.secrets import redact
 
 _LONGEST_ERROR = 500  # characters
 
@@ -109,7 +110,7 @@ def _outcome(program: dspy.Module, example: dspy.Example, score: Score) -> Outco
             except UserError:
                 raise
             except Exception as problem:  # noqa: BLE001 - one question that fails must not end a comparison
-                error = f"{type(problem).__name__}: {problem}"[:_LONGEST_ERROR]
+                error = f"{type(problem).__name__}: {redact(str(problem))}"[:_LONGEST_ERROR]
         value = score(example, prediction)
     except BaseException:
         record(**meter.counts())

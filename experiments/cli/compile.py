@@ -12,7 +12,7 @@ from experiments.cli.shared.console import emit, next_step, note, note_defaults,
 from experiments.cli.shared.next_commands import QUESTION, command, naming, new_path, other_split, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.race_table import race_outcomes, race_table
-from experiments.cli.shared.watching import Log, logged_as_asked
+from experiments.cli.shared.watching import Log
 from signatures.common.logs import are_json, event
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ class Result(options.Replacing):
 
 
 @with_option_groups
-@logged_as_asked
 def compile_(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl to optimize on; none of a test split.")],
     program: options.UncompiledProgram,

@@ -11,11 +11,11 @@ from experiments.cli.shared.console import emit, next_step, note, note_defaults,
 from experiments.cli.shared.next_commands import command, new_path, other_run, shards_beside, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.recording import Recording
-from experiments.cli.shared.watching import Watched, logged_as_asked, spans_sent
+from experiments.cli.shared.watching import Watched, spans_sent
 from experiments.cli.tuning.groups import Objective
 from optimizers.metrics.names import DEFAULT
 from signatures.common.errors import UserError, one_line
-from signatures.common.logs import are_json
+from signatures.common.logs import are_json, quotable
 
 if TYPE_CHECKING:
     from corpora.questions import Question
@@ -129,7 +129,6 @@ class Execution(options.SeededExecution):
 
 
 @with_option_groups
-@logged_as_asked
 def eval_(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl with gold answers.")],
     program: options.AnyProgram,
@@ -243,7 +242,7 @@ def _following_shard(shard: "Shard", given: list[Any], run: Path) -> str:
 def _print(summary: "RunSummary", result: Result, oracle: str | None, abstention: dict[str, Any] | None) -> None:
     """Print the scores, and write the report if requested."""
     if summary.unreadable:
-        note(str(summary.unreadable))
+        note(str(replace(summary.unreadable, example=quotable(summary.unreadable.example))))
     if result.report:
         from experiments.analysis.report.html import write_report
 
@@ -286,8 +285,9 @@ def _exit_code(summary: "RunSummary", run: Path) -> None:
     if summary.errors == summary.answered > 0:
         from experiments.runs.files import read_rows
 
-        first = read_rows(run)[0]["error"]
-        raise UserError(f"All {summary.errors} questions ended in an error; the first: {one_line(first)}")
+        first = one_line(read_rows(run)[0]["error"])
+        said = first.partition(": ")[2]
+        raise UserError(f"All {summary.errors} questions ended in an error; the first: {first}").quoting(said)
     check_thinking(run)
     if summary.stopped:
         note("Resume with the same command, --resume and a larger budget.")

@@ -3,16 +3,41 @@
 Only names and options are imported here; each command imports the rest when it runs, so that help is fast.
 """
 
+import os
 import signal
 import sys
 import threading
 import warnings
 from collections.abc import Callable
 from types import FrameType
-from typing import Annotated, TextIO
+from typing import Annotated, Any, NoReturn, TextIO
 
 INTERRUPTED = 130  # as shells report a process that Ctrl-C ended
+_LINE = "verihop: Interrupted.\n"
 
+
+def _end_at_once(number: int, frame: FrameType | None) -> NoReturn:
+    os.write(2, _LINE.encode())
+    os._exit(INTERRUPTED)
+
+
+def _handled_by(handler: Callable[[int, FrameType | None], Any]) -> Callable[[signal.Handlers | None], None]:
+    """Let a function handle Ctrl-C; return one that restores what did before, or sets another handler.
+
+    Only the main thread can; in others nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return lambda other: None
+    before = signal.signal(signal.SIGINT, handler)
+
+    def restore(other: signal.Handlers | None) -> None:
+        signal.signal(signal.SIGINT, before if other is None else other)
+
+    return restore
+
+
+# Before a command runs nothing is lost, and an exception could be swallowed or changed by a library that is imported.
+_loaded = _handled_by(_end_at_once)
 try:
     import typer
 
@@ -47,9 +72,9 @@ try:
     from experiments.cli.tuning.tune import tune
     from signatures.common.errors import UserNotice
     from signatures.common.terminal import printable, printable_diagnostics
-except KeyboardInterrupt:
-    sys.stderr.write("verihop: Interrupted.\n")
-    sys.exit(INTERRUPTED)
+except BaseException:
+    _loaded(None)
+    raise
 
 app = App(
     name="verihop",
@@ -106,18 +131,30 @@ app.command("mcp")(mcp)
 
 def main() -> None:
     """Run the command line; a user error is one line and exit code 2, a spent budget 3, Ctrl-C 130."""
-    with printable_diagnostics():
-        _run()
+    interrupts: list[int] = []  # each Ctrl-C
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
+    restore = _handled_by(interrupt)
+    try:
+        with printable_diagnostics():
+            _run(interrupts)
+    except KeyboardInterrupt as error:  # before or after what is watched below
+        _end_interrupted(error)
+    finally:
+        # From here on nothing is lost: another Ctrl-C ends the process without a traceback of its shutdown.
+        restore(signal.SIG_DFL if interrupts else None)
 
 
 _notices_shown: set[str] = set()
 
 
-def _run() -> None:
+def _run(interrupts: list[int]) -> None:
     shown = warnings.showwarning
     _notices_shown.clear()
     warnings.showwarning = _show_warning
-    interrupts, restore = _watch_interrupts()
     try:
         app(prog_name="verihop")
     except Exception as error:
@@ -127,45 +164,27 @@ def _run() -> None:
             typer.echo(printable(f"verihop: {message}"), err=True)
             sys.exit(2)
         raise
-    except BaseException as error:
+    except SystemExit as error:
         # 1 ends a command that logged as JSON what a library made of Ctrl-C.
-        if isinstance(error, SystemExit) and (error.code == INTERRUPTED or (interrupts and error.code == 1)):
+        if error.code == INTERRUPTED or (interrupts and error.code == 1):
             _end_interrupted(error)
+        raise
+    except BaseException as error:
         if type(error).__name__ == "BudgetExceeded":  # by name: its import would load the LM stack
             typer.echo(printable(f"verihop: {error}"), err=True)
             sys.exit(3)
         raise
     finally:
         warnings.showwarning = shown
-        # From here on nothing is lost: another Ctrl-C ends the process without a traceback of its shutdown.
-        restore(signal.SIG_DFL if interrupts else None)
 
 
-def _watch_interrupts() -> tuple[list[int], Callable[[signal.Handlers | None], None]]:
-    """Return the list that receives each Ctrl-C from now on, and a function that restores the earlier handler."""
-    interrupts: list[int] = []
-    if threading.current_thread() is not threading.main_thread():
-        return interrupts, lambda handler: None
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        interrupts.append(number)
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGINT, interrupt)
-
-    def restore(handler: signal.Handlers | None) -> None:
-        signal.signal(signal.SIGINT, before if handler is None else handler)
-
-    return interrupts, restore
-
-
-def _end_interrupted(ended: SystemExit | None) -> None:
+def _end_interrupted(ended: BaseException | None) -> NoReturn:
     """Exit after Ctrl-C, with a line that says so unless the command has printed one."""
-    error: BaseException | None = ended
-    while error is not None and not isinstance(error, KeyboardInterrupt):
+    error = ended
+    while error is not None and not (isinstance(error, KeyboardInterrupt) and getattr(error, "__notes__", None)):
         error = error.__cause__ or error.__context__
-    if not getattr(error, "__notes__", None):
-        typer.echo("verihop: Interrupted.", err=True)
+    if error is None:
+        sys.stderr.write(_LINE)
     sys.exit(INTERRUPTED)
 
 
@@ -187,6 +206,8 @@ def _show_warning(
         text = warnings.formatwarning(message, category, filename, lineno, line).rstrip("\n")
     typer.echo(printable(text), file=file or sys.stderr)
 
+
+_loaded(None)
 
 if __name__ == "__main__":
     main()

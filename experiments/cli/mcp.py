@@ -20,7 +20,7 @@ from experiments.cli.shared.console import note
 from experiments.cli.shared.limits import Limits as Budgets
 from experiments.cli.shared.limits import parse_limits
 from experiments.cli.shared.option_groups import with_option_groups
-from experiments.cli.shared.watching import Log, Otel, logged_as_asked, spans_sent
+from experiments.cli.shared.watching import Log, Otel, spans_sent
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,6 @@ class Transport:
 
 
 @with_option_groups
-@logged_as_asked
 def mcp(
     program: options.AnyProgram,
     lm: options.LM,

@@ -17,7 +17,7 @@ from experiments.cli.shared.console import emit, note, note_defaults
 from experiments.cli.shared.limits import Limits as Budgets
 from experiments.cli.shared.limits import parse_limits
 from experiments.cli.shared.option_groups import with_option_groups
-from experiments.cli.shared.watching import Log, Otel, logged_as_asked, spans_sent
+from experiments.cli.shared.watching import Log, Otel, spans_sent
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -68,7 +68,6 @@ class Serving:
 
 
 @with_option_groups
-@logged_as_asked
 def serve(
     program: options.AnyProgram,
     lm: options.LM,

@@ -13,6 +13,7 @@ from programs.lms.tracing.calls import Call, asked_by, calls_heard_by
 from programs.parts.meter import Meter, metered
 from programs.parts.predict import original_of
 from signatures.common.errors import user_error_within
+from signatures.common.secrets import redact
 from signatures.types import Passage, plain_metadata
 
 if TYPE_CHECKING:
@@ -170,6 +171,6 @@ def run_question(
         **_thinking(program, meter),
         **({} if meter.unreadable is None else {"unreadable": meter.unreadable}),
         "seconds": round(seconds, 4),
-        "error": None if cause is None else f"{type(cause).__name__}: {cause}"[:_LONGEST_ERROR],
+        "error": None if cause is None else f"{type(cause).__name__}: {redact(str(cause))}"[:_LONGEST_ERROR],
     }
     return row, cause

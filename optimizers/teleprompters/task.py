@@ -117,7 +117,9 @@ def score_candidate(
     )
     failed = [outcome.error for outcome in outcomes if outcome.error is not None]
     if failed and len(failed) == len(outcomes) and not task.recording.candidates:
-        raise UserError(f"All {len(failed)} validation examples ended in an error; the first: {one_line(failed[0])}")
+        first = one_line(failed[0])
+        said = first.partition(": ")[2]
+        raise UserError(f"All {len(failed)} validation examples ended in an error; the first: {first}").quoting(said)
     scores = {outcome.id: outcome.score or 0.0 for outcome in outcomes}
     return task.recording.add(program, scores, label, errors=len(failed))
 

@@ -1,7 +1,7 @@
 """Attributes of spans, named as in the semantic conventions for generative AI (`programs/tracing/spans.py`)."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from programs.lms.tracing.calls import Call
@@ -48,20 +48,20 @@ def call_attributes(call: Call, names: Mapping[int, str], *, content: bool) -> d
     if content:
         system = [str(each["content"]) for each in call.messages if each["role"] == "system"]
         others = [(each["role"], str(each.get("content"))) for each in call.messages if each["role"] != "system"]
-        attributes["gen_ai.system_instructions"] = [{"type": "text", "content": text} for text in system]
+        attributes["gen_ai.system_instructions"] = _json([{"type": "text", "content": text} for text in system])
         attributes["gen_ai.input.messages"] = messages_of(others)
-        attributes["gen_ai.output.messages"] = [_reply(reply) for reply in call.replies]
+        attributes["gen_ai.output.messages"] = _json([_reply(reply) for reply in call.replies])
     return attributes
 
 
-def documents_of(passages: Sequence[Passage]) -> list[dict[str, Any]]:
-    """Return ids and scores of passages."""
-    return [{"id": passage.id, "score": passage.score} for passage in passages]
+def documents_of(passages: Iterable[Passage]) -> str:
+    """Return ids and scores of passages, as JSON."""
+    return _json([{"id": passage.id, "score": passage.score} for passage in passages])
 
 
-def messages_of(pairs: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return roles and texts in the form of the conventions."""
-    return [{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in pairs]
+def messages_of(pairs: Sequence[tuple[str, str]]) -> str:
+    """Return roles and texts in the form of the conventions, as JSON."""
+    return _json([{"role": role, "parts": [{"type": "text", "content": text}]} for role, text in pairs])
 
 
 def _reply(reply: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,11 +77,18 @@ def plain(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def plain_text(value: Any) -> Any:
-    """Return one value of an attribute as OpenTelemetry takes it, with keys hidden."""
+    """Return one value of an attribute as OpenTelemetry takes it, with keys hidden.
+
+    A list is one of texts, even if it is empty; what is structured is JSON before, so that its type never changes.
+    """
     if isinstance(value, bool | int | float):
         return value
     if isinstance(value, str):
         return redact(value).encode(errors="replace").decode()
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return [plain_text(item) for item in value]
-    return plain_text(json.dumps(value, ensure_ascii=False, default=str))
+    return plain_text(_json(value))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -5,8 +5,8 @@ https://github.com/open-telemetry/semantic-conventions-genai (commit 002c8a6). W
 `verihop.`. A question is the operation `invoke_workflow`, an LM call `chat` or `text_completion`, a search `retrieval`.
 
 Where spans go is said by the standard variables (OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_HEADERS,
-OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER ...). Texts (questions, prompts, replies, queries) are sent only if
-OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says so; keys never are.
+OTEL_SERVICE_NAME, OTEL_TRACES_SAMPLER ...). Texts (questions, prompts, replies, queries, and messages of errors, which
+may contain them) are sent only if OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT says so; keys never are.
 """
 
 import contextlib
@@ -154,7 +154,7 @@ class Spans:
             name, kind=SpanKind.CLIENT, start_time=started, attributes=plain(attributes), record_exception=False
         )
         if call.error is not None:
-            _fail(span, call.error.partition(":")[0], call.error)
+            _fail(span, call.error.partition(":")[0], call.error if self._content else None)
         span.end(started + int(1e9 * call.seconds))
 
     def traced(self, program: dspy.Module) -> dspy.Module:
@@ -186,7 +186,7 @@ class Spans:
             try:
                 found = search()
             except BaseException as error:
-                _fail(span, type(error).__name__, one_line(error))
+                _fail(span, type(error).__name__, one_line(error) if self._content else None)
                 raise
             span.set_attributes(plain({"gen_ai.retrieval.documents": ids(found)} if self._content else {}))
             return found
@@ -211,7 +211,7 @@ class _Question:
         if answer is not None and self._content:
             self._span.set_attributes(plain({"gen_ai.output.messages": messages_of([("assistant", answer)])}))
         if error is not None:
-            _fail(self._span, type(error).__name__, one_line(error))
+            _fail(self._span, type(error).__name__, one_line(error) if self._content else None)
 
 
 class TracedRetriever:
@@ -244,13 +244,13 @@ class TracedRetriever:
         """Return the first `k` passages for each query."""
         found: list[list[Passage]] = self._searched(
             lambda: self._retriever.many(queries, k), str(self._retriever.fingerprint), list(queries), k,
-            lambda rankings: [document for ranking in rankings for document in documents_of(ranking)],
+            lambda rankings: documents_of(passage for ranking in rankings for passage in ranking),
         )  # fmt: skip
         return found
 
 
-def _fail(span: "Span", kind: str, message: str) -> None:
+def _fail(span: "Span", kind: str, message: str | None) -> None:
     from opentelemetry.trace import Status, StatusCode
 
     span.set_attributes(plain({"error.type": kind}))
-    span.set_status(Status(StatusCode.ERROR, plain_text(message)))
+    span.set_status(Status(StatusCode.ERROR, message if message is None else plain_text(message)))

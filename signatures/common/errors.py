@@ -1,14 +1,27 @@
 """Errors and notices for the user: commands print them as a single line; an error exits with code 2."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
+
+from signatures.common.secrets import redact
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
 
 class UserError(ValueError):
-    """An error that the user can fix; the message names the value and the remedy."""
+    """An error that the user can fix; the message names the value and the remedy.
+
+    Attributes:
+        quotes: Parts of the message that may contain a question, a passage or a reply, such as the error of a server.
+    """
+
+    quotes: tuple[str, ...] = ()
+
+    def quoting(self, *texts: str) -> Self:
+        """Set `quotes`; return the error."""
+        self.quotes = texts
+        return self
 
 
 class UserNotice(UserWarning):
@@ -22,8 +35,8 @@ def unknown(kind: str, name: str, choices: Iterable[object]) -> UserError:
 
 
 def one_line(text: object, longest: int = 300) -> str:
-    """Return a text on one line, cut to `longest` characters; of an error without a text its type."""
-    line = " ".join(str(text).split())
+    """Return a text on one line without keys, cut to `longest` characters; of an error without a text its type."""
+    line = " ".join(redact(str(text)).split())  # before it is cut: part of a key is not recognised as one
     if not line and isinstance(text, BaseException):
         return type(text).__name__
     return line if len(line) <= longest else f"{line[:longest]}..."

@@ -4,35 +4,41 @@
         event("question", id="q1", seconds=1.2)
 
 Without `json_logs` events go nowhere. Those of level info and above have ids, counts, seconds and costs, never the text
-of a question, a passage or a reply; level debug has them, and so may the traceback of an error. Keys are hidden in all.
+of a question, a passage or a reply; level debug has them, and so may an internal error and its traceback. Messages that
+quote such a text have `LEFT_OUT` in its place. Keys are hidden in all.
 """
 
 import contextlib
 import logging
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
-from signatures.common.errors import UserNotice
+from signatures.common.errors import UserError, UserNotice, one_line
 from signatures.common.terminal import printable_json
 
 ROOT = "verihop"
+LEFT_OUT = "[text left out]"
+_QUOTING = "dspy"  # a library whose messages contain questions and replies
 _log = logging.getLogger(ROOT)
 _handlers: list[logging.Handler] = []
 
 
 class _JsonLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        fields: dict[str, Any] = getattr(record, "verihop_fields", {"message": record.getMessage()})
-        name = getattr(record, "verihop_event", "log")
+        family = record.name.partition(".")[0]
+        message = quotable(record.getMessage()) if family == _QUOTING else record.getMessage()
+        fields: dict[str, Any] = getattr(record, "verihop_fields", {"message": message})
         line = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
-            "event": name,
-            **({} if record.name.partition(".")[0] == ROOT else {"logger": record.name}),
+            "event": getattr(record, "verihop_event", "log"),
+            **({} if family == ROOT else {"logger": record.name}),
+            **({"place": f"{record.module}:{record.lineno}"} if message == LEFT_OUT else {}),
             **fields,
         }
         if record.exc_info and record.exc_info[1] is not None:
@@ -75,27 +81,76 @@ def with_texts() -> bool:
     return are_json() and _log.isEnabledFor(logging.DEBUG)
 
 
+def quotable(text: str, otherwise: str = LEFT_OUT) -> str:
+    """Return a text from outside as a message may quote it: `otherwise` where logs are JSON without texts."""
+    return otherwise if text and are_json() and not with_texts() else text
+
+
+def message_of(error: UserError) -> str:
+    """Return the message of an error, with what it quotes as messages may."""
+    message = str(error)
+    for text in error.quotes:
+        message = message.replace(text, quotable(text))
+    return message
+
+
+def crashed(error: BaseException, **facts: Any) -> None:
+    """Log an internal error with its traceback."""
+    trace = "".join(traceback.format_exception(error)).rstrip("\n")
+    named = f"{type(error).__name__}: {one_line(error, 1000)}"
+    event("crashed", facts, level=logging.ERROR, exception=named, traceback=trace)
+
+
 @contextlib.contextmanager
 def json_logs(*, debug: bool = False) -> Iterator[None]:
     """Write events, warnings, and what libraries log as a warning or an error, as JSON lines while the block runs.
 
+    So are errors that end a thread. Libraries with handlers of their own write nothing beside that on standard error.
+
     Args:
         debug: Also events with texts.
     """
-    handler, root = _StandardError(), logging.getLogger()
+    handler, call_handlers = _StandardError(), logging.Logger.callHandlers
     handler.setFormatter(_JsonLines())
-    level, shown = _log.level, warnings.showwarning
+    level, shown, hooks = _log.level, warnings.showwarning, (threading.excepthook, sys.unraisablehook)
     _log.setLevel(logging.DEBUG if debug else logging.INFO)
-    root.addHandler(handler)
     _handlers.append(handler)
     warnings.showwarning = _warn  # type: ignore[assignment]
+    threading.excepthook, sys.unraisablehook = _crashed_thread, _ignored
+    # Not a handler of the root logger: libraries that are imported later keep their messages from it.
+    logging.Logger.callHandlers = _call_handlers  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
+        logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign]
+        threading.excepthook, sys.unraisablehook = hooks
         warnings.showwarning = shown
         _handlers.remove(handler)
-        root.removeHandler(handler)
         _log.setLevel(level)
+
+
+def _call_handlers(logger: logging.Logger, record: logging.LogRecord) -> None:
+    """Write a record as a line of JSON; give it to other handlers as well, but to those that write lines for people."""
+    if record.levelno >= logging.WARNING or record.name.partition(".")[0] == ROOT:
+        for ours in list(_handlers)[-1:]:
+            ours.handle(record)
+    at: logging.Logger | None = logger
+    while at is not None:
+        for other in at.handlers:
+            for_people = type(other) is logging.StreamHandler or type(other).__name__ == "RichHandler"
+            if not for_people and record.levelno >= other.level:
+                other.handle(record)
+        at = at.parent if at.propagate else None
+
+
+def _crashed_thread(end: threading.ExceptHookArgs) -> None:
+    if end.exc_value is not None and end.exc_type is not SystemExit:
+        crashed(end.exc_value, thread=end.thread.name if end.thread else None)
+
+
+def _ignored(end: "sys.UnraisableHookArgs") -> None:
+    if end.exc_value is not None:
+        crashed(end.exc_value, ignored_in=repr(end.object))
 
 
 def _warn(message: Warning | str, category: type[Warning], *_: object) -> None:

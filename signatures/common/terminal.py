@@ -12,6 +12,7 @@ import json
 import logging
 import re
 import sys
+import threading
 import traceback
 from collections.abc import Iterable, Iterator
 from types import TracebackType
@@ -55,9 +56,13 @@ def printable(text: str) -> str:
 def printable_json(value: Any) -> str:
     """Return `value` as JSON in one line; characters that a terminal could act on are JSON escapes, so it stays exact.
 
-    Keys are hidden; what is no JSON type is written as text.
+    Keys are hidden; what is no JSON type is written as text. NaN and infinity, which JSON has not, become null.
     """
-    text = json.dumps(redacted(value), ensure_ascii=False, default=lambda item: redact(str(item)))
+    dumped = functools.partial(json.dumps, ensure_ascii=False, default=lambda item: redact(str(item)))
+    try:
+        text = dumped(redacted(value), allow_nan=False)
+    except ValueError:
+        text = dumped(json.loads(dumped(redacted(value)), parse_constant=lambda constant: None))
     return _HIDDEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
@@ -102,8 +107,8 @@ def _console_class() -> "type[Console]":
 
 @contextlib.contextmanager
 def printable_diagnostics() -> Iterator[None]:
-    """Print tracebacks and what libraries log as `printable` does while the block runs."""
-    hook, factory = sys.excepthook, logging.getLogRecordFactory()
+    """Print tracebacks, also those of threads, and what libraries log as `printable` does while the block runs."""
+    hooks, factory = (sys.excepthook, threading.excepthook, sys.unraisablehook), logging.getLogRecordFactory()
 
     def record(*arguments: Any, **options: Any) -> logging.LogRecord:
         made = factory(*arguments, **options)
@@ -113,20 +118,32 @@ def printable_diagnostics() -> Iterator[None]:
             made.exc_text = printable("".join(traceback.format_exception(*made.exc_info)).rstrip("\n"))
         return made
 
-    sys.excepthook = print_exception
+    sys.excepthook, threading.excepthook, sys.unraisablehook = print_exception, _print_of_thread, _print_ignored
     logging.setLogRecordFactory(record)
     try:
         yield
     finally:
         logging.setLogRecordFactory(factory)
-        if sys.exc_info()[0] is None:  # else Python calls the hook after this block
-            sys.excepthook = hook
+        if sys.exc_info()[0] is None:  # else the process ends, and Python calls them after this block
+            sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
 
 
 def print_exception(
-    kind: type[BaseException], error: BaseException, trace: TracebackType | None, file: TextIO | None = None
+    kind: type[BaseException], error: BaseException | None, trace: TracebackType | None, file: TextIO | None = None
 ) -> None:
     """Print a traceback on standard error; the hook for uncaught exceptions."""
     out = file or sys.stderr
     out.write(printable("".join(traceback.format_exception(kind, error, trace))))
     out.flush()
+
+
+def _print_of_thread(end: threading.ExceptHookArgs) -> None:
+    if end.exc_type is SystemExit:
+        return
+    sys.stderr.write(f"Exception in thread {end.thread.name if end.thread else 'unknown'}:\n")
+    print_exception(end.exc_type, end.exc_value, end.exc_traceback)
+
+
+def _print_ignored(end: "sys.UnraisableHookArgs") -> None:
+    sys.stderr.write(printable(f"{end.err_msg or 'Exception ignored in'}: {end.object!r}\n"))
+    print_exception(end.exc_type, end.exc_value, end.exc_traceback)

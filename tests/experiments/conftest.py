@@ -4,6 +4,7 @@ import importlib.util
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -61,11 +62,14 @@ def verihop(monkeypatch, capsys):
         monkeypatch.setattr(sys, "argv", ["verihop", *map(str, arguments)])
         monkeypatch.setattr(sys, "path", list(sys.path))  # a metric of the user's adds the current folder
         code, handler = 0, signal.getsignal(signal.SIGINT)
+        hooks = sys.excepthook, threading.excepthook, sys.unraisablehook
         try:
             main()
         except SystemExit as ended:
             code = ended.code or 0
         finally:
+            # A command leaves hooks to the end of its process.
+            sys.excepthook, threading.excepthook, sys.unraisablehook = hooks
             # After Ctrl-C a command lets the next one end its process at once, without a word; this one goes on.
             if signal.getsignal(signal.SIGINT) is not handler:
                 signal.signal(signal.SIGINT, handler)

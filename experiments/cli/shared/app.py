@@ -1,7 +1,9 @@
 """The Typer application of the command line, whose help is plain text: Typer's own boxes load rich and its Markdown."""
 
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import typer
@@ -10,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 from experiments.cli.shared.console import note
 from experiments.cli.shared.settings.holding import held_by, hold, in_force, read_settings
 from experiments.cli.shared.settings.known import setting_of
+from experiments.cli.shared.watching import logged_as_asked
 
 _WIDEST = {"max_content_width": 110}  # as wide as the terminal up to here; 80 if there is none
 
@@ -17,6 +20,7 @@ _WIDEST = {"max_content_width": 110}  # as wide as the terminal up to here; 80 i
 _ARGUMENTS = "Arguments"  # section of the help
 _HELP = frozenset({"--help"})
 _SHOWS_SETTINGS = "config"  # the command
+_LOG = "log"  # the option
 _SEVERAL = ("--budget", "--question-budget")
 _LIMIT = re.compile(r"(calls|tokens|usd|seconds)=\S*")
 
@@ -43,22 +47,29 @@ class Command(TyperCommand):
         # The same help whatever the settings are.
         if ctx.resilient_parsing or not takes or not _HELP.isdisjoint(joined):
             return super().parse_args(ctx, joined)
-        settings = read_settings()
-        rest = super().parse_args(ctx, joined)
-        hold(ctx, parameters, settings)
+        with self._logged(_value_of(_LOG, joined)):
+            settings = read_settings()
+            rest = super().parse_args(ctx, joined)
+            hold(ctx, parameters, settings)
         return rest
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; where settings change what it does, say which."""
-        held = held_by(ctx)
-        if held is None:
-            return super().invoke(ctx)
-        if self.name != _SHOWS_SETTINGS:
-            said = [f"{', '.join(settings)} ({place})" for place, settings in held.stated().items()]
-            if said:
-                note(f"Settings: {'; '.join(said)}")
-        with in_force(held):
-            return super().invoke(ctx)
+        """Run the command, with the logs that its option `--log` asks for; say which settings change what it does."""
+        with self._logged(ctx.params.get(_LOG)):
+            held = held_by(ctx)
+            if held is None:
+                return super().invoke(ctx)
+            if self.name != _SHOWS_SETTINGS:
+                said = [f"{', '.join(settings)} ({place})" for place, settings in held.stated().items()]
+                if said:
+                    note(f"Settings: {'; '.join(said)}")
+            with in_force(held):
+                return super().invoke(ctx)
+
+    def _logged(self, asked: str | None) -> AbstractContextManager[None]:
+        """Return a context with the logs that are asked for, if the command has the option."""
+        has_option = any(parameter.name == _LOG for parameter in self.params)
+        return logged_as_asked(asked) if has_option else nullcontext()
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, and then options, with their help."""
@@ -99,6 +110,15 @@ class ByName(Group):
         return super().parse_args(ctx, args)
 
 
+def _value_of(option: str, words: Sequence[str]) -> str | None:
+    """Return the value of an option among words that are not parsed yet; None if it is not there."""
+    for word, following in itertools.zip_longest(words, words[1:]):
+        name, equals, value = word.partition("=")
+        if name == f"--{option}":
+            return value if equals else following
+    return None
+
+
 def _plain_type(names: str) -> str:
     """Return names and type of an option without what its help says: a range, and that it may be repeated."""
     return re.sub(r"<(?:list\[)?(\w+)(?: range)?\]?>", lambda found: f"<{found[1].lower()}>", names)
@@ -136,6 +156,10 @@ class App(typer.Typer):
             context_settings=_WIDEST,
             **options,
         )
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Run the command line; Typer would set a `sys.excepthook` that prints keys and escape sequences."""
+        return typer.main.get_command(self)(*arguments, **options)
 
     def command(self, name: str | None = None, *, uses_cache: bool = False, **options: Any) -> Callable[[Any], Any]:
         """Return a decorator that adds a command, as Typer's does.

@@ -1,20 +1,18 @@
 """How runs and services are watched: spans of OpenTelemetry, and logs as JSON lines."""
 
 import contextlib
-import functools
 import logging
 import os
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from experiments.cli.shared.console import note
 from experiments.cli.shared.failures import user_error_message
 from experiments.cli.shared.options import Output
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     import dspy
@@ -47,22 +45,24 @@ class Watched(Output):
     log: Log = None
 
 
-def logged_as_asked(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that writes messages and events as its option `log`, its own or a group's, says."""
+@contextlib.contextmanager
+def logged_as_asked(asked: str | None) -> Iterator[None]:
+    """Write messages and events of a command in the block as its option `--log` says.
 
-    @functools.wraps(command)
-    def run(**arguments: Any) -> None:
-        asked = next((value.log for value in arguments.values() if hasattr(value, "log")), arguments.get("log"))
-        form = form_of_logs(asked)
-        if form == "text":
-            command(**arguments)
-            return
-        from signatures.common.logs import json_logs
+    Args:
+        asked: The value of the option; None if it was not given.
 
-        with json_logs(debug=form.endswith("debug")), _ends_as_events():
-            command(**arguments)
+    Raises:
+        UserError: There are no such logs.
+    """
+    form = form_of_logs(asked)
+    if form == "text":
+        yield
+        return
+    from signatures.common.logs import json_logs
 
-    return run
+    with json_logs(debug=form.endswith("debug")), _ends_as_events():
+        yield
 
 
 def form_of_logs(asked: str | None) -> str:
@@ -80,7 +80,7 @@ def form_of_logs(asked: str | None) -> str:
 @contextlib.contextmanager
 def _ends_as_events() -> Iterator[None]:
     """Log what ends the block as an event, in place of the line that commands print; exit codes stay."""
-    from signatures.common.logs import event
+    from signatures.common.logs import crashed, event
 
     try:
         yield
@@ -88,15 +88,14 @@ def _ends_as_events() -> Iterator[None]:
         event("interrupted")
         interrupt.add_note("interrupted")  # said already
         raise
-    except (typer.Exit, typer.Abort, typer.BadParameter):
+    except (typer.Exit, typer.Abort):
         raise
     except Exception as error:
-        if known := user_error_message(error):
+        in_words = getattr(error, "format_message", None)  # of Typer's errors in the words of a command
+        if known := in_words() if in_words else user_error_message(error):
             event("user_error", level=logging.ERROR, message=known)
             raise typer.Exit(2) from error
-        trace = "".join(traceback.format_exception(error)).rstrip("\n")
-        named = f"{type(error).__name__}: {one_line(error, 1000)}"
-        event("crashed", level=logging.ERROR, exception=named, traceback=trace)
+        crashed(error)
         raise typer.Exit(1) from error
     except BaseException as end:
         if type(end).__name__ != "BudgetExceeded":  # by name: its import would load the LM stack

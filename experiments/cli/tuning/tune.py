@@ -9,7 +9,6 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, note, note_defaults, resumable, say, show
 from experiments.cli.shared.next_commands import QUESTION, command, naming, new_path, other_split, used
 from experiments.cli.shared.option_groups import with_option_groups
-from experiments.cli.shared.watching import logged_as_asked
 from experiments.cli.tuning.groups import Execution, Objective, Prompts, Result, Search
 from signatures.common.errors import UserError
 from signatures.common.logs import are_json, event
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 
 @with_option_groups
-@logged_as_asked
 def tune(
     questions: Annotated[Path, typer.Argument(help="questions.jsonl that every trial is scored on.")],
     program: options.AnyProgram,

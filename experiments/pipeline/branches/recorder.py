@@ -26,6 +26,7 @@ from programs.lms.calls.budget import BudgetExceeded
 from programs.lms.calls.control import GRACE, controlled
 from programs.parts.meter import Meter
 from signatures.common.errors import UserError, one_line
+from signatures.common.logs import quotable
 
 if TYPE_CHECKING:
     import dspy
@@ -154,7 +155,8 @@ class Recorder:
             f"Settings drawn at random can be replayed on {100 * share:.1f} % of the questions."
         )
         if failed := [each.failed for each in done if each.failed is not None]:
-            say(f"{len(failed)} questions have branches that ended in an error, not recorded: {one_line(failed[0])}")
+            first = quotable(one_line(failed[0]))
+            say(f"{len(failed)} questions have branches that ended in an error, not recorded: {first}")
 
     def _scores(self, example: Any, prediction: Any) -> dict[str, float | None]:
         found, error = scored(self._config.scored, example, prediction, failed=False)

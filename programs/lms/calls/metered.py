@@ -237,7 +237,7 @@ class MeteredLM(dspy.LM):
         busy = isinstance(error, LMRateLimitError) or getattr(error, "status", None) == 503
         cure = "Use fewer threads, or raise retry_timeout" if busy else "Check its id, URL and key, then try again"
         text = f"LM {where} does not answer: {reason}. {cure}."
-        return LMUnavailable(redact(text), self.model)
+        return LMUnavailable(redact(text), self.model).quoting(reason)
 
 
 def metered_lm(model: str, *, engine: Any = "auto", budget: Budget | None = None, **kwargs: Any) -> MeteredLM:

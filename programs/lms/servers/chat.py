@@ -23,7 +23,8 @@ from programs.lms.servers.thinking import NOT_SHOWN, answer_tokens, split_messag
 from programs.lms.servers.tools import tool_calls, tool_fields
 from programs.lms.servers.usage import stated_usage
 from programs.lms.sources import SOURCES, stated_sources
-from signatures.common.errors import UserNotice
+from signatures.common.errors import UserNotice, one_line
+from signatures.common.secrets import redact
 from signatures.yes_no import parse_yes_no
 
 Result = TypeVar("Result")
@@ -121,7 +122,7 @@ class ChatEngine:
         try:
             return self._response(request, reply)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-            raise lm15.ServerError(f"the reply is not that of a chat server: {error!r}"[:300]) from error
+            raise lm15.ServerError(f"the reply is not that of a chat server: {one_line(repr(error))}") from error
 
     def stream(self, request: Request, *, timeout: float | None = None) -> Iterator[Event]:
         """Answer one request event by event; `dspy.lm15.ResponseStream` makes text and the response of them.
@@ -206,7 +207,7 @@ class ChatEngine:
 
     def _response(self, request: Request, reply: Any) -> Response:
         if isinstance(reply, dict) and reply.get("error") and not reply.get("choices"):
-            raise ValueError(str(reply["error"])[:200])
+            raise ValueError(redact(str(reply["error"]))[:200])
         choice = reply["choices"][0]
         message = choice["message"]
         thinking, answer, in_text = split_message(message)

@@ -19,6 +19,8 @@ from programs.lms.servers.thinking import FIELDS, NOT_SHOWN, TAGS, split_text
 from programs.lms.servers.usage import stated_usage
 from programs.lms.sources import SOURCES, stated_sources
 from programs.parts.replies.sources import Source
+from signatures.common.errors import one_line
+from signatures.common.secrets import redact
 
 FINISHED = {"length": "length", "content_filter": "content_filter"}  # finish_reason; any other is "stop"
 Event: TypeAlias = StreamStartEvent | StreamDeltaEvent | StreamEndEvent
@@ -100,7 +102,7 @@ class ReplyStream:
             try:
                 yield from map(StreamDeltaEvent, list(self._deltas(chunk)))
             except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
-                raise lm15.ServerError(f"the stream is not that of a chat server: {error!r}"[:300]) from error
+                raise lm15.ServerError(f"the stream is not that of a chat server: {one_line(repr(error))}") from error
         if not (self._done or self._finish):
             raise lm15.TransportError("the stream ended before the reply")
         yield from map(StreamDeltaEvent, list(self._last_deltas(read_logprobs)))
@@ -110,7 +112,7 @@ class ReplyStream:
 
     def _deltas(self, chunk: Any) -> Iterator[_Delta]:
         if chunk.get("error") and not chunk.get("choices"):
-            raise ValueError(str(chunk["error"])[:200])
+            raise ValueError(redact(str(chunk["error"]))[:200])
         self._usage = chunk.get("usage") or self._usage
         sources = stated_sources(chunk)  # all so far in each chunk, or once
         self._sources = sources if len(sources) >= len(self._sources) else self._sources

@@ -172,7 +172,7 @@ class _Heard:
         self._metered.__exit__(kind, error, traceback)
         self.call.seconds = time.perf_counter() - self._begun
         if error is not None:
-            self.call.error = f"{type(error).__name__}: {one_line(error)}"[:_LONGEST_ERROR]
+            self.call.error = f"{type(error).__name__}: {one_line(error, _LONGEST_ERROR)}"
         elif (reading := _read.get()) is not None:
             reading.append(self.call)
         for listener in self._listeners:
@@ -199,7 +199,7 @@ def calls_read() -> Iterator[Callable[[str], None]]:
 
     def unreadable(reason: str) -> None:
         for call in made:
-            call.unreadable = " ".join(reason.split())[:_LONGEST_ERROR]
+            call.unreadable = one_line(reason, _LONGEST_ERROR)
 
     try:
         yield unreadable

@@ -249,3 +249,33 @@ def test_an_early_ctrl_c_is_one_line(module: str, world: Path, tmp_path: Path) -
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "verihop: Interrupted.\n")
     assert not (tmp_path / "run").exists()
+
+
+STARTING = """
+import signal, sys
+
+function = sys.argv.pop(1)
+
+def interrupt(frame, event, argument):
+    if event == "call" and frame.f_code.co_qualname == function:
+        sys.setprofile(None)
+        signal.raise_signal(signal.SIGINT)
+
+sys.setprofile(interrupt)
+from experiments.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "function",
+    ["App.command", "printable_diagnostics", "_run", "get_command", "get_params_from_function", "read_settings",
+     "Command.invoke", "listed"],
+)  # fmt: skip
+def test_a_ctrl_c_while_the_command_starts_is_one_line(function: str) -> None:
+    """The signal arrives while commands are named, their tree is built, or words are parsed."""
+    done = subprocess.run(
+        [sys.executable, "-c", STARTING, function, "programs"],
+        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "verihop: Interrupted.\n")

@@ -132,3 +132,57 @@ def test_a_full_disk_is_an_error_of_the_user(evaluate, scripted_lm, monkeypatch)
     code, lines = evaluate("--log", "json")
     assert (code, lines[-1]["event"]) == (2, "user_error")
     assert "Free some space" in lines[-1]["message"]
+
+
+def test_the_settings_that_hold_are_a_line_as_well(evaluate, scripted_lm, monkeypatch):
+    scripted_lm(reply)
+    monkeypatch.setenv("VERIHOP_THREADS", "2")
+    code, lines = evaluate("--log", "json")
+    assert (code, lines[0]["event"], lines[0]["message"]) == (0, "note", "Settings: threads=2 (VERIHOP_THREADS)")
+
+
+@pytest.mark.parametrize(
+    "words", [("--log", "json", "--odd"), ("--log=json", "--limit", "many"), ("--resume", "surplus")]
+)
+def test_wrong_words_and_settings_are_lines_as_well(words, evaluate, monkeypatch):
+    if "--resume" in words:
+        monkeypatch.setenv("VERIHOP_LOG", "json")
+    code, (line,) = evaluate(*words)
+    assert (code, line["event"]) == (2, "user_error")
+    assert any(word in line["message"] for word in words[-2:])
+    monkeypatch.setenv("VERIHOP_THREADS", "many")
+    code, (line,) = evaluate("--log", "json")
+    assert (code, "VERIHOP_THREADS" in line["message"]) == (2, True)
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("form", ["json", "json:debug"])
+def test_a_reply_is_quoted_only_if_asked_for(form, evaluate):
+    with hostile_server(lambda headers: "Ansa says nothing", schema=False) as host:
+        code, lines = evaluate("--log", form, "--lm", "m", "--api-base", f"http://{host}/v1")
+    (said,) = (line["message"] for line in lines if "could be parsed" in line.get("message", ""))
+    assert (code, said.startswith("No reply of the LM (2 of 2) could be parsed, e.g. ")) == (1, True)
+    assert ("Ansa says" in json.dumps(lines)) == (form == "json:debug")
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("form", ["json", "json:debug"])
+@pytest.mark.parametrize("status", [401, 500])
+def test_an_error_of_a_server_is_quoted_only_if_asked_for(status, form, evaluate):
+    with hostile_server(lambda headers: "You asked for Ansa", status=status) as host:
+        server = ("--lm", "m", "--api-base", f"http://{host}/v1", "--retries", 0)
+        code, lines = evaluate("--log", form, *server)
+    assert (code, lines[-1]["event"]) == (2, "user_error")
+    assert ("Ansa" in json.dumps(lines)) == (form == "json:debug")
+
+
+@pytest.mark.parametrize("form", ["json", "json:debug"])
+def test_the_first_error_of_a_run_is_quoted_only_if_asked_for(form, evaluate, scripted_lm):
+    def fail(system, user):
+        raise ValueError(f"no answer to {user}")
+
+    scripted_lm(fail)
+    code, lines = evaluate("--log", form)
+    assert (code, lines[-1]["event"]) == (2, "user_error")
+    assert "All 2 questions ended in an error; the first: LMUnexpectedError: " in lines[-1]["message"]
+    assert ("no answer to" in lines[-1]["message"]) == (form == "json:debug")

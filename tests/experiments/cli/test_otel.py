@@ -83,6 +83,25 @@ def test_an_error_is_an_error_of_the_call_and_of_the_question(verihop, scripted_
     assert call.parent == root.id
 
 
+@pytest.mark.parametrize("content", [False, True])
+def test_the_message_of_an_error_is_a_text(content, verihop, collector, scripted_lm, monkeypatch):
+    """It may quote the question, as servers do, and it is cut: part of a key is a key."""
+
+    def refuse(system, user):
+        raise ValueError(f"{QUESTION} {'x' * (290 - len(QUESTION))} {KEY}")
+
+    monkeypatch.setenv("LAB_API_KEY", KEY)
+    monkeypatch.setenv(CONTENT, str(content))
+    scripted_lm(refuse)
+    assert verihop("ask", QUESTION, "--program", "cot", "--otel")[0] == 2
+    sent = b"".join(collector.bodies)
+    assert [span.attributes["error.type"] for span in collector.spans] == ["LMUnexpectedError"] * 2
+    assert all(span.failed for span in collector.spans)
+    assert (f"{QUESTION} xxx".encode() in sent) == content
+    assert b"harbour" in sent or not content
+    assert KEY[:4].encode() not in sent
+
+
 @pytest.mark.filterwarnings("default")
 def test_no_key_is_sent(verihop, collector, monkeypatch):
     monkeypatch.setenv(CONTENT, "true")

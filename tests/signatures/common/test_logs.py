@@ -2,11 +2,16 @@
 
 import json
 import logging
+import math
+import sys
+import threading
 import warnings
 from datetime import datetime
 
-from signatures.common.errors import UserNotice
-from signatures.common.logs import are_json, event, json_logs, with_texts
+import pytest
+
+from signatures.common.errors import UserError, UserNotice
+from signatures.common.logs import LEFT_OUT, are_json, event, json_logs, message_of, quotable, with_texts
 from signatures.common.secrets import register
 
 
@@ -66,3 +71,60 @@ def test_without_them_nothing_is_written(capsys):
     event("failed", level=logging.ERROR, message="b")
     assert (are_json(), with_texts()) == (False, False)
     assert capsys.readouterr().err == ""
+
+
+def test_what_is_no_number_is_null(capsys):
+    with json_logs():
+        event("question", score=math.nan, scores={"em": math.inf, "f1": [0.5, -math.inf]})
+    text = capsys.readouterr().err
+    line = json.loads(text, parse_constant=lambda constant: pytest.fail(constant))
+    assert (line["score"], line["scores"]) == (None, {"em": None, "f1": [0.5, None]})
+
+
+def test_a_library_with_handlers_of_its_own_writes_nothing_beside_the_lines(capsys, tmp_path):
+    with json_logs():
+        library = logging.getLogger("library.with.handlers")  # configured when it is imported, which may be now
+        library.propagate = False
+        library.setLevel(logging.INFO)
+        library.addHandler(logging.StreamHandler(sys.stderr))
+        library.addHandler(logging.FileHandler(tmp_path / "log"))
+        library.info("started")
+        library.warning("slow")
+    (line,) = lines(capsys)
+    assert (line["logger"], line["message"]) == ("library.with.handlers", "slow")
+    assert (tmp_path / "log").read_text() == "started\nslow\n"
+    library.warning("again")
+    assert capsys.readouterr().err == "again\n"
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_messages_of_dspy_contain_questions(debug, capsys):
+    with json_logs(debug=debug):
+        logging.getLogger("dspy.utils.parallelizer").error("Error for Example(question='Who?')")
+    (line,) = lines(capsys)
+    assert ("Who?" in line["message"]) == debug
+    assert line["level"] == "error"
+    assert debug or line["place"].startswith("test_logs:")
+
+
+def test_an_error_that_ends_a_thread_is_a_line(capsys):
+    def fail():
+        raise RuntimeError("boom")
+
+    with json_logs():
+        thread = threading.Thread(target=fail, name="reader")
+        thread.start()
+        thread.join()
+    (line,) = lines(capsys)
+    assert (line["event"], line["thread"], line["exception"]) == ("crashed", "reader", "RuntimeError: boom")
+    assert "in fail\n" in line["traceback"]
+
+
+def test_what_messages_quote_is_left_out_without_debug():
+    error = UserError("The server says: Who? Try again.").quoting("Who?")
+    assert (message_of(error), quotable("Who?")) == (str(error), "Who?")
+    with json_logs():
+        assert message_of(error) == f"The server says: {LEFT_OUT} Try again."
+        assert (quotable("Who?"), quotable(""), quotable("Who?", "a text")) == (LEFT_OUT, "", "a text")
+    with json_logs(debug=True):
+        assert message_of(error) == str(error)

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from signatures.common import secrets
+from signatures.common.errors import one_line
 from signatures.common.secrets import redact, redacted, without_secrets, without_userinfo
 
 KEY = "sk-4f9a8b7c6d5e"
@@ -131,3 +132,12 @@ def test_a_value_is_cleaned_as_each_of_its_texts(texts):
     assert [row["text"] for row in cleaned["rows"]] == [redact(text) for text in texts]
     assert list(cleaned["pair"]) == [redact(text) for text in texts]
     assert (cleaned is value) == all(redact(text) == text for text in texts)
+
+
+@pytest.mark.parametrize("before", range(280, 300, 5))
+def test_a_line_that_is_cut_has_no_part_of_a_key(before, monkeypatch):
+    key = "sk-live-7f9a8b7c6d5e4f3f"
+    monkeypatch.setenv("LAB_API_KEY", key)
+    line = one_line(f"{'x' * before} {key}")
+    assert line.startswith("x" * before)
+    assert key[:4] not in line

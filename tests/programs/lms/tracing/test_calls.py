@@ -135,6 +135,24 @@ def test_retries_are_of_the_call_and_an_error_ends_it(no_waiting):
     assert "down" in failed["error"]
 
 
+def test_a_long_error_is_kept_up_to_2000_characters_without_part_of_a_key(scripted, monkeypatch):
+    key = "sk-live-6f9a8b7c6d5e4f3e"
+    monkeypatch.setenv("LAB_API_KEY", key)
+    heard, program = [], Reader()
+    for filling in (1500, 1950):
+
+        def fail(system, user, filling=filling):
+            raise ValueError("x" * filling + " " + key + "y" * 500)
+
+        scripted(fail)
+        with calls_heard_by(heard.append), pytest.raises(Exception, match="xxx"):
+            program(question="a")
+    first, second = (call.error for call in heard)
+    assert "x" * 1500 + " ***yyy" in first
+    assert len(second) < 2100
+    assert key[:4] not in first + second
+
+
 def test_thinking_is_kept_beside_the_reply():
     class Thinking:
         def complete(self, request):
