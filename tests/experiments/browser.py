@@ -6,6 +6,7 @@ import os
 import select
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -114,6 +115,13 @@ class Browser:
         )
         if not met:
             raise TimeoutError(f"Never true: {condition}; the page says {self.run('document.body.innerText')!r}")
+
+    def wait_for_problem(self) -> None:
+        """Wait until the page has reported an error, which may come after what else it does."""
+        end = time.monotonic() + SECONDS
+        while not self.problems:
+            assert time.monotonic() < end, "the page reported no error"
+            self.run("new Promise((done) => setTimeout(done, 10))")
 
     def open(self, address: str) -> None:
         self._load("Page.navigate", url=address)

@@ -268,14 +268,15 @@ main()
 
 
 @pytest.mark.parametrize(
-    "function",
-    ["App.command", "printable_diagnostics", "_run", "get_command", "get_params_from_function", "read_settings",
-     "Command.invoke", "listed"],
+    ("function", "command"),
+    [("App.command", "programs"), ("printable_diagnostics", "programs"), ("_run", "programs"),
+     ("get_command", "programs"), ("get_params_from_function", "programs"), ("Command.invoke", "programs"),
+     ("listed", "programs"), ("read_settings", "config")],
 )  # fmt: skip
-def test_a_ctrl_c_while_the_command_starts_is_one_line(function: str) -> None:
-    """The signal arrives while commands are named, their tree is built, or words are parsed."""
+def test_a_ctrl_c_while_the_command_starts_is_one_line(function: str, command: str) -> None:
+    """The signal arrives while commands are named, their tree is built, words are parsed, or settings are read."""
     done = subprocess.run(
-        [sys.executable, "-c", STARTING, function, "programs"],
+        [sys.executable, "-c", STARTING, function, command],
         cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "verihop: Interrupted.\n")

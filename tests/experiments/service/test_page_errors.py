@@ -13,7 +13,7 @@ def test_after_an_error_while_drawing_the_next_question_can_be_asked(page, serve
     server.plan(scripted.STARTED, ("answer", {**scripted.FOUND, "hops": [wrong]}))
     driver.ask(page)
     page.wait(driver.IDLE)
-    assert page.problems != []  # it is in the console
+    page.wait_for_problem()  # it is in the console
     page.problems.clear()
     server.plan(scripted.STARTED, scripted.ANSWER)
     driver.ask(page, "Another?")
