@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
@@ -21,7 +22,7 @@ from typing import Any
 from experiments.pipeline.parallel.choice import can_fork
 from experiments.pipeline.parallel.messages import packed_error, receive, send, unpacked_error
 from experiments.service.limits import Limits
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, user_error_within
 
 # Called with the number of the process, from 0, its socket, and what it calls when it answers, with facts as JSON.
 Work = Callable[[int, socket.socket, Callable[[dict[str, Any]], None]], None]
@@ -44,7 +45,7 @@ def check_processes(processes: int, width: int) -> None:
 
 
 def shared(limits: Limits, processes: int, number: int) -> Limits:
-    """Return what process `number`, from 0, of several grants; all of them together grant what `limits` says."""
+    """Return what process `number`, from 0, of several grants: its part of width and queue, and at least one search."""
 
     def share(count: int) -> int:
         return count // processes + (number < count % processes)
@@ -69,47 +70,93 @@ def serve_in_processes(
         UserError: A process could not begin, or has ended unexpectedly.
         KeyboardInterrupt: SIGINT came, and all processes have ended.
     """
-    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)  # now that nobody else has the address
-    members: list[_Member] = []
-    with _passed_on(members) as came:
+    with contextlib.closing(_alone_at(holder)), contextlib.ExitStack() as stack:
+        # Only now, since sockets with this option share a port, also with those of another service.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        signals = _Signals()
         try:
-            _start(members, processes, holder, work)
-            facts = [_first_word(member, came) for member in members]
-            if not came:
+            stack.enter_context(signals.passed_on())
+            _start(signals, processes, holder, work)
+            facts = _first_words(signals)
+            if not signals.came:
                 ready(facts[0])
-            _until_ended(members, came)
+            _until_ended(signals)
         finally:
-            _end(members)
-    if came:  # with the handlers of before
-        signal.raise_signal(came[0])
+            _end(signals.members)
+    if signals.came:  # with the handlers of before
+        signal.raise_signal(signals.came[0])
 
 
-@contextlib.contextmanager
-def _passed_on(members: list[_Member]) -> Iterator[list[int]]:
-    """Pass signals on to the processes in the block; yield those that came."""
-    came: list[int] = []
+def _alone_at(holder: socket.socket) -> socket.socket:
+    """Return what no other service of several processes can have as long as it is open.
 
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        came.append(number)
-        for member in members:
+    Raises:
+        UserError: Another one has it.
+    """
+    alone = socket.socket(socket.AF_UNIX)
+    host, port = holder.getsockname()[:2]
+    if sys.platform == "linux":  # others have no names outside the file system
+        try:
+            alone.bind(f"\0verihop serve {host}:{port}")
+        except OSError:
+            alone.close()
+            raise UserError(f"{host}:{port} is that of another service. Choose another port, or 0 for any.") from None
+    return alone
+
+
+class _Signals:
+    """Passes signals on to the processes, each once.
+
+    Attributes:
+        came: Those that came, in their order.
+        members: Get them; empty while they are being started.
+    """
+
+    def __init__(self) -> None:
+        self.came: list[int] = []
+        self.members: list[_Member] = []
+        self._kept: list[int] = []  # came while processes were being started
+
+    @contextlib.contextmanager
+    def passed_on(self) -> Iterator[None]:
+        """Pass signals on in the block."""
+        before = {number: signal.signal(number, self._pass_on) for number in _SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def started(self, members: list[_Member]) -> None:
+        """Take the processes, and send them what came in the meantime."""
+        self.members += members
+        while self._kept:
+            self._send(self._kept.pop(0))
+
+    def _pass_on(self, number: int, frame: FrameType | None) -> None:
+        self.came.append(number)
+        if self.members:
+            self._send(number)
+        else:
+            self._kept.append(number)
+
+    def _send(self, number: int) -> None:
+        for member in self.members:
             if member.process.is_alive():
-                os.kill(member.process.pid, number)
-
-    before = {number: signal.signal(number, pass_on) for number in _SIGNALS}
-    try:
-        yield came
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+                with contextlib.suppress(ProcessLookupError):  # it has just ended
+                    os.kill(member.process.pid, number)
 
 
-def _start(members: list[_Member], processes: int, holder: socket.socket, work: Work) -> None:
+def _start(signals: _Signals, processes: int, holder: socket.socket, work: Work) -> None:
     context = multiprocessing.get_context("fork")
     sys.stdout.flush()
     sys.stderr.flush()
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until the process is among those that get them
+    members: list[_Member] = []
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # in a process until it can end in order
     try:
         for number in range(processes):
+            if signals.came:  # another thread of this process may get a signal that is blocked here
+                break
             ours, theirs = context.Pipe()
             inherited = [ours, *(member.link for member in members)]
             process = context.Process(target=_run, args=(number, theirs, inherited, holder, work), daemon=True)
@@ -117,25 +164,30 @@ def _start(members: list[_Member], processes: int, holder: socket.socket, work: 
             theirs.close()
             members.append(_Member(process, ours))
     finally:
+        signals.started(members)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _run(number: int, link: Connection, inherited: list[Connection], holder: socket.socket, work: Work) -> None:
-    os.setpgid(0, 0)  # the first process passes on what a terminal sends; it must not come twice
-    for other in inherited:  # else no process would notice that the first one has ended
-        other.close()
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    threading.Thread(target=_end_with, args=(link,), daemon=True).start()
     try:
+        os.setpgid(0, 0)  # the first process passes on what a terminal sends; it must not come twice
+        for other in inherited:  # else no process would notice that the first one has ended
+            other.close()
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)  # else a terminal may stop a process that writes to it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        threading.Thread(target=_end_with, args=(link,), daemon=True).start()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         with contextlib.closing(_beside(holder)) as listener:
             work(number, listener, lambda facts: send(link, {"ready": facts}))
     except KeyboardInterrupt:
         return
     except BaseException as error:  # noqa: BLE001 - raised again by the first process
+        found = user_error_within(error) if isinstance(error, Exception) else None
         with contextlib.suppress(OSError):
-            send(link, {"failed": packed_error(error)})
+            send(link, {"failed": packed_error(found or error)})
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is ending
 
 
 def _beside(holder: socket.socket) -> socket.socket:
@@ -159,31 +211,35 @@ def _end_with(link: Connection) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _first_word(member: _Member, came: list[int]) -> dict[str, Any]:
-    """Return what a process says when it is ready; nothing, if it was told to end before.
+def _first_words(signals: _Signals) -> list[dict[str, Any]]:
+    """Return what the processes say when they are ready, in their order; less, if they were told to end before.
 
     Raises:
-        UserError: It could not begin.
+        UserError: One could not begin.
     """
-    try:
-        message = receive(member.link)
-    except (EOFError, OSError):
-        if came:
-            return {}
-        raise _died(member) from None
-    if "failed" in message:
-        raise unpacked_error(message["failed"])
-    facts: dict[str, Any] = message["ready"]
-    return facts
+    facts: dict[int, dict[str, Any]] = {}
+    waiting: dict[Any, int] = {member.link: number for number, member in enumerate(signals.members)}
+    while waiting:
+        for link in wait(list(waiting)):
+            number = waiting.pop(link)
+            try:
+                message = receive(signals.members[number].link)
+            except (EOFError, OSError):
+                message = {}
+            if "ready" in message:
+                facts[number] = message["ready"]
+            elif not signals.came:
+                raise unpacked_error(message["failed"]) if message else _died(signals.members[number])
+    return [facts[number] for number in sorted(facts)]
 
 
-def _until_ended(members: list[_Member], came: list[int]) -> None:
-    running = list(members)
+def _until_ended(signals: _Signals) -> None:
+    running = list(signals.members)
     while running:
         wait([member.process.sentinel for member in running])
         for member in [member for member in running if not member.process.is_alive()]:
             running.remove(member)
-            if not came:
+            if not signals.came:
                 raise _died(member)
 
 
@@ -193,16 +249,18 @@ def _died(member: _Member) -> BaseException:
     member.process.join(_LAST_WORDS)
     code = member.process.exitcode
     reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-    hint = " (9 is what the system sends when memory runs out)" if code == -9 else ""
-    return UserError(f"A process of the service ended unexpectedly: {reason}{hint}. Start it again, with fewer.")
+    hint = " (9 is what the system sends when memory runs out: start fewer)" if code == -9 else ""
+    return UserError(f"A process of the service ended unexpectedly: {reason}{hint}.")
 
 
 def _end(members: list[_Member]) -> None:
+    """End all processes within some seconds."""
     for member in members:
         if member.process.is_alive():
             member.process.terminate()
+    until = time.monotonic() + _LAST_WORDS
     for member in members:
-        member.process.join(_LAST_WORDS)
+        member.process.join(max(0.0, until - time.monotonic()))
         if member.process.is_alive():
             member.process.kill()
         member.link.close()

@@ -1,5 +1,6 @@
 """Open a program, warm it up, and serve it until a signal comes."""
 
+import asyncio
 import contextlib
 import errno
 import ipaddress
@@ -204,7 +205,9 @@ def make_server(app: Any, *, lifespan: Literal["on", "off"] = "off") -> "uvicorn
 
     from experiments.service.protocol import limited_http
 
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
+    log = logging.getLogger("uvicorn.error")
+    log.setLevel(logging.WARNING)
+    log.addFilter(_not_cancelled)
     return uvicorn.Server(
         uvicorn.Config(
             app,
@@ -216,6 +219,11 @@ def make_server(app: Any, *, lifespan: Literal["on", "off"] = "off") -> "uvicorn
             timeout_graceful_shutdown=_GRACE,
         )
     )
+
+
+def _not_cancelled(record: logging.LogRecord) -> bool:
+    """Return whether a record is of another error than that of a question which a second Ctrl-C has cut."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
 def listening(address: Address) -> socket.socket:

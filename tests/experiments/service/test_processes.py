@@ -1,8 +1,11 @@
 """`verihop serve --processes`: the processes answer at one address, and begin and end together."""
 
+import contextlib
+import multiprocessing.context
 import os
 import signal
 import socket
+import threading
 
 import httpx
 import pytest
@@ -107,18 +110,78 @@ def test_ctrl_c_reaches_every_process_once(holder, tmp_path):
     assert {each.name for each in tmp_path.iterdir()} == {"0", "1"}
 
 
+def test_ctrl_c_while_processes_are_started_ends_all(holder, monkeypatch, capfd):
+    """Another thread gets the signal, which the main one has blocked."""
+
+    def interrupt():
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.raise_signal(signal.SIGINT)
+
+    def start(process):
+        begin(process)
+        begun.append(process)
+        if len(begun) == 2:
+            thread = threading.Thread(target=interrupt)
+            thread.start()
+            thread.join()
+
+    def work(number, listener, ready):
+        ready({})
+        while True:
+            signal.pause()
+
+    begun, begin = [], multiprocessing.context.ForkProcess.start
+    monkeypatch.setattr(multiprocessing.context.ForkProcess, "start", start)
+    with pytest.raises(KeyboardInterrupt):
+        serve_in_processes(3, holder, work, lambda facts: pytest.fail("it is not ready"))
+    assert len(begun) == 2
+    assert not any(process.is_alive() for process in begun)
+    assert capfd.readouterr().err == ""
+
+
+def test_what_a_library_makes_of_ctrl_c_is_no_error(holder):
+    def work(number, listener, ready):
+        try:
+            os.kill(os.getppid(), signal.SIGINT)
+            while True:
+                signal.pause()
+        except KeyboardInterrupt:
+            raise RuntimeError("stopped") from None
+
+    with pytest.raises(KeyboardInterrupt):
+        serve_in_processes(2, holder, work, lambda facts: pytest.fail("it is not ready"))
+
+
+def test_two_services_do_not_share_a_port(holder):
+    def work(number, listener, ready):
+        ready({})
+        signal.pause()
+
+    def another(facts):
+        port = holder.getsockname()[1]
+        with contextlib.closing(socket.socket()) as second:
+            second.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            second.bind(("127.0.0.1", port))
+            with pytest.raises(UserError, match=f"127.0.0.1:{port} is that of another service"):
+                serve_in_processes(2, second, work, lambda facts: None)
+        signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        serve_in_processes(2, holder, work, another)
+
+
 def test_processes_end_with_the_first_one(started):
     process, url = started()
-    process.kill()
-    process.wait(PATIENCE)
     address = ("127.0.0.1", int(url.rsplit(":", 1)[1].strip("/")))
-    for _ in range(1000):  # each attempt takes a while until the processes have noticed
-        with socket.socket() as probe:
-            probe.settimeout(PATIENCE)
-            if probe.connect_ex(address):
-                break
-    else:
-        pytest.fail("a process goes on without the first one")
+    with contextlib.ExitStack() as stack:
+        reached = [stack.enter_context(socket.create_connection(address, PATIENCE)) for _ in range(CONNECTIONS)]
+        process.kill()
+        process.wait(PATIENCE)
+        for each in reached:  # each process closes its own when it ends
+            with contextlib.suppress(ConnectionResetError):
+                assert each.recv(1) == b""
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address, PATIENCE)
 
 
 def test_what_cannot_be_divided_is_refused(monkeypatch):
