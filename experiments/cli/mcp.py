@@ -13,6 +13,7 @@ from experiments.cli.serve import (
     named_program,
     opened_service,
     require_extra,
+    service_watched,
     stated_address,
 )
 from experiments.cli.shared import options
@@ -20,7 +21,7 @@ from experiments.cli.shared.console import note
 from experiments.cli.shared.limits import Limits as Budgets
 from experiments.cli.shared.limits import parse_limits
 from experiments.cli.shared.option_groups import with_option_groups
-from experiments.cli.shared.watching import Log, Otel, spans_sent
+from experiments.cli.shared.watching import Log, Otel
 
 
 @dataclass(frozen=True)
@@ -60,8 +61,7 @@ def mcp(
     if not transport.http:
         with claimed() as wire:
             service = opened_service(named_program(program, artifact_folder), lm, granted, Address(), limits)
-            with spans_sent(otel) as watched:
-                watched(service.answering.answerer.program)
+            with service_watched(service, otel):
                 note(f"Ready over stdio ({service.about['program']}, {service.about['lm']}). Ctrl-C stops.")
                 serve_over_stdio(service, wire)
         return
@@ -69,7 +69,6 @@ def mcp(
     config = named_program(program, artifact_folder)
     with contextlib.closing(bound(address)) as listener:
         service = opened_service(config, lm, granted, address, limits)
-        with spans_sent(otel) as watched:
-            watched(service.answering.answerer.program)
+        with service_watched(service, otel):
             about = f"({service.about['program']}, {service.about['lm']}). Ctrl-C stops."
             serve_tools(service, address, lambda url: note(f"Ready: {url}mcp {about}"), listener)

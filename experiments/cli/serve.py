@@ -4,7 +4,7 @@ import contextlib
 import os
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -110,8 +110,7 @@ def _serve_on(
 ) -> None:
     from experiments.service.run import serve as serve_until_stopped
 
-    with spans_sent(otel) as watched:
-        watched(service.answering.answerer.program)
+    with service_watched(service, otel):
         serve_until_stopped(service, address, lambda url: tell({"url": url, **service.about}), listener)
 
 
@@ -180,6 +179,14 @@ def opened_service(
     from experiments.service.run import make_service
 
     return make_service(opened_parts(program, lm, granted, limits), granted, address)
+
+
+@contextlib.contextmanager
+def service_watched(service: "Service", otel: bool) -> Iterator[None]:
+    """Send spans of the questions of a service in the block, if they are wanted."""
+    with spans_sent(otel) as watched:
+        watched(service.answering.answerer.program)
+        yield
 
 
 def require_extra(*modules: str) -> None:

@@ -152,7 +152,7 @@ def lm_beside(role: str, lm: "Connection | str | None", connection: "Connection"
     """
     if isinstance(lm, str):
         return open_lm(_alike(lm, connection), connection.lm.budget)
-    return _connected(role, lm)
+    return connection_of(role, lm)
 
 
 def judge_of(lm: "Connection | str | None", connection: "Connection", metrics: Sequence[Metric]) -> "Connection | None":
@@ -163,7 +163,7 @@ def judge_of(lm: "Connection | str | None", connection: "Connection", metrics: S
     """
     if isinstance(lm, str):
         return open_judge(_alike(lm, connection), connection, metrics)
-    return _connected("judge", lm)
+    return connection_of("judge", lm)
 
 
 def _alike(lm: str, connection: "Connection") -> LMConfig:
@@ -172,20 +172,20 @@ def _alike(lm: str, connection: "Connection") -> LMConfig:
     return lm_config(lm, **called, cache=connection.lm.cache)
 
 
-def _connected(role: str, lm: Any) -> "Connection | None":
+def connection_of(role: str, lm: Any) -> "Connection | None":
+    """Return an LM that is connected, or None.
+
+    Args:
+        role: Of the LM, for messages.
+        lm: A connection, or None.
+
+    Raises:
+        UserError: It is neither.
+    """
     if lm is not None and not (hasattr(lm, "lm") and hasattr(lm, "adapter")):
         raise refused(role, lm, "a connection (verihop.connect) or the id of an LM")
     connected: Connection | None = lm
     return connected
-
-
-def connection_of(lm: "Connection | None") -> "Connection | None":
-    """Return the LM of a program, which is connected.
-
-    Raises:
-        UserError: It is no connection.
-    """
-    return _connected("lm", lm)
 
 
 def shard_of(shard: Shard | str | None) -> Shard | None:

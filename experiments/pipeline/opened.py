@@ -116,7 +116,7 @@ def open_answerer(
         raise refused("index", index, "the folder of an index, or a retriever (verihop.open_index)")
     if retrieve is not None and config.rerank is not None:
         raise UserError(f"A retriever is used as it is: name the reranker {config.rerank} where you open its index.")
-    connected = None if isinstance(lm, str) else connection_of(lm)
+    connected = None if isinstance(lm, str) else connection_of("lm", lm)
     named = lm_config(lm) if isinstance(lm, str) else LMConfig() if connected is None else _config_of(connected)
     config = replace(
         config,

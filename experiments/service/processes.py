@@ -20,7 +20,7 @@ from types import FrameType
 from typing import Any
 
 from experiments.pipeline.parallel.choice import can_fork
-from experiments.pipeline.parallel.messages import packed_error, receive, send, unpacked_error
+from experiments.pipeline.parallel.messages import exit_reason, packed_error, receive, send, unpacked_error
 from experiments.service.limits import Limits
 from signatures.common.errors import UserError, user_error_within
 
@@ -70,12 +70,11 @@ def serve_in_processes(
         UserError: A process could not begin, or has ended unexpectedly.
         KeyboardInterrupt: SIGINT came, and all processes have ended.
     """
-    with contextlib.closing(_alone_at(holder)), contextlib.ExitStack() as stack:
+    signals = _Signals()
+    with contextlib.closing(_alone_at(holder)), signals.passed_on():
         # Only now, since sockets with this option share a port, also with those of another service.
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        signals = _Signals()
         try:
-            stack.enter_context(signals.passed_on())
             _start(signals, processes, holder, work)
             facts = _first_words(signals)
             if not signals.came:
@@ -248,9 +247,8 @@ def _died(member: _Member) -> BaseException:
         return unpacked_error(receive(member.link)["failed"])
     member.process.join(_LAST_WORDS)
     code = member.process.exitcode
-    reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-    hint = " (9 is what the system sends when memory runs out: start fewer)" if code == -9 else ""
-    return UserError(f"A process of the service ended unexpectedly: {reason}{hint}.")
+    cure = " Start fewer." if code == -9 else ""
+    return UserError(f"A process of the service ended unexpectedly: {exit_reason(code)}.{cure}")
 
 
 def _end(members: list[_Member]) -> None:

@@ -151,7 +151,7 @@ class CoRAG(dspy.Module):
         return chains + self.chains * calls_per_probability() + 1
 
     def max_sequential_calls(self) -> int:
-        """Return the most LM calls in sequence for one question: the chains go on side by side."""
+        """Return the most LM calls in sequence for one question: the chains go on in parallel."""
         return self.max_hops * (_TRIES + 1) + 1 + (self.chains > 1 and self.choose != "agreement")
 
     def _chain(self, question: str, fixed: list[Passage] | None, number: int) -> Chain:

@@ -23,6 +23,12 @@ class WorkerDied(UserError):
     """A worker process has ended unexpectedly."""
 
 
+def exit_reason(code: int | None) -> str:
+    """Return why a process ended that was not told to, by its exit code, which is negative for a signal."""
+    reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+    return f"{reason} (9 is what the system sends when memory runs out)" if code == -9 else reason
+
+
 def send(link: Connection, message: Message) -> None:
     """Send a message.
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from experiments.pipeline.parallel.messages import WorkerDied, receive, send, unpacked_error
+from experiments.pipeline.parallel.messages import WorkerDied, exit_reason, receive, send, unpacked_error
 from experiments.pipeline.parallel.thread_pool import Outcome, deferred_interrupt
 from experiments.pipeline.parallel.worker import Job, Worker
 from signatures.common.errors import UserNotice
@@ -214,6 +214,4 @@ def _run(
 
 
 def _ended(code: int | None) -> str:
-    reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
-    hint = " (9 is what the system sends when memory runs out)" if code == -9 else ""
-    return f"A worker process ended unexpectedly: {reason}{hint}. Rows are kept: resume, with fewer processes."
+    return f"A worker process ended unexpectedly: {exit_reason(code)}. Rows are kept: resume, with fewer processes."

@@ -107,7 +107,7 @@ def test_a_small_budget_buys_whole_questions_and_then_says_that_it_is_spent(setu
 
 
 def test_questions_share_no_budget_that_is_too_small_for_all(setup, tmp_path):
-    """Side by side, five questions would spend six calls before one has ended."""
+    """In parallel, five questions would spend six calls before one has ended."""
     program, questions, connect = setup
     given = {"metric": METRIC, "questions": questions, "program": program, "threads": 5}
     with buying(tmp_path / "run", connection=connect(budget=Budget(calls=12)), **given) as evaluator:
