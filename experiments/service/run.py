@@ -226,18 +226,6 @@ def _not_cancelled(record: logging.LogRecord) -> bool:
     return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
 
 
-def listening(address: Address) -> socket.socket:
-    """Return a socket that listens: a client that connects from now on is answered.
-
-    Raises:
-        UserError: The address cannot be opened.
-    """
-    listener = bound(address)
-    with _errors_of(address):
-        listener.listen(_BACKLOG)
-    return listener
-
-
 def bound(address: Address) -> socket.socket:
     """Return a socket that holds the address, and that does not listen yet: who connects is refused.
 

@@ -16,7 +16,7 @@ import pytest
 from experiments.service.answering import Answering
 from experiments.service.app import Service, make_app
 from experiments.service.limits import Limits
-from experiments.service.run import Address, listening, make_server
+from experiments.service.run import Address, bound, make_server
 from programs.inference import Answerer
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.budget import Budget
@@ -175,7 +175,8 @@ def offering(lm, make_service) -> Iterator[Callable[..., Running]]:
 
 @contextlib.contextmanager
 def _served(service: Service, server: Any) -> Iterator[Running]:
-    with contextlib.closing(listening(Address(port=0))) as listener:
+    with contextlib.closing(bound(Address(port=0))) as listener:
+        listener.listen(1024)  # hundreds of clients at once
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
