@@ -41,6 +41,20 @@ def write_tiny_llama(folder: Path, *, characters: bool = False) -> None:
     LlamaForCausalLM(config).save_pretrained(folder)
 
 
+def write_servable_llama(folder: Path) -> None:
+    """Write a random Llama with one layer of 64 units and the vocabulary of the embedded LM, which is served."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    from optimizers.distill.training.lm.base_model import embedded_tokenizer
+
+    tokenizer = embedded_tokenizer()
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 64, "intermediate_size": 32, "num_attention_heads": 1, "num_hidden_layers": 1}
+    LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), eos_token_id=2, **sizes)).save_pretrained(folder)
+
+
 def _words() -> Any:
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel

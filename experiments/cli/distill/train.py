@@ -3,13 +3,13 @@
 import shlex
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.shared import options
+from experiments.cli.distill.training_options import Asking, Machine, Measuring, Method, Result, Schedule
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import QUESTION, command
 from experiments.cli.shared.option_groups import with_option_groups
@@ -19,115 +19,6 @@ if TYPE_CHECKING:
     from optimizers.distill.training.settings import TrainingSettings
 
 
-@dataclass(frozen=True)
-class Method:
-    """What is trained."""
-
-    PANEL: ClassVar[str] = "Method"
-    base: Annotated[
-        str,
-        typer.Option(
-            help="LM to train: embedded (untrained; to go on from its adapter, add --resume-adapter embedded), "
-            "gguf:PATH, or a Hugging Face causal LM by name or folder."
-        ),
-    ] = "embedded"
-    method: Annotated[str, typer.Option(help="lora (low-rank updates) or full (all weights).")] = "lora"
-    rank: Annotated[int, typer.Option(min=1, help="Rank of the updates.")] = 16
-    alpha: Annotated[int, typer.Option(min=1, help="Updates are multiplied by alpha / rank.")] = 32
-    layers: Annotated[
-        int,
-        typer.Option(min=0, help="Number of the first layer that is trained, from 0; the ones below stay as they are."),
-    ] = 0
-    resume_adapter: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the LoRA adapter to start from; embedded is the shipped one.", show_default=False),
-    ] = None
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long, in which steps."""
-
-    PANEL: ClassVar[str] = "Schedule"
-    epochs: Annotated[
-        float | None,
-        typer.Option(min=0, help="Passes over the examples; 1 unless --hours or --max-steps is given."),
-    ] = None
-    max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after this many steps.", show_default=False)] = None
-    hours: Annotated[
-        float | None,
-        typer.Option(min=0, help="Stop after this time; the learning rate falls to 0 by then.", show_default=False),
-    ] = None
-    batch_size: Annotated[int, typer.Option(min=1, help="Examples of a step.")] = 8
-    learning_rate: Annotated[
-        float | None,
-        typer.Option(help="Highest learning rate; by default 1e-3 for lora, 2e-5 for full.", show_default=False),
-    ] = None
-    warmup_steps: Annotated[int, typer.Option(min=0, help="Steps in which the learning rate rises.")] = 10
-    decay: Annotated[str, typer.Option(help="How the learning rate falls: linear, cosine or none.")] = "linear"
-    weight: Annotated[
-        list[str] | None,
-        typer.Option(help="How often a skill is used in an epoch, repeatable: reading=2.", show_default=False),
-    ] = None
-    loss: Annotated[str, typer.Option(help="What weighs the same in a batch: tokens or examples.")] = "tokens"
-    seed: options.Seed = 0
-
-
-@dataclass(frozen=True)
-class Machine:
-    """How it is computed."""
-
-    PANEL: ClassVar[str] = "Machine"
-    device: Annotated[str, typer.Option(help="cuda, mps, cpu, or auto (the first of these that is there).")] = "auto"
-    precision: Annotated[
-        str, typer.Option(help="bfloat16, float32, or auto (bfloat16 where the processor has instructions for it).")
-    ] = "auto"
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Threads of the CPU; all by default.", show_default=False)
-    ] = None
-    row_tokens: Annotated[int, typer.Option(min=1, help="Tokens computed at once; fewer need less memory.")] = 2048
-    max_tokens: Annotated[int, typer.Option(min=2, help="Longer examples are left out.")] = 2048
-    packing: Annotated[bool, typer.Option(help="Compute the shared beginning of prompts once.")] = True
-    checkpoint_minutes: Annotated[float, typer.Option(help="Minutes between checkpoints.")] = 10.0
-
-
-@dataclass(frozen=True)
-class Measuring:
-    """What is measured on the validation examples."""
-
-    PANEL: ClassVar[str] = "Validation"
-    metric_examples: Annotated[
-        int,
-        typer.Option(min=0, help="Examples of each skill answered to get EM and F1; 0 for the loss alone."),
-    ] = 20
-    validation_examples: Annotated[int, typer.Option(min=1, help="Examples of each skill to measure the loss on.")] = 50
-    evaluate_every: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Steps between two measurements, the first before training; by default only at the end.",
-            show_default=False,
-        ),
-    ] = None
-    keep_best: Annotated[
-        str | None,
-        typer.Option(
-            help="Keep the weights with the best value of this metric in OUT/best: em, f1, em[SKILL], "
-            "f1[SKILL] or loss.",
-            show_default=False,
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Result(options.Output):
-    """Where the weights are written, and what is printed."""
-
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the adapter or weights.")]
-    resume: options.Resume = False
-    estimate: Annotated[bool, typer.Option("--estimate", help="Print how long it takes, and stop.")] = False
-
-
 @with_option_groups
 def train(
     examples: Annotated[Path, typer.Argument(help="Folder with examples.jsonl.")],
@@ -135,6 +26,7 @@ def train(
     schedule: Schedule,
     machine: Machine,
     measuring: Measuring,
+    asking: Asking,
     result: Result,
 ) -> None:
     """Train a small LM on examples: LoRA or full, resumable, on CPU or GPU."""
@@ -142,22 +34,30 @@ def train(
     from optimizers.distill.training.data import read_data
     from optimizers.distill.training.estimate import estimate
     from optimizers.distill.training.lm.base_model import load_base, require_packages, why_not_served
-    from optimizers.distill.training.scoring import reply_scores
+    from optimizers.distill.training.scoring import all_scores, reply_scores
     from optimizers.distill.training.train import Training
 
     require_packages()
+    asked, about = asking.scores(), _about()
     settings = _settings(method, schedule, machine, measuring)
     if not result.quiet:
         note(f"Loading {settings.base} ...")
     base = load_base(settings.base)
     data = read_data(examples, base.tokenizer, settings)
+    unserved = why_not_served(base)
+    if asked is not None:
+        if unserved:
+            raise UserError(f"No program can be asked while it is trained: our runtime will not serve it. {unserved}")
+        about["asked"] = asked.check(data.train_examples)
     training = Training(base, data, settings, result.out)
-    if measuring.metric_examples and data.validation:
-        training.evaluate = reply_scores(training.student, data, measuring.metric_examples)
+    replies = measuring.metric_examples and data.validation
+    scores = [reply_scores(training.student, data, measuring.metric_examples)] if replies else []
+    scores += [asked] if asked is not None else []
+    training.evaluate = all_scores(*scores) if scores else None
     if data.left_out:
         lost = ", ".join(f"{count} of {skill}" for skill, count in data.left_out.items())
         note(f"Longer than {settings.max_tokens} tokens and left out: {lost}.")
-    if (unserved := why_not_served(base)) and not result.quiet:
+    if unserved and not result.quiet:
         note(f"Note: it can be trained, but --lm embedded:{result.out} will not serve it. {unserved}")
     if result.estimate or not (result.quiet or result.resume):
         size = estimate(training)
@@ -165,9 +65,9 @@ def train(
             emit(asdict(size)) if result.as_json else say(str(size))
             return
         note(str(size))
-    with resumable(), TrainingProgress(training, shown=not result.quiet) as progress:
+    with resumable(), TrainingProgress(training, shown=not result.quiet, asked=str(asked or "")) as progress:
         training.before_measuring = progress.measuring
-        description = training.run(resume=result.resume, report=progress.add, about=_about())
+        description = training.run(resume=result.resume, report=progress.add, about=about)
     if result.as_json:
         emit(description)
         return

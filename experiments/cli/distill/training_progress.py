@@ -17,12 +17,13 @@ class TrainingProgress:
     Args:
         training: The run; its share that is done moves the bar.
         shown: False prints nothing.
+        asked: What a program is asked at each measurement; empty without one.
     """
 
-    def __init__(self, training: "Training", *, shown: bool):
+    def __init__(self, training: "Training", *, shown: bool, asked: str = ""):
         from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-        self._training = training
+        self._training, self._asked = training, asked
         self._recent: deque[Step] = deque(maxlen=20)
         self._first: Step | None = None
         self.console = open_console(file=sys.stderr, quiet=not shown)
@@ -55,8 +56,8 @@ class TrainingProgress:
             self._say(f"{step.progress:.1%} {figures}")
 
     def measuring(self) -> None:
-        """Say that the validation examples are measured, which may take minutes."""
-        self._say("Measuring on the validation examples ...")
+        """Say that weights are measured, which may take minutes."""
+        self._say(f"Measuring{self._asked and f': {self._asked}'} ...")
 
     def _say(self, text: str) -> None:
         self.console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -20,6 +20,7 @@ class TrainingData:
 
     Args:
         train: As tokens.
+        train_examples: Their texts, in the same order.
         validation: As tokens; no loss is learnt from them.
         validation_examples: Their texts, in the same order.
         sha256: Of the file.
@@ -28,6 +29,7 @@ class TrainingData:
     """
 
     train: list[Encoded]
+    train_examples: list[Example]
     validation: list[Encoded]
     validation_examples: list[Example]
     sha256: str
@@ -76,6 +78,7 @@ def read_data(folder: Path | str, tokenizer: Any, settings: TrainingSettings) ->
     held_back = [(example, tokens) for example, tokens in kept if example.split == "validation"]
     return TrainingData(
         train=[tokens for _, tokens in used],
+        train_examples=[example for example, _ in used],
         validation=[tokens for _, tokens in held_back],
         validation_examples=[example for example, _ in held_back],
         sha256=sha256_file(path),

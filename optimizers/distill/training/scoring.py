@@ -40,6 +40,15 @@ def reply_scores(student: Student, data: TrainingData, per_skill: int) -> Callab
     return scores
 
 
+def all_scores(*scores: Callable[[Path], dict[str, float]]) -> Callable[[Path], dict[str, float]]:
+    """Return a function of the folder with the weights that returns the values of all these functions."""
+
+    def together(folder: Path) -> dict[str, float]:
+        return {name: value for each in scores for name, value in each(folder).items()}
+
+    return together
+
+
 def _means(found: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
     means: dict[str, float] = {}
     for number, name in enumerate(("em", "f1")):

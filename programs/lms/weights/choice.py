@@ -12,7 +12,9 @@ The runtime reads 4 bits (Q4_1) inexactly: its most likely token is that of the 
 of a prompt, with 8 bits at 98 %. So a trained model is to be compared with `base-8bit`.
 """
 
+import contextlib
 import functools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from programs.lms.weights import adapter, conversion
 from programs.lms.weights.adapter import Adapter
 from programs.lms.weights.bases import exists, find_base, home
 from programs.lms.weights.gguf_files import FileType, write_gguf
+from programs.lms.weights.llama import check_blocks
 from programs.lms.weights.sources import Source, folder_source, gguf_source
 from programs.lms.weights.vocabulary import check_vocabulary
 from signatures.common.errors import UserError
@@ -74,8 +77,20 @@ class Weights:
         """
         if self.hash == smollm.weights_hash():
             return smollm.converted()
-        name = f"{smollm.weights_hash()[:16]}-{self.hash[:16]}-{FILE_TYPE}"
-        return conversion.convert(name, self.hash, self._write)
+        return conversion.convert(self._name(), self.hash, self._write)
+
+    @contextlib.contextmanager
+    def passing(self) -> Iterator[None]:
+        """Delete the converted model after the block, unless there was one before: weights that are used once."""
+        kept = self.hash == smollm.weights_hash() or conversion.exists(self._name())
+        try:
+            yield
+        finally:
+            if not kept:
+                conversion.discard(self._name())
+
+    def _name(self) -> str:
+        return f"{smollm.weights_hash()[:16]}-{self.hash[:16]}-{FILE_TYPE}"
 
     def _write(self, path: Path) -> None:
         """Write the model as GGUF, which is kept under the hash: files that are other ones by now must not be."""
@@ -127,8 +142,11 @@ def _whole(path: Path | None) -> Weights:
 @functools.lru_cache(maxsize=64)
 def _hashed(path: Path, files: tuple[tuple[str, int, int], ...]) -> Weights:
     if path.is_file():
-        return Weights("merged", weights_hash(path), gguf_source(path).shape.context, path)
+        shape = gguf_source(path).shape
+        check_blocks(shape, str(path))
+        return Weights("merged", weights_hash(path), shape.context, path)
     shape = folder_source(path).shape
+    check_blocks(shape, str(path))
     lines = [f"{name} {weights_hash(path / name)}" for name, *_ in files if name.endswith(".safetensors")]
     return Weights("merged", sha256_text("\n".join([f"{MERGE}", f"{shape}", *lines])), shape.context, path)
 

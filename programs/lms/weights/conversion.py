@@ -27,9 +27,7 @@ def convert(name: str, weights_hash: str, write: Callable[[Path], None]) -> Path
     Raises:
         OSError: The cache folder cannot be written.
     """
-    import openvino_genai
-
-    folder = cache_dir() / "openvino" / f"{name}-{openvino_genai.__version__.replace('/', '_')}"
+    folder = _folder(name)
     if not is_whole(folder, weights_hash):
         import filelock
 
@@ -40,6 +38,23 @@ def convert(name: str, weights_hash: str, write: Callable[[Path], None]) -> Path
                 _make(folder, weights_hash, write)
                 is_whole.cache_clear()
     return folder
+
+
+def discard(name: str) -> None:
+    """Delete the folder of a converted model that no process needs any more; none is no error."""
+    shutil.rmtree(_folder(name), ignore_errors=True)
+    is_whole.cache_clear()
+
+
+def exists(name: str) -> bool:
+    """Return whether a model has been converted, whole or not."""
+    return _folder(name).is_dir()
+
+
+def _folder(name: str) -> Path:
+    import openvino_genai
+
+    return cache_dir() / "openvino" / f"{name}-{openvino_genai.__version__.replace('/', '_')}"
 
 
 def _make(folder: Path, weights_hash: str, write: Callable[[Path], None]) -> None:

@@ -161,6 +161,9 @@ def read_shape(path: Path) -> Shape:
     return shape_of(read_json(path), str(path))
 
 
+BLOCK = 32  # weights with one scale in Q8_0
+
+
 def shape_of(config: dict[str, Any], where: str) -> Shape:
     """Return the sizes in a configuration of transformers.
 
@@ -208,3 +211,21 @@ def shape_of(config: dict[str, Any], where: str) -> Shape:
         raise UserError(f"{where!r} lacks {error}. Save the model again with its configuration.") from error
     except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{where!r} has a size that is not a number. Save the model again.") from error
+
+
+def check_blocks(shape: Shape, where: str) -> None:
+    """Check that a model can be stored as it is served: with 8 bits and a scale for each block of a row (Q8_0).
+
+    Args:
+        shape: Its sizes.
+        where: Name of the model in messages.
+
+    Raises:
+        UserError: The rows of its matrices cannot be divided into blocks.
+    """
+    sizes = {"hidden_size": shape.hidden, "intermediate_size": shape.inner}
+    if uneven := {name: size for name, size in sizes.items() if size % BLOCK}:
+        raise UserError(
+            f"{where!r}: {uneven} is not served here, only multiples of {BLOCK}. Serve the model with vLLM and name "
+            "its URL."
+        )

@@ -66,12 +66,13 @@ def load_base(name: str) -> BaseModel:
 def why_not_served(base: BaseModel) -> str | None:
     """Return why our runtime cannot serve what is trained from this LM; None if it can."""
     from programs.lms import smollm
-    from programs.lms.weights.llama import shape_of
+    from programs.lms.weights.llama import check_blocks, shape_of
     from programs.lms.weights.vocabulary import check_tokens
 
     try:
-        size = shape_of(base.model.config.to_dict(), base.name).vocabulary
-        check_tokens(base.tokenizer.get_vocab(), size, smollm.weights_path(), base.name)
+        shape = shape_of(base.model.config.to_dict(), base.name)
+        check_tokens(base.tokenizer.get_vocab(), shape.vocabulary, smollm.weights_path(), base.name)
+        check_blocks(shape, base.name)
     except UserError as error:
         return str(error)
     return None

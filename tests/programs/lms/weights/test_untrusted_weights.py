@@ -1,5 +1,6 @@
 """Adapters and folders that are damaged, of another kind or of another model get one line with the cure."""
 
+import dataclasses
 import json
 import math
 
@@ -12,7 +13,7 @@ from programs.lms.weights.export import tokenizer
 from programs.lms.weights.llama import Shape
 from programs.lms.weights.sources import folder_source
 from signatures.common.errors import UserError
-from tests.programs.lms.weights.made import SMALL, adapter_config, config, factors, make_adapter, make_model
+from tests.programs.lms.weights.made import SHAPE, SMALL, adapter_config, config, factors, make_adapter, make_model
 
 UP_A = "base_model.model.model.layers.1.mlp.up_proj.lora_A.weight"
 UP_B = UP_A.replace("lora_A", "lora_B")
@@ -154,6 +155,13 @@ def test_a_model_of_another_kind_is_refused(changed, message, tmp_path) -> None:
     (folder / "config.json").write_text(json.dumps({**config(SMALL), **changed}))
     with pytest.raises(UserError, match=message):
         folder_source(folder)
+
+
+@pytest.mark.parametrize(("sizes", "name"), [({"hidden": 40}, "hidden_size"), ({"inner": 48}, "intermediate_size")])
+def test_sizes_that_cannot_be_stored_with_8_bits_are_refused_when_connected(sizes, name, tmp_path) -> None:
+    folder = make_model(tmp_path / "model", dataclasses.replace(SHAPE, **sizes))
+    with pytest.raises(UserError, match=rf"{name}.*multiples of 32"):
+        choice.weights(str(folder))
 
 
 def test_a_kind_of_positions_may_be_a_word(tmp_path) -> None:

@@ -1,0 +1,125 @@
+"""`verihop distill train` with a program that is asked on the weights of each measurement."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dspy.lm15 import Message, Response, TextPart, Usage
+
+from corpora.questions import Question, read_questions
+from experiments.pipeline.setup import ProgramConfig
+from experiments.pipeline.training.program_scores import ProgramScores
+from optimizers.distill.examples import Message as Turn
+from optimizers.distill.examples import write_examples
+from programs.lms.caches import cache_dir
+from programs.lms.embedded import EmbeddedEngine
+from signatures.common.errors import UserError
+from tests.tiny_llama import make_example, make_examples, write_servable_llama, write_tiny_llama
+
+pytest.importorskip("peft", reason="the extra [train] is not installed")
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(own_cache: None) -> None:
+    """Every test has a cache of its own."""
+
+
+@pytest.fixture(scope="session")
+def servable(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("servable")
+    write_servable_llama(folder)
+    return folder
+
+
+@pytest.fixture
+def examples(tmp_path: Path) -> Path:
+    write_examples(tmp_path / "data" / "examples.jsonl", make_examples())
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def train(verihop: Any, servable: Path, examples: Path, tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
+    """Return a function that trains two steps and returns (code, standard output, standard error)."""
+
+    def run(*words: Any) -> tuple[int, str, str]:
+        fixed = ("--max-steps", 2, "--metric-examples", 0, "--threads", 1, "-o", tmp_path / "out")
+        result: tuple[int, str, str] = verihop("distill", "train", examples, "--base", servable, *fixed, *words)
+        return result
+
+    return run
+
+
+def test_a_program_is_asked_at_each_measurement(train: Any, world: Path, tmp_path: Path) -> None:
+    asked = ("--program", "rag", "--questions", world / "questions.jsonl", "--index", world / "index", "--limit", 2)
+    code, shown, err = train(*asked, "--set", "k=1", "--evaluate-every", 1, "--keep-best", "program_f1")
+    assert code == 0, err
+    assert "program_em: 0.000" in shown
+    made = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert [(one["step"], set(one["metrics"])) for one in made["validation"]] == [
+        (step, {"program_em", "program_f1"}) for step in (0, 1, 2)
+    ]
+    assert (made["asked"]["program"], made["asked"]["knobs"]["k"]) == ("rag", 1)
+    assert made["asked"]["questions"]["n"] == 2
+    assert (tmp_path / "out" / "best" / "adapter_model.safetensors").exists()
+    assert list((cache_dir() / "openvino").glob("*-q8_0-*")) == []  # the models that were served are gone
+
+
+def test_the_answers_are_those_of_the_weights(world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    questions = read_questions(world / "questions.jsonl")[:4]
+    gold = {question.question: question.answers[0] for question in questions[:3]}
+    asked: list[str] = []
+
+    def complete(self: EmbeddedEngine, request: Any) -> Response:
+        asked.append(self.source)
+        text = str(request)
+        answer = next((answer for question, answer in gold.items() if question in text), "nobody knows")
+        message = Message.assistant([TextPart(json.dumps({"answer": answer}))])
+        return Response(id=None, model=request.model, message=message, finish_reason="stop", usage=Usage())
+
+    monkeypatch.setattr(EmbeddedEngine, "complete", complete)
+    folder = tmp_path / "weights"
+    write_servable_llama(folder)
+    assert ProgramScores(ProgramConfig("standard"), questions)(folder)["program_em"] == 0.75
+    assert set(asked) == {str(folder)}
+
+
+def test_questions_that_are_trained_on_are_refused(train: Any, world: Path, examples: Path, tmp_path: Path) -> None:
+    question = read_questions(world / "questions.jsonl")[0].question
+    asks = make_example(0)
+    asks = asks.model_copy(update={"messages": (*asks.messages[:-1], Turn(role="user", content=f"Q: {question}"))})
+    write_examples(examples / "examples.jsonl", [asks, *make_examples()[1:]])
+    code, _, err = train("--program", "standard", "--questions", world / "questions.jsonl", "--limit", 1, "--quiet")
+    assert (code, "1 training examples ask a question that the program would be scored on" in err) == (2, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_questions_without_answers_are_refused() -> None:
+    scores = ProgramScores(ProgramConfig("standard"), [Question(id="q", question="Who?", answers=[])])
+    with pytest.raises(UserError, match="1 of 1 questions have no gold answer"):
+        scores.check([])
+
+
+MISTAKES = {
+    "no questions": (["--program", "rag"], "needs --program and --questions"),
+    "no program": (["--preset", "small"], "needs --program and --questions"),
+    "no index": (["--program", "rag", "--questions", "QUESTIONS"], "name the folder of an index"),
+    "no such program": (["--program", "glory", "--questions", "QUESTIONS"], "Unknown program 'glory'"),
+    "no such file": (["--program", "rag", "--questions", "missing.jsonl"], "No file 'missing.jsonl'"),
+}
+
+
+@pytest.mark.parametrize("name", sorted(MISTAKES))
+def test_a_mistake_is_one_line_and_code_2(name: str, train: Any, world: Path, tmp_path: Path) -> None:
+    words, message = MISTAKES[name]
+    code, shown, err = train(*(world / "questions.jsonl" if word == "QUESTIONS" else word for word in words), "--quiet")
+    assert (code, shown, message in err, len(err.strip().splitlines())) == (2, "", True, 1), err
+    assert not (tmp_path / "out").exists()
+
+
+def test_weights_that_are_not_served_are_refused(verihop: Any, world: Path, examples: Path, tmp_path: Path) -> None:
+    write_tiny_llama(tmp_path / "tiny")
+    code, _, err = verihop("distill", "train", examples, "--base", tmp_path / "tiny", "-o", tmp_path / "out", "--quiet",
+                           "--program", "standard", "--questions", world / "questions.jsonl")  # fmt: skip
+    assert (code, "our runtime will not serve it" in err) == (2, True)
