@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, unknown
 
 
 def run_command(command: Callable[[], Any], name: str) -> None:
@@ -29,6 +29,19 @@ def help_of(docstring: str | None) -> str:
     return "\n\n".join(
         f"\b\n{each}" if each.startswith(" ") else " ".join(each.split()) for each in paragraphs if each.strip()
     )
+
+
+def names(kind: str, text: str, known: tuple[str, ...]) -> list[str]:
+    """Return the names in a text, separated by commas, each once.
+
+    Raises:
+        UserError: One is not known.
+    """
+    found = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    for name in found:
+        if name not in known:
+            raise unknown(kind, name, known)
+    return found
 
 
 def say(text: str) -> None:

@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from experiments.papers.command import help_of, run_command, say
+from experiments.papers.command import help_of, names, run_command, say
 from experiments.papers.compiling.gains_table import as_text, draw, table
 from experiments.papers.compiling.records import Record, Records
 from experiments.papers.compiling.rows import PRESET, ROWS
-from experiments.papers.embedded_lm.student import names
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ import typer
 import ujson
 
 from corpora.retrievers.rerank import OWN, open_reranker
-from experiments.papers.command import run_command
+from experiments.papers.command import names, run_command
 from experiments.papers.embedded_lm.sources import SOURCES, Prepared, prepare
 from optimizers.distill.examples import Example, write_examples
 from optimizers.distill.gold.catalog import gold_examples, material_for
@@ -78,6 +78,7 @@ PLAN: dict[tuple[str, str], dict[str, int]] = {
     ("retro_rag", "attribution"): {"hotpotqa": 40, "2wikimultihopqa": 60, "nq_open": 60},
     ("retro_rag", "searching"): {"hotpotqa": 30, "2wikimultihopqa": 50, "musique": 20},
 }
+PROGRAMS = tuple(dict.fromkeys(program for program, _ in PLAN))
 # Numbers of passages in a prompt: all from 1 to 5, and those most often that the trained LM is to read, 2 and 3.
 SIZES = (1, 2, 2, 3, 3, 4, 5)
 WORLD_SHARE = 0.5  # largest share of a predictor's examples that is of the generated world
@@ -86,12 +87,13 @@ VALIDATION = 30  # one question in so many is held back to measure the loss
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 
 
-def examples_of(prepared: Prepared, seed: int) -> list[Example]:
+def examples_of(prepared: Prepared, seed: int, programs: Sequence[str] = PROGRAMS) -> list[Example]:
     """Return the planned examples of a source.
 
     Args:
         prepared: The source.
         seed: Of the contexts, the wrong drafts and the selection.
+        programs: Those whose predictors are trained.
     """
     name = prepared.source.name
     material = material_for(open_reranker(prepared.retrieve, OWN), prepared.questions, seed)
@@ -99,7 +101,7 @@ def examples_of(prepared: Prepared, seed: int) -> list[Example]:
     adapter = JsonForm()  # of the embedded LM; without a context size nothing is cut
     found: list[Example] = []
     for (program, predictor), plan in PLAN.items():
-        wanted = plan.get(name, 0)
+        wanted = plan.get(name, 0) if program in programs else 0
         made: list[Example] = []
         questions = list(prepared.questions)
         random.Random(f"{seed} {name} {program} {predictor}").shuffle(questions)
@@ -146,16 +148,20 @@ def main(
         Path | None, typer.Option(help="Folder for converted files and indexes; default: OUT/work.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of contexts, wrong drafts and selection.")] = 0,
+    programs: Annotated[
+        str, typer.Option(help="Programs whose predictors are trained, separated by commas.")
+    ] = ",".join(PROGRAMS),
     processes: Annotated[int | None, typer.Option(help="Sources at a time; by default one per core.", min=1)] = None,
 ) -> None:
     """Write the examples."""
+    wanted = names("program", programs, PROGRAMS)
     examples: list[Example] = []
     dropped: dict[str, dict[str, int]] = {}
     folder = work or out / "work"
     for _ in prepare(data, folder):  # converts and indexes, once for all processes
         pass
     with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
-        for name, made, left_out, questions in pool.map(partial(_make, data, folder, seed), SOURCES):
+        for name, made, left_out, questions in pool.map(partial(_make, data, folder, seed, wanted), SOURCES):
             examples += made
             dropped[name] = left_out
             print(f"{name}: {len(made)} examples of {questions} questions", file=sys.stderr)
@@ -166,6 +172,7 @@ def main(
     manifest = {
         "command": "python -m experiments.papers.embedded_lm.data",
         "seed": seed,
+        "programs": wanted,
         "sha256": digest,
         "licences": {example.source: example.licence for example in examples},
         "questions_left_out": dropped,
@@ -176,10 +183,12 @@ def main(
     print(f"Written: {out / 'examples.jsonl'} ({len(examples)} examples)")
 
 
-def _make(data: Path, work: Path, seed: int, name: str) -> tuple[str, list[Example], dict[str, int], int]:
+def _make(
+    data: Path, work: Path, seed: int, programs: Sequence[str], name: str
+) -> tuple[str, list[Example], dict[str, int], int]:
     """Return the examples of a source, and which of its questions were left out; runs in a process of its own."""
     (prepared,) = prepare(data, work, [name])
-    return name, examples_of(prepared, seed), prepared.dropped, len(prepared.questions)
+    return name, examples_of(prepared, seed, programs), prepared.dropped, len(prepared.questions)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,11 @@
 Questions that nobody trained on, retrieved from one pooled corpus per set: HotpotQA's dev questions and the held-back
 ones of 2WikiMultihopQA. `--rows` are the tables: `reading` (`rag` alone, cheap enough for all questions), `targets`
 (the programs with the trained LM, two with the untrained one), `table3` (GenGround's Table 3), `cov_rag` (CoV-RAG with
-and without verification, and what its second search repairs and breaks), `scale` (scores by number of training
-examples, with `--adapters`). Each table of each set can be run alone; `experiments/results/student_embedded.json` keeps
-the others. A run is resumed with `--resume`, and one that another table has made is used again.
+and without verification, and what its second search repairs and breaks), `verification_data` (CoV-RAG trained with and
+without verification data, with `--adapters with=FOLDER --adapters without=FOLDER`), `scale` (scores by number of
+training examples, with `--adapters N=FOLDER`). Each table of each set can be run alone;
+`experiments/results/student_embedded.json` keeps the others. A run is resumed with `--resume`, and one that another
+table has made is used again.
 """
 
 import time
@@ -16,15 +18,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.papers.command import help_of, run_command, say
+from experiments.papers.command import help_of, names, run_command, say
 from experiments.papers.embedded_lm import student_tables as tables
 from experiments.papers.embedded_lm.student_sets import SETS, EvaluationSet, Runs, open_lms, open_set
-from signatures.common.errors import UserError, unknown
+from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
-ROWS = ("reading", "targets", "table3", "cov_rag", "scale")
+ROWS = ("reading", "targets", "table3", "cov_rag", "verification_data", "scale")
+NEED_ADAPTERS = ("verification_data", "scale")
+_EXAMPLES = {"verification_data": "with=FOLDER --adapters without=FOLDER", "scale": "1000=FOLDER"}
 RESULTS = Path("experiments/results")
 FILE = "student_embedded.json"
 
@@ -51,19 +55,25 @@ def student(
     questions: Annotated[int, typer.Option(help="Questions of each set.", min=2)] = 200,
     rows: Rows = ",".join(ROWS),
     adapters: Annotated[
-        list[str] | None, typer.Option(help="N=FOLDER: an adapter and how many examples it has seen; repeatable.")
+        list[str] | None,
+        typer.Option(
+            help="An adapter, repeatable: for scale N=FOLDER, N being the examples it has seen; for verification_data "
+            "with=FOLDER and without=FOLDER."
+        ),
     ] = None,
     results: Results = RESULTS,
     resume: Resume = False,
 ) -> None:
     """Measure the tables."""
     named_sets, named_rows = names("set", sets, SETS), names("table", rows, ROWS)
-    if "scale" in named_rows and not adapters:
-        if rows != ",".join(ROWS):
-            raise UserError("The table scale needs adapters: name them, e.g. --adapters 1000=FOLDER.")
-        named_rows.remove("scale")
-    sizes = _sizes(adapters or [], base) if "scale" in named_rows else {}
-    lms = open_lms({"trained": lm, "untrained": base} | sizes)
+    given = _adapters(adapters or [])
+    if rows == ",".join(ROWS):
+        named_rows = [row for row in named_rows if row not in NEED_ADAPTERS or _fit(row, given)]
+    for row in named_rows:
+        if row in NEED_ADAPTERS and not _fit(row, given):
+            raise UserError(f"The table {row} needs adapters: name them, e.g. --adapters {_EXAMPLES[row]}.")
+    sizes = {"0": base} | given if "scale" in named_rows else {}
+    lms = open_lms({"trained": lm, "untrained": base} | given | sizes)
     for name in named_sets:
         of = open_set(name, data, work, questions)
         runs = Runs(of, lms, work / "student", threads=8, resume=resume)
@@ -83,28 +93,22 @@ def student(
     say(f"Written: {results / FILE}")
 
 
-def names(kind: str, text: str, known: tuple[str, ...]) -> list[str]:
-    """Return the names in a text, separated by commas, each once.
-
-    Raises:
-        UserError: One is not known.
-    """
-    found = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    for name in found:
-        if name not in known:
-            raise unknown(kind, name, known)
-    return found
+def _adapters(given: list[str]) -> dict[str, str]:
+    """Return name -> LM id; numbers of examples ascending."""
+    found = {}
+    for text in given:
+        name, equals, folder = text.partition("=")
+        if not (name.isdigit() or name in tables.ARMS) or not equals or not folder:
+            raise UserError(f"--adapters {text!r} must be NAME=FOLDER, e.g. {' or '.join(_EXAMPLES.values())}.")
+        found[str(int(name)) if name.isdigit() else name] = f"embedded:{folder}" if Path(folder).is_dir() else folder
+    return dict(sorted(found.items(), key=lambda item: (len(item[0]), item[0])))
 
 
-def _sizes(adapters: list[str], base: str) -> dict[str, str]:
-    """Return number of examples -> LM id, ascending, with the untrained LM for 0."""
-    found = {0: base}
-    for text in adapters:
-        number, _, folder = text.partition("=")
-        if not number.isdigit() or not folder:
-            raise UserError(f"--adapters {text!r} must be N=FOLDER, e.g. 1000=runs/train/adapter.")
-        found[int(number)] = f"embedded:{folder}" if Path(folder).is_dir() else folder
-    return {str(number): found[number] for number in sorted(found)}
+def _fit(row: str, given: dict[str, str]) -> bool:
+    """Return whether adapters are given for a table, and no others."""
+    return bool(given) and (
+        set(given) == set(tables.ARMS) if row == "verification_data" else all(map(str.isdigit, given))
+    )
 
 
 def head(module: str, of: EvaluationSet, lms: "dict[str, Connection]", found: dict[str, Any]) -> dict[str, Any]:

@@ -74,6 +74,21 @@ COV_RAG = {
 }
 
 
+# Names of the LMs that were trained with and without verification data, as options and in the table.
+ARMS = {"with": "trained on both", "without": "trained on answers"}
+
+
+def _once(arm: str) -> str:
+    return f"{arm}, asked once"
+
+
+VERIFICATION_DATA = {
+    name: Asked("cov_rag", lm, knobs=knobs)
+    for lm, arm in ARMS.items()
+    for name, knobs in ((arm, ()), (_once(arm), _NEVER))
+}
+
+
 def targets(runs: Runs) -> dict[str, Any]:
     """Return the programs with the trained LM, two with the untrained one, and their paired differences."""
     asked = {name: runs.ask(run) for name, run in TARGETS.items()}
@@ -126,6 +141,35 @@ def cov_rag(runs: Runs) -> dict[str, Any]:
     compared["verification, trained against untrained"] = differences(runs, untrained, trained)
     compared["trained answers, verification trained against untrained"] = differences(runs, COV_RAG[_MIXED], trained)
     return {"runs": asked, "second_search": second, "differences": compared, "notes": [_COV_RAG_NOTE]}
+
+
+def verification_data(runs: Runs) -> dict[str, Any]:
+    """Return CoV-RAG trained with and without verification data, each asked with and without verification.
+
+    CoV-RAG (https://arxiv.org/abs/2410.05801), Figure 4: WebGLM is trained on answers, CoV-RAG on both, CoV-RAG-S is
+    the latter asked once.
+
+    Args:
+        runs: Whose LMs have the names of `ARMS`.
+    """
+    asked = {name: runs.ask(run) for name, run in VERIFICATION_DATA.items()}
+    both, answers = ARMS["with"], ARMS["without"]
+    pairs = {
+        f"{both}, asked once, against {answers}": (_once(answers), _once(both)),
+        f"{both} against {answers}, asked once": (_once(answers), both),
+        **{f"{arm}: verification against none": (_once(arm), arm) for arm in (both, answers)},
+    }
+    return {
+        "runs": asked,
+        "second_search": {
+            arm: second_search(runs.folder(VERIFICATION_DATA[_once(arm)]), runs.folder(VERIFICATION_DATA[arm]))
+            for arm in (both, answers)
+        },
+        "differences": {
+            name: differences(runs, VERIFICATION_DATA[old], VERIFICATION_DATA[new])
+            for name, (old, new) in pairs.items()
+        },
+    }
 
 
 def scale(runs: Runs, sizes: Sequence[str]) -> dict[str, Any]:

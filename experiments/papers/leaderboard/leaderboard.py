@@ -15,8 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
-from experiments.papers.command import help_of, run_command, say
-from experiments.papers.embedded_lm.student import names
+from experiments.papers.command import help_of, names, run_command, say
 from experiments.papers.leaderboard.boards import SIZES, Board, open_board
 from experiments.papers.leaderboard.measure import Records, measure
 from experiments.papers.leaderboard.tables import as_markdown, draw, table

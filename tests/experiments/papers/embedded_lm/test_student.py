@@ -96,6 +96,23 @@ def test_the_scale_is_drawn(start):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_verification_data_is_ablated(start):
+    adapters = ("--adapters", "without=simulated:2", "--adapters", "with=simulated")
+    output, sets = start("--sets", "hotpotqa", "--rows", "verification_data", *adapters)
+    table = sets["hotpotqa"]["verification_data"]
+    assert {name: run["lm"] for name, run in table["runs"].items()} == {
+        "trained on both": "with",
+        "trained on both, asked once": "with",
+        "trained on answers": "without",
+        "trained on answers, asked once": "without",
+    }
+    assert set(table["second_search"]) == {"trained on both", "trained on answers"}
+    once, twice = table["runs"]["trained on both, asked once"], table["runs"]["trained on both"]
+    difference = table["differences"]["trained on both: verification against none"]["em"]["difference"]
+    assert difference == pytest.approx(twice["em"]["mean"] - once["em"]["mean"])
+    assert "trained on both against trained on answers, asked once: em " in output
+
+
 def test_one_lm_may_have_several_names(start):
     options = ("--sets", "hotpotqa", "--rows", "targets,scale", "--adapters", "100=simulated")
     _, sets = start(*options)
@@ -139,7 +156,9 @@ def test_contexts_of_gold_contain_nothing_else(tmp_path):
 def test_options_that_are_wrong_name_the_cure(start):
     for options, text in (
         (("--rows", "scale"), "needs adapters"),
-        (("--rows", "scale", "--adapters", "folder"), "N=FOLDER"),
+        (("--rows", "scale", "--adapters", "folder"), "NAME=FOLDER"),
+        (("--rows", "scale", "--adapters", "with=simulated"), "needs adapters"),
+        (("--rows", "verification_data", "--adapters", "with=simulated"), "without=FOLDER"),
         (("--rows", "table4"), "table4"),
     ):
         with pytest.raises(UserError, match=text):
