@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.setup import open_judge, open_lm, open_metrics, open_questions
+from experiments.pipeline import setup
 from experiments.runs.config import LMConfig
 from experiments.runs.shards import Shard
 from optimizers.metrics.metric import Metric
@@ -83,7 +83,7 @@ def questions_of(questions: Any, split: str | None = None) -> "list[Question]":
     from corpora.questions import select
 
     if isinstance(questions, Path | str):
-        return open_questions(Path(questions), split=split)
+        return setup.open_questions(Path(questions), split=split)
     if not isinstance(questions, Iterable) or isinstance(questions, Mapping):
         raise refused("questions", questions, "a questions.jsonl, or questions")
     return select([_question(each, number) for number, each in enumerate(questions, 1)], split=split)
@@ -120,7 +120,7 @@ def metrics_of(metrics: "str | Metric | Sequence[str | Metric]", oracle: str | N
     given = [metrics] if isinstance(metrics, str | Metric) else metrics
     if not isinstance(given, Sequence) or not all(isinstance(each, str | Metric) for each in given):
         raise refused("metrics", metrics, "names such as em,f1[hotpot], or a list of names or metrics")
-    opened, _ = open_metrics(",".join(each for each in given if isinstance(each, str)), oracle)
+    opened, _ = setup.open_metrics(",".join(each for each in given if isinstance(each, str)), oracle)
     return [*opened, *(each for each in given if isinstance(each, Metric))]
 
 
@@ -151,7 +151,7 @@ def lm_beside(role: str, lm: "Connection | str | None", connection: "Connection"
         UserError: The id is unknown, or it is neither.
     """
     if isinstance(lm, str):
-        return open_lm(_alike(lm, connection), connection.lm.budget)
+        return setup.open_lm(_alike(lm, connection), connection.lm.budget)
     return connection_of(role, lm)
 
 
@@ -162,7 +162,7 @@ def judge_of(lm: "Connection | str | None", connection: "Connection", metrics: S
         UserError: See `lm_beside`; or the simulated LM would have to judge hallucinations.
     """
     if isinstance(lm, str):
-        return open_judge(_alike(lm, connection), connection, metrics)
+        return setup.open_judge(_alike(lm, connection), connection, metrics)
     return connection_of("judge", lm)
 
 

@@ -4,10 +4,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.pipeline import setup
 from experiments.pipeline.arguments import connection_of, judge_of, lm_config, metrics_of, path_of, refused, shard_of
 from experiments.pipeline.corpus_notes import run_notes
 from experiments.pipeline.defaults import OnServer, with_defaults
-from experiments.pipeline.setup import ProgramConfig, open_lm, open_program, open_retriever, open_similarity
+from experiments.pipeline.setup import ProgramConfig
 from experiments.runs.config import LMConfig, RunConfig
 from experiments.runs.provenance import prompts_hash
 from programs.artifacts.bindings import notify
@@ -81,7 +82,7 @@ class OpenedProgram(Answerer):
         from programs.artifact import load, needs_similarity
 
         similarity = getattr(self.program, "similarity", None) or (
-            open_similarity() if needs_similarity(artifact) else None
+            setup.open_similarity() if needs_similarity(artifact) else None
         )
         compiled = load(artifact, self.retrieve, connection=self.connection, similarity=similarity)
         config = replace(self.config, program=None, preset=None, artifact=artifact.absolute())
@@ -131,12 +132,12 @@ def open_answerer(
     if note:
         notify([note])
     if retrieve is None:
-        retrieve = open_retriever(config)
+        retrieve = setup.open_retriever(config)
     else:  # if it knows where it was opened, artifacts can say so
         reranker = getattr(retrieve, "name", None)
         config = replace(config, index=getattr(retrieve, "folder", None), rerank=reranker)
-    connection = connected or open_lm(lm_config(named.id or "embedded"))
-    program = open_program(config, retrieve, connection)
+    connection = connected or setup.open_lm(lm_config(named.id or "embedded"))
+    program = setup.open_program(config, retrieve, connection)
     return OpenedProgram(program, connection, config, _origin(config.artifact, program))
 
 

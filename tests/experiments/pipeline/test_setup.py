@@ -1,9 +1,11 @@
 """What the command line says about an LM reaches the LM."""
 
+import ast
 from pathlib import Path
 
 import pytest
 
+import experiments
 from experiments.cli.ask import ask
 from experiments.cli.compile import compile_
 from experiments.cli.eval import eval_
@@ -94,6 +96,19 @@ def test_each_command_hands_its_options_on(command, monkeypatch: pytest.MonkeyPa
         command(**needed, lm="m", **SETTINGS)
     threads = {ask: 1, compile_: 8, eval_: 8}[command]
     assert str(error.value) == f"{LMConfig('m', **SETTINGS, connections=8 * threads)}"
+
+
+def test_what_setup_opens_is_looked_up_when_it_is_called() -> None:
+    """A module that is imported while a test has put something in the place of a function would keep that for good."""
+    kept = [
+        (path.name, name.name)
+        for path in Path(experiments.__path__[0]).rglob("*.py")
+        for statement in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(statement, ast.ImportFrom) and statement.module == setup.__name__
+        for name in statement.names
+        if name.name.startswith("open_")
+    ]
+    assert kept == []
 
 
 def test_a_judge_draws_on_the_budget_of_the_lm_it_judges() -> None:
