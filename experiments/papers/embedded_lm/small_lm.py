@@ -17,7 +17,7 @@ from typing import Annotated, Any
 
 import typer
 
-from experiments.papers.command import help_of, run_command, say
+from experiments.papers.command import help_of, names, run_command, say
 from experiments.papers.embedded_lm import student
 from experiments.papers.embedded_lm import student_tables as tables
 from experiments.papers.embedded_lm.small_lm_finding import finding
@@ -55,7 +55,7 @@ def small_lm(
     resume: student.Resume = False,
 ) -> None:
     """Measure the tables."""
-    named_sets, named_rows = student.names("set", sets, SETS), student.names("table", rows, tuple(TABLES))
+    named_sets, named_rows = names("set", sets, SETS), names("table", rows, tuple(TABLES))
     ids = {"trained": lm, "untrained": base} if "forms" in named_rows else {"trained": lm}
     lms = open_lms(ids, cache=set(named_rows) <= CACHED)
     for name in named_sets:
