@@ -80,11 +80,14 @@ def open_index(
         precision: Of the embedder: f32, bf16 or int8.
 
     Raises:
-        UserError: There is no complete index, or it cannot be opened so.
+        UserError: There is no complete index, it cannot be opened so, or the folder is no path.
     """
     from corpora.index.open import open_index as open_folder
     from corpora.retrievers.rerank import NONE, open_reranker
+    from experiments.pipeline.arguments import refused
 
+    if not isinstance(folder, Path | str):
+        raise refused("folder", folder, "the folder of an index")
     opened = open_folder(Path(folder).absolute(), retriever=retriever, precision=precision)
     return open_reranker(opened, rerank or NONE)
 

@@ -111,7 +111,7 @@ class Answerer:
 
         Raises:
             BudgetExceeded: The budget of the connection is used up.
-            UserError: The LM does not answer, or a setting is wrong.
+            UserError: The question is blank or no text, the LM does not answer, or a setting is wrong.
         """
         with controlled():  # threads of the program that are left behind by an error send no further call
             return self._answer(question, passages)
@@ -125,7 +125,7 @@ class Answerer:
         if callable(getattr(self.program, "aforward", None)):
             async with self._threads.place():
                 with controlled(), self._settings(), metered_beside():
-                    return await self.program.acall(question=question, **_fixed(passages))
+                    return await self.program.acall(question=_checked(question), **_fixed(passages))
         work = self._begin(question, passages, None)
         try:
             return await asyncio.wrap_future(work.future)
@@ -183,7 +183,7 @@ class Answerer:
 
     def _answer(self, question: str, passages: Sequence[Passage] | None) -> dspy.Prediction:
         with self._settings():
-            return self.program(question=question, **_fixed(passages))
+            return self.program(question=_checked(question), **_fixed(passages))
 
     def _one(
         self, question: str, passages: Sequence[Passage] | None, spent: list[BudgetExceeded]
@@ -208,3 +208,10 @@ class Answerer:
 
 def _fixed(passages: Sequence[Passage] | None) -> dict[str, list[Passage]]:
     return {} if passages is None else {"passages": list(passages)}
+
+
+def _checked(question: str) -> str:
+    """Return the question; what is none would cost calls for an answer that means nothing."""
+    if not isinstance(question, str) or not question.strip():
+        raise UserError(f"A question must be a text that is not blank, got {one_line(repr(question), 80)}.")
+    return question

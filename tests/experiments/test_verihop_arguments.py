@@ -124,6 +124,12 @@ def test_what_cannot_be_loaded_is_said_on_one_line(world, named, reason):
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize("folder", [None, 3])
+def test_an_index_has_a_folder(folder):
+    with pytest.raises(UserError, match=f"folder must be the folder of an index, got {folder}"):
+        verihop.open_index(folder)
+
+
 @pytest.mark.parametrize(
     ("budget", "reason"),
     [

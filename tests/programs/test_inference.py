@@ -219,6 +219,29 @@ print(sorted(loaded & {"optuna", "corpora", "optimizers", "experiments", "torch"
 """
 
 
+@pytest.mark.parametrize("question", [None, "", " \n", 3, b"Who?"])
+def test_what_is_no_question_costs_no_call(connected, retriever, question):
+    class Native(dspy.Module):
+        async def aforward(self, question):
+            raise AssertionError("asked")
+
+    connection = connected()
+    answerer = Answerer(build("rag", retriever), connection)
+    refused = "A question must be a text that is not blank, got "
+    with metered() as meter:
+        with pytest.raises(UserError, match=refused):
+            answerer(question)
+        with pytest.raises(UserError, match=refused):
+            asyncio.run(answerer.acall(question))
+        with pytest.raises(UserError, match=refused):
+            asyncio.run(Answerer(Native(), connection).acall(question))
+        with pytest.raises(UserError, match=refused):
+            list(answerer.stream(question))
+        (answered,) = answerer.batch([question])
+    assert refused in answered.error
+    assert meter.counts()["calls"] == 0
+
+
 def test_inference_imports_neither_optuna_nor_corpora_nor_experiments(tmp_path):
     freeze(build("rag", None, k=3), tmp_path / "artifact")
     command = [sys.executable, "-c", THREE_LINES, str(tmp_path / "artifact")]
