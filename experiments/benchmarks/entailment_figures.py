@@ -77,9 +77,9 @@ def auc_difference(
     return _with_intervals(figures, pairs, resamples)["auc"]
 
 
-def by_set(scores: Values, threshold: float, pairs: Sequence[JudgedPair]) -> dict[str, Any]:
+def by_set(scores: Values, threshold: float, pairs: Sequence[JudgedPair], resamples: int = RESAMPLES) -> dict[str, Any]:
     """Return the measures on each dataset and on all pairs ("pooled")."""
-    return {name: measures(scores[rows], threshold, chosen) for name, rows, chosen in parts(pairs)}
+    return {name: measures(scores[rows], threshold, chosen, resamples) for name, rows, chosen in parts(pairs)}
 
 
 def parts(pairs: Sequence[JudgedPair]) -> list[tuple[str, NDArray[np.int64], list[JudgedPair]]]:

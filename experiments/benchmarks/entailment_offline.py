@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-from experiments.benchmarks.entailment_figures import SETS, Values, auc_difference, by_set, measures, parts
+from experiments.benchmarks.entailment_figures import RESAMPLES, SETS, Values, auc_difference, by_set, measures, parts
 from experiments.benchmarks.entailment_fit import SHARED as OFFLINE
 from experiments.benchmarks.entailment_fit import features_of, fit_on
 from experiments.benchmarks.entailment_pairs import JudgedPair, sample
@@ -50,7 +50,7 @@ def with_features(pairs: Sequence[JudgedPair]) -> Half:
     return Half(pairs, features_of(pairs))
 
 
-def token_containment(fitted_on: Half, held_out: Half) -> dict[str, Any]:
+def token_containment(fitted_on: Half, held_out: Half, resamples: int = RESAMPLES) -> dict[str, Any]:
     """Return the measures of the simplest oracle: the share of the statement's content words in the text.
 
     Its threshold maximises the sum of the balanced accuracies of the datasets on the other half.
@@ -63,17 +63,20 @@ def token_containment(fitted_on: Half, held_out: Half) -> dict[str, Any]:
         )
 
     threshold = float(max(np.unique(fitted_on.features["lexical"][:, 0]), key=summed_accuracy))
-    return {"threshold": threshold, **by_set(held_out.features["lexical"][:, 0], threshold, held_out.pairs)}
+    scores = held_out.features["lexical"][:, 0]
+    return {"threshold": threshold, **by_set(scores, threshold, held_out.pairs, resamples)}
 
 
-def transfer(fitted_on: Half, held_out: Half) -> dict[str, Any]:
+def transfer(fitted_on: Half, held_out: Half, resamples: int = RESAMPLES) -> dict[str, Any]:
     """Return the measures of oracles fitted on one dataset and tested on the other."""
     result: dict[str, Any] = {}
     for data, other in (SETS, SETS[::-1]):
         fitted, tested = fitted_on.of(data), held_out.of(other)
         for name in OFFLINE:
             weights = fit_on(name, fitted.features[name], fitted.pairs)
-            result[f"{name}, {data} -> {other}"] = measures(weights(tested.features[name]), 0.5, tested.pairs)
+            result[f"{name}, {data} -> {other}"] = measures(
+                weights(tested.features[name]), 0.5, tested.pairs, resamples
+            )
     return result
 
 

@@ -15,6 +15,7 @@ from optimizers.metrics.entailment.calibrated import FEATURES, WeightedOracle
 from optimizers.metrics.entailment.catalog import DEFAULT, open_oracle
 from optimizers.metrics.entailment.oracle import describe
 
+RESAMPLES = 50  # for tests of what is computed, not of how sure it is
 RESULT = Path(__file__).parents[3] / "experiments" / "results" / "entailment_agreement.json"
 
 
@@ -30,10 +31,10 @@ def judged(n: int = 40) -> list[JudgedPair]:
 def test_perfect_and_useless_scores_have_the_known_figures() -> None:
     pairs = judged()
     labels = np.array([pair.entailed for pair in pairs])
-    perfect = measures(labels * 0.8 + 0.1, 0.5, pairs, resamples=50)
+    perfect = measures(labels * 0.8 + 0.1, 0.5, pairs, RESAMPLES)
     assert [perfect[name]["value"] for name in ("auc", "balanced_accuracy", "kappa")] == [1.0, 1.0, 1.0]
     assert (perfect["pairs"], perfect["entailed"], perfect["items"]) == (40, 20, 20)
-    useless = measures(np.full(40, 0.7), 0.5, pairs, resamples=50)
+    useless = measures(np.full(40, 0.7), 0.5, pairs, RESAMPLES)
     assert [useless[name]["value"] for name in ("auc", "balanced_accuracy", "kappa")] == [0.5, 0.5, 0.0]
 
 
@@ -45,7 +46,10 @@ def test_intervals_are_wider_if_pairs_of_one_item_are_correlated() -> None:
     scores = np.array([pair.entailed for pair in apart]) * 0.5 + per_item
     width = {
         name: figures["auc"]["high"] - figures["auc"]["low"]
-        for name, figures in (("apart", measures(scores, 0.5, apart)), ("together", measures(scores, 0.5, together)))
+        for name, figures in (
+            ("apart", measures(scores, 0.5, apart, 200)),
+            ("together", measures(scores, 0.5, together, 200)),
+        )
     }
     assert width["together"] > 1.5 * width["apart"]
 
@@ -54,8 +58,8 @@ def test_a_difference_is_paired() -> None:
     pairs = judged()
     labels = np.array([pair.entailed for pair in pairs]).astype(float)
     noisy = labels + np.random.default_rng(1).normal(0, 1, 40)
-    assert auc_difference(noisy, noisy, pairs, resamples=50) == {"value": 0.0, "low": 0.0, "high": 0.0}
-    assert auc_difference(labels, noisy, pairs, resamples=50)["low"] > 0
+    assert auc_difference(noisy, noisy, pairs, RESAMPLES) == {"value": 0.0, "low": 0.0, "high": 0.0}
+    assert auc_difference(labels, noisy, pairs, RESAMPLES)["low"] > 0
 
 
 def test_offline_figures_come_from_the_features_of_each_half() -> None:
@@ -66,8 +70,8 @@ def test_offline_figures_come_from_the_features_of_each_half() -> None:
     rows[:, 0] = generator.random(400)  # plain containment tells nothing here
     half = Half(pairs, {"lexical": rows[:, :4], "semantic": rows[:, 4:], "calibrated": rows})
     assert half.of("wice").features["lexical"].shape == (200, 4)
-    assert token_containment(half, half)["pooled"]["auc"]["value"] == pytest.approx(0.5, abs=0.1)
-    assert transfer(half, half)["calibrated, wice -> expertqa"]["auc"]["value"] > 0.8
+    assert token_containment(half, half, RESAMPLES)["pooled"]["auc"]["value"] == pytest.approx(0.5, abs=0.1)
+    assert transfer(half, half, RESAMPLES)["calibrated, wice -> expertqa"]["auc"]["value"] > 0.8
     figures = other_splits(half)
     assert figures["calibrated"]["wice"]["auc"] > figures["token containment"]["wice"]["auc"] + 0.2
 
@@ -75,7 +79,7 @@ def test_offline_figures_come_from_the_features_of_each_half() -> None:
 def test_a_line_gives_each_set_and_all_and_an_oracle_reports_each_set() -> None:
     pairs = judged()
     scores = np.linspace(0, 1, 40)
-    figures = by_set(scores, 0.5, pairs)
+    figures = by_set(scores, 0.5, pairs, RESAMPLES)
     assert {figures[name]["pairs"] for name in ("wice", "expertqa")} == {20}
     assert figures["pooled"]["judged_entailed"]["value"] == 0.5
     reported = agreement({**figures, "contradictions": {"negation": {"passed": 3, "of": 4}, "entailed": {}}})
