@@ -21,21 +21,6 @@ from signatures.types import Hop
 CLOCKS = {"seconds", "wait_seconds"}
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(own_cache) -> None:
-    """Every test has a cache of its own."""
-
-
-@pytest.fixture(scope="module")
-def world(small_world) -> Path:
-    return small_world(60)
-
-
-@pytest.fixture
-def rag(world):
-    return verihop.load(program="rag", index=world / "index", lm="simulated")
-
-
 def rows_by_question(run: Path, *names: str) -> dict[str, dict]:
     """Return the rows, or some of their fields, without what a clock says."""
     return {

@@ -11,21 +11,6 @@ from signatures.common.errors import UserError, UserNotice
 from signatures.common.files import sha256_file
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(own_cache) -> None:
-    """Every test has a cache of its own."""
-
-
-@pytest.fixture(scope="module")
-def world(small_world):
-    return small_world(60)
-
-
-@pytest.fixture
-def rag(world):
-    return verihop.load(program="rag", index=world / "index", lm="simulated")
-
-
 def compiled(program, world, out):
     return verihop.compile(program, world / "questions.jsonl", out, split="train", progress=False, max_demos=2)
 

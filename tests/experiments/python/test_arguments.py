@@ -12,16 +12,6 @@ from programs.lms.calls import transport
 from signatures.common.errors import UserError
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(own_cache) -> None:
-    """Every test has a cache of its own."""
-
-
-@pytest.fixture(scope="module")
-def world(small_world):
-    return small_world(60)
-
-
 @pytest.fixture
 def rag(world):
     return verihop.load(program="rag", index=world / "index", lm=verihop.connect("simulated", cache=False))
