@@ -41,7 +41,7 @@ def write_tiny_llama(folder: Path, *, characters: bool = False) -> None:
     LlamaForCausalLM(config).save_pretrained(folder)
 
 
-def write_servable_llama(folder: Path) -> None:
+def write_servable_llama(folder: Path, *, positions: int = 2048) -> None:
     """Write a random Llama with one layer of 64 units and the vocabulary of the embedded LM, which is served."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -52,7 +52,8 @@ def write_servable_llama(folder: Path) -> None:
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
     sizes = {"hidden_size": 64, "intermediate_size": 32, "num_attention_heads": 1, "num_hidden_layers": 1}
-    LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), eos_token_id=2, **sizes)).save_pretrained(folder)
+    config = LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=positions, eos_token_id=2, **sizes)
+    LlamaForCausalLM(config).save_pretrained(folder)
 
 
 def _words() -> Any:

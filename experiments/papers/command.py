@@ -35,9 +35,11 @@ def names(kind: str, text: str, known: tuple[str, ...]) -> list[str]:
     """Return the names in a text, separated by commas, each once.
 
     Raises:
-        UserError: One is not known.
+        UserError: There is none, or one is not known.
     """
     found = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not found:
+        raise UserError(f"No {kind} is named. Choose from: {', '.join(known)}.")
     for name in found:
         if name not in known:
             raise unknown(kind, name, known)

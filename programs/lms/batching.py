@@ -6,6 +6,7 @@ Concurrent requests are decoded together, and the shared prefix of their prompts
 import contextlib
 import queue
 import threading
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,10 +34,13 @@ class Worker:
         model: Folder of the model in the format of the runtime.
         tokenizer: Of the runtime.
         properties: Settings of the runtime, except the number of threads.
+        jobs: The first ones; they end with an error, too, if the model cannot be loaded.
     """
 
-    def __init__(self, model: Path, tokenizer: Any, properties: dict[str, Any]):
+    def __init__(self, model: Path, tokenizer: Any, properties: dict[str, Any], jobs: Sequence[Job] = ()):
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        for job in jobs:
+            self._jobs.put(job)
         self._lock = threading.Lock()
         self._stopped = False
         self.started = threading.Event()  # the model is loaded, or cannot be

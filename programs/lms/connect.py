@@ -191,6 +191,7 @@ def connect(
     return _to_provider(lm_id, settings, auto, traits)
 
 
+LocalEngine = EmbeddedEngine | GgufEngine
 _embedded_engines: dict[tuple[bool, str], EmbeddedEngine] = {}
 _gguf_engines: dict[tuple[Path, str], GgufEngine] = {}
 _engines_lock = threading.Lock()
@@ -199,9 +200,13 @@ _engines_lock = threading.Lock()
 def _to_local(lm_id: str, settings: dict[str, Any], traits: ModelTraits) -> Connection:
     """Connect a model in this process; connections to the same weights share its engine, and so its memory."""
     kind, _, argument = lm_id.partition(":")
-    exact, source = parse(argument)
     with _engines_lock:
-        engine = _embedded(exact, source) if kind == "embedded" else _gguf(argument)
+        engine = _embedded(*parse(argument)) if kind == "embedded" else _gguf(argument)
+    return local_connection(lm_id, engine, settings, traits)
+
+
+def local_connection(lm_id: str, engine: LocalEngine, settings: dict[str, Any], traits: ModelTraits) -> Connection:
+    """Return a connection to an engine in this process; `settings` are those of `metered_lm`."""
     if isinstance(engine, GgufEngine):
         weights, size, count_tokens = weights_hash(engine.path), GGUF_CONTEXT_SIZE, None
     else:

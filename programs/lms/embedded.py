@@ -7,6 +7,7 @@ import collections
 import functools
 import hashlib
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,8 @@ class EmbeddedEngine:
         exact: Compute in float32: replies depend on the prompt alone, P(yes) up to its sixth decimal; takes about twice
             the time.
         source: Empty for the default weights, `base`, `base-8bit`, or a folder (`programs.lms.weights.choice`).
+        converted: Folder to write the model into, in the format of the runtime; by default it is kept in the cache
+            folder, for all engines with these weights.
 
     Raises:
         UserError: The folder has no weights that can be served.
@@ -42,9 +45,10 @@ class EmbeddedEngine:
     supported_params = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed", "logprobs", "top_logprobs",
                         "response_format")  # fmt: skip
 
-    def __init__(self, *, exact: bool = False, source: str = ""):
+    def __init__(self, *, exact: bool = False, source: str = "", converted: Path | None = None):
         self.exact = exact
         self.source = source
+        self._converted = converted
         self._lock = threading.Lock()
         self._worker: Worker | None = None
         self._model = Path()
@@ -137,18 +141,18 @@ class EmbeddedEngine:
             if self._tokenizer is None:
                 import openvino_genai
 
-                self._model = self.weights.converted()
+                into = self._converted
+                self._model = self.weights.converted() if into is None else self.weights.convert_into(into)
                 self._tokenizer = openvino_genai.Tokenizer(str(self._model))
             return self._tokenizer
 
-    def _new_worker(self, tokenizer: Any) -> Worker:
-        return Worker(self._model, tokenizer, EXACT if self.exact else FAST)
+    def _new_worker(self, tokenizer: Any, jobs: Sequence[Job] = ()) -> Worker:
+        return Worker(self._model, tokenizer, EXACT if self.exact else FAST, jobs)
 
     def _decode(self, jobs: list[Job]) -> list[list[Any]]:
         with self._lock:
             if self._worker is None or not self._worker.submit(jobs):
-                self._worker = self._new_worker(self._tokenizer)
-                self._worker.submit(jobs)
+                self._worker = self._new_worker(self._tokenizer, jobs)
         try:
             abandoned = functools.partial(current_control().check, grace=GRACE)
             return [result_of(job.result, abandoned) for job in jobs]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.distill.training_options import Asking, Machine, Measuring, Method, Result, Schedule
+from experiments.cli.distill.training_options import Machine, Measuring, Method, ProgramValidation, Result, Schedule
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
 from experiments.cli.shared.next_commands import QUESTION, command
 from experiments.cli.shared.option_groups import with_option_groups
@@ -26,7 +26,7 @@ def train(
     schedule: Schedule,
     machine: Machine,
     measuring: Measuring,
-    asking: Asking,
+    asking: ProgramValidation,
     result: Result,
 ) -> None:
     """Train a small LM on examples: LoRA or full, resumable, on CPU or GPU."""
@@ -38,8 +38,14 @@ def train(
     from optimizers.distill.training.train import Training
 
     require_packages()
-    asked, about = asking.scores(), _about()
+    asked = asking.scores(measuring.keep_best)
     settings = _settings(method, schedule, machine, measuring)
+    evaluated: dict[str, Any] = {"metric_examples": measuring.metric_examples}
+    if asked is not None:
+        described, notes = asked.open()
+        evaluated |= described
+        for text in notes:
+            note(f"Note: {text}")
     if not result.quiet:
         note(f"Loading {settings.base} ...")
     base = load_base(settings.base)
@@ -47,9 +53,9 @@ def train(
     unserved = why_not_served(base)
     if asked is not None:
         if unserved:
-            raise UserError(f"No program can be asked while it is trained: our runtime will not serve it. {unserved}")
-        about["asked"] = asked.check(data.train_examples)
-    training = Training(base, data, settings, result.out)
+            raise UserError(f"{settings.base!r} cannot be asked by a program: omit it, or train another LM. {unserved}")
+        asked.check(data.train_examples)
+    training = Training(base, data, settings, result.out, evaluated=evaluated)
     replies = measuring.metric_examples and data.validation
     scores = [reply_scores(training.student, data, measuring.metric_examples)] if replies else []
     scores += [asked] if asked is not None else []
@@ -67,7 +73,7 @@ def train(
         note(str(size))
     with resumable(), TrainingProgress(training, shown=not result.quiet, asked=str(asked or "")) as progress:
         training.before_measuring = progress.measuring
-        description = training.run(resume=result.resume, report=progress.add, about=about)
+        description = training.run(resume=result.resume, report=progress.add, about=_about())
     if result.as_json:
         emit(description)
         return

@@ -114,7 +114,7 @@ class Measuring:
 
 
 @dataclass(frozen=True)
-class Asking:
+class ProgramValidation:
     """A program that is asked at each measurement."""
 
     PANEL: ClassVar[str] = "Validation by a program"
@@ -128,10 +128,15 @@ class Asking:
     ] = None
     questions: Annotated[
         Path | None,
-        typer.Option(help="questions.jsonl that the program is asked; none may be trained on.", show_default=False),
+        typer.Option(
+            help="questions.jsonl that the program is asked; no training example may ask one of them.",
+            show_default=False,
+        ),
     ] = None
     split: options.Split = None
-    limit: Annotated[int, typer.Option(min=1, help="Ask only the first N questions.")] = 50
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Ask only the first N questions; by default 50.", show_default=False)
+    ] = None
     index: options.Index = None
     preset: Annotated[
         str | None, typer.Option(help="Of --program; by default small where it has one.", show_default=False)
@@ -141,24 +146,35 @@ class Asking:
         typer.Option("--set", help="A knob of --program as name=value, repeatable.", show_default=False),
     ] = None
 
-    def scores(self) -> "ProgramScores | None":
+    rerank: options.Rerank = None
+
+    def scores(self, best: str | None) -> "ProgramScores | None":
         """Return what asks the program; None without one.
+
+        Args:
+            best: Metric by which the best weights are kept.
 
         Raises:
             UserError: Program or questions are missing beside other options, or the file is missing or broken.
         """
-        given = [value for value in (self.questions, self.split, self.index, self.preset, self.knobs) if value]
-        if self.program is None and not given:
+        needed = best is not None and best.startswith("program_")
+        if not needed and all(value is None for value in vars(self).values()):
             return None
         if self.program is None or self.questions is None:
-            raise UserError("A program that is asked while it is trained needs --program and --questions.")
+            raise UserError(
+                "To measure a program while an LM is trained, name it and its questions: --program, --questions."
+            )
         from experiments.pipeline.setup import ProgramConfig, open_questions
         from experiments.pipeline.training.program_scores import ProgramScores
 
         config = ProgramConfig(
-            self.program, preset=self.preset, knobs=options.parse_knobs(self.knobs), index=self.index
+            self.program,
+            preset=self.preset,
+            knobs=options.parse_knobs(self.knobs),
+            index=self.index,
+            rerank=self.rerank,
         )
-        return ProgramScores(config, open_questions(self.questions, split=self.split, limit=self.limit))
+        return ProgramScores(config, open_questions(self.questions, split=self.split, limit=self.limit or 50))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,14 @@ OtherRetriever = Annotated[
         show_default=False,
     ),
 ]
+Rerank = Annotated[
+    str | None,
+    typer.Option(
+        help="Rerank the retrieved passages: own, own-light (faster), none, or a cross-encoder by folder or name. "
+        "By default none; own with preset small chosen by default; for an artifact, what it was compiled with.",
+        show_default=False,
+    ),
+]
 Precision = Annotated[
     str | None, typer.Option(help="Of the embedder: f32 (default); faster: bf16, int8.", show_default=False)
 ]
@@ -123,14 +131,7 @@ class _Program:
     ] = None
     index: Index = None
     retriever: OtherRetriever = None
-    rerank: Annotated[
-        str | None,
-        typer.Option(
-            help="Rerank the retrieved passages: own, own-light (faster), none, or a cross-encoder by folder or name. "
-            "By default none; own with preset small chosen by default; for an artifact, what it was compiled with.",
-            show_default=False,
-        ),
-    ] = None
+    rerank: Rerank = None
     precision: Precision = None
 
     def config(self) -> "ProgramConfig":

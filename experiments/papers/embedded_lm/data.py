@@ -170,7 +170,7 @@ def main(
     random.Random(seed).shuffle(examples)
     digest = write_examples(out / "examples.jsonl", examples)
     manifest = {
-        "command": "python -m experiments.papers.embedded_lm.data",
+        "command": f"python -m experiments.papers.embedded_lm.data --seed {seed} --programs {','.join(wanted)}",
         "seed": seed,
         "programs": wanted,
         "sha256": digest,

@@ -20,6 +20,7 @@ import typer
 
 from experiments.papers.command import help_of, names, run_command, say
 from experiments.papers.embedded_lm import student_tables as tables
+from experiments.papers.embedded_lm.student_adapters import EXAMPLES, read_adapters
 from experiments.papers.embedded_lm.student_sets import SETS, EvaluationSet, Runs, open_lms, open_set
 from signatures.common.errors import UserError
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 ROWS = ("reading", "targets", "table3", "cov_rag", "verification_data", "scale")
-NEED_ADAPTERS = ("verification_data", "scale")
-_EXAMPLES = {"verification_data": "with=FOLDER --adapters without=FOLDER", "scale": "1000=FOLDER"}
 RESULTS = Path("experiments/results")
 FILE = "student_embedded.json"
 
@@ -66,14 +65,17 @@ def student(
 ) -> None:
     """Measure the tables."""
     named_sets, named_rows = names("set", sets, SETS), names("table", rows, ROWS)
-    given = _adapters(adapters or [])
+    given = read_adapters(adapters or [])
+    by_table = {"verification_data": given.tasks, "scale": given.sizes}
     if rows == ",".join(ROWS):
-        named_rows = [row for row in named_rows if row not in NEED_ADAPTERS or _fit(row, given)]
-    for row in named_rows:
-        if row in NEED_ADAPTERS and not _fit(row, given):
-            raise UserError(f"The table {row} needs adapters: name them, e.g. --adapters {_EXAMPLES[row]}.")
-    sizes = {"0": base} | given if "scale" in named_rows else {}
-    lms = open_lms({"trained": lm, "untrained": base} | given | sizes)
+        named_rows = [row for row in named_rows if by_table.get(row, given)]
+    for row, wanted in by_table.items():
+        if row in named_rows and not wanted:
+            raise UserError(f"The table {row} needs adapters: name them, e.g. --adapters {EXAMPLES[row]}.")
+        if wanted and row not in named_rows:
+            raise UserError(f"Adapters are named for the table {row}, which is not: add it to --rows, or omit them.")
+    sizes = {"0": base} | given.sizes if given.sizes else {}
+    lms = open_lms({"trained": lm, "untrained": base} | given.tasks | sizes)
     for name in named_sets:
         of = open_set(name, data, work, questions)
         runs = Runs(of, lms, work / "student", threads=8, resume=resume)
@@ -81,6 +83,8 @@ def student(
             say(f"{table}, {name}")
             started = time.monotonic()
             found = tables.scale(runs, list(sizes)) if table == "scale" else getattr(tables, table)(runs)
+            if table == "verification_data":
+                found["training"] = given.training
             record = {
                 **head("experiments.papers.embedded_lm.student", of, lms, found),
                 "seconds": round(time.monotonic() - started),
@@ -91,24 +95,6 @@ def student(
                 _draw(kept, results / f"{Path(FILE).stem}_scale.png")
             typer.echo(tables.as_text(name, table, record))
     say(f"Written: {results / FILE}")
-
-
-def _adapters(given: list[str]) -> dict[str, str]:
-    """Return name -> LM id; numbers of examples ascending."""
-    found = {}
-    for text in given:
-        name, equals, folder = text.partition("=")
-        if not (name.isdigit() or name in tables.ARMS) or not equals or not folder:
-            raise UserError(f"--adapters {text!r} must be NAME=FOLDER, e.g. {' or '.join(_EXAMPLES.values())}.")
-        found[str(int(name)) if name.isdigit() else name] = f"embedded:{folder}" if Path(folder).is_dir() else folder
-    return dict(sorted(found.items(), key=lambda item: (len(item[0]), item[0])))
-
-
-def _fit(row: str, given: dict[str, str]) -> bool:
-    """Return whether adapters are given for a table, and no others."""
-    return bool(given) and (
-        set(given) == set(tables.ARMS) if row == "verification_data" else all(map(str.isdigit, given))
-    )
 
 
 def head(module: str, of: EvaluationSet, lms: "dict[str, Connection]", found: dict[str, Any]) -> dict[str, Any]:

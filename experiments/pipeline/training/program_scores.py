@@ -4,12 +4,13 @@ A program asks the LM several times, searches with what it replies, and ends ear
 by one may still lead nowhere.
 """
 
+import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 
 if TYPE_CHECKING:
     import dspy
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
     from programs.lms.connect import Connection
 
 METRICS = {"program_em": "em", "program_f1": "f1[hotpot]"}  # by their names among the metrics of a training run
+ERRORS = "program_errors"  # share of the questions that ended in an error, beside them
 
 
 @dataclass(frozen=True)
 class ProgramScores:
     """Asks a program questions on the weights in a folder; an `evaluate` of `optimizers.distill.training.train`.
 
-    Index and program are opened anew each time: nothing of them is in memory while weights are trained.
+    Index, program and LM are opened anew each time, and closed: while weights are trained, they need no memory.
 
     Args:
         config: The program; what it does not name is chosen as for the embedded LM.
@@ -43,80 +45,89 @@ class ProgramScores:
         return f"{self.config.program} is asked {len(self.questions)} questions"
 
     def __call__(self, folder: Path) -> dict[str, float]:
-        """Return `program_em` and `program_f1` of the weights in a folder, each in [0, 1].
+        """Return `program_em`, `program_f1` and `program_errors` of the weights in a folder, each in [0, 1].
 
-        A question that ends in an error scores 0. The model in the format of the runtime is deleted afterwards.
+        A question that ends in an error scores 0, and a notice says so. What is written meanwhile is in the folder.
 
         Raises:
             UserError: The program or the index cannot be opened, or the LM does not answer.
             KeyboardInterrupt: After Ctrl-C.
         """
         from experiments.pipeline.evaluate import evaluate
+        from experiments.pipeline.training.once import connect_once
         from experiments.runs.config import RunConfig
         from optimizers.metrics.catalog import get_metric
-        from programs.lms.weights.choice import weights
 
-        lm_id = f"embedded:{folder}"
-        program, lm = self._opened(lm_id)
         config = RunConfig(metrics=[get_metric(name) for name in METRICS.values()], threads=self.threads)
-        try:
-            with weights(str(folder)).passing():
-                summary = evaluate(
-                    program, self.questions, config, connection=lm, folder=folder / "asked", progress=False
-                )
-        finally:
-            lm.close()
-        return {name: summary.metrics[metric].mean or 0.0 for name, metric in METRICS.items()}
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".asked-") as name:
+            lm, run = connect_once(folder, Path(name) / "converted"), Path(name) / "run"
+            try:
+                program = self._program(lm)
+                summary = evaluate(program, self.questions, config, connection=lm, folder=run, progress=False)
+            finally:
+                lm.close()
+            if summary.errors:
+                self._tell(run, summary.errors)
+        scores = {name: summary.metrics[metric].mean or 0.0 for name, metric in METRICS.items()}
+        return {**scores, ERRORS: summary.errors / len(self.questions)}
 
-    def check(self, examples: "Iterable[Example]") -> dict[str, Any]:
-        """Return what is asked, for the description of a training run, after what can be checked before it.
+    def _tell(self, run: Path, errors: int) -> None:
+        from experiments.runs.files import read_rows
+        from programs.artifacts.bindings import notify
 
-        Args:
-            examples: Of the training run.
+        first = next(row["error"] for row in read_rows(run) if row["error"])
+        notify([f"{self}: {errors} ended in an error and score 0, the first in {one_line(first, 200)}."])
+
+    def open(self) -> tuple[dict[str, Any], list[str]]:
+        """Open what is asked without its LM; return what a measurement depends on, and notes on what to know of it.
 
         Raises:
-            UserError: A question has no answer, or is asked by a training example; or program or index cannot be
-                opened.
+            UserError: A question has no answer, or the program or the index cannot be opened.
         """
+        from experiments.pipeline.corpus_notes import retrieves, run_notes
+        from experiments.runs.config import RunConfig, describe_questions
+        from optimizers.metrics.catalog import get_metric
+        from programs.artifact import program_name
+        from programs.lms.connect import connect
+        from programs.parts.knobs import knob_values
+
         if unanswered := [question.id for question in self.questions if not question.answers]:
             raise UserError(
-                f"{len(unanswered)} of {len(self.questions)} questions have no gold answer "
-                f"(e.g. {unanswered[0]!r}), so that "
-                "EM and F1 cannot be computed. Name questions with answers."
+                f"{len(unanswered)} of {len(self.questions)} questions have no gold answer (e.g. {unanswered[0]!r}), "
+                "so that EM and F1 cannot be computed. Name questions with answers."
             )
-        self._refuse_trained_on(examples)
-        return self._described(self._opened("embedded:base")[0])  # opens all but its weights
+        program = self._program(connect("embedded:base"))
+        retrieve = getattr(program, "retrieve", None)
+        config = RunConfig(metrics=[get_metric(name) for name in METRICS.values()])
+        described = {
+            "program": program_name(program),
+            "program_knobs": knob_values(program),
+            "program_corpus": retrieve.fingerprint if retrieve is not None and retrieves(program) else None,
+            "program_questions": describe_questions(self.questions)["sha256"],
+        }
+        return described, run_notes(program, retrieve, list(self.questions), config)
 
-    def _refuse_trained_on(self, examples: "Iterable[Example]") -> None:
+    def check(self, examples: "Iterable[Example]") -> None:
+        """Check that no training example asks one of the questions.
+
+        Raises:
+            UserError: One does.
+        """
         from optimizers.distill.leakage import Evaluation, asks_any
 
         evaluation = Evaluation.of(self.questions)
         learnt = [example for example in examples if example.split == "train" and asks_any(example, evaluation)]
         if learnt:
             raise UserError(
-                f"{len(learnt)} training examples ask a question that the program would be scored on (e.g. that of "
-                f"{learnt[0].question_id!r}). Exclude its file where the examples are made or mixed, or name other "
-                "questions."
+                f"Training examples ask questions that the program would be scored on: {len(learnt)} of them, the "
+                f"first of question {learnt[0].question_id!r}. Exclude these questions where the examples are made or "
+                "mixed, or name others."
             )
 
-    def _opened(self, lm_id: str) -> "tuple[dspy.Module, Connection]":
+    def _program(self, lm: "Connection") -> "dspy.Module":
+        from experiments.pipeline import setup
         from experiments.pipeline.defaults import with_defaults
-        from experiments.pipeline.setup import open_lm, open_program, open_retriever
         from experiments.runs.config import LMConfig
 
-        program, lm, _ = with_defaults(self.config, LMConfig(lm_id))
-        connection = open_lm(lm)
-        return open_program(program, open_retriever(program), connection), connection
-
-    def _described(self, program: "dspy.Module") -> dict[str, Any]:
-        from experiments.runs.config import describe_questions
-        from programs.artifact import program_name
-        from programs.parts.knobs import knob_values
-
-        retrieve = getattr(program, "retrieve", None)
-        return {
-            "program": program_name(program),
-            "knobs": knob_values(program),
-            "corpus": None if retrieve is None else retrieve.fingerprint,
-            "questions": describe_questions(self.questions),
-        }
+        config = with_defaults(self.config, LMConfig("embedded")).program
+        return setup.open_program(config, setup.open_retriever(config), lm)

@@ -94,17 +94,20 @@ def check_unchanged(state: dict[str, Any], run: dict[str, Any]) -> None:
         run: State of the run that is to go on from it.
 
     Raises:
-        UserError: Its data, base or settings are others.
+        UserError: Its data, base, settings or measurements are others.
     """
     if state["data"] != run["data"]:
         raise UserError("The examples have changed since the checkpoint was written. Start a new run.")
     if state["base"] != run["base"]:
         raise UserError("The base LM's weights have changed since the checkpoint was written. Start a new run.")
-    for name, value in run["settings"].items():
-        if (before := state["settings"].get(name)) != value:
+    measured = state.get("evaluated", {})  # states of before do not say what was measured
+    before = {**state["settings"], **measured}
+    now = {**run["settings"], **(run["evaluated"] if "evaluated" in state else {})}
+    for name in dict.fromkeys((*now, *measured)):
+        if before.get(name) != now.get(name):
             raise UserError(
-                f"The checkpoint was written with {name} = {before!r}, not {value!r}. Resume with the same settings, "
-                "or start a new run."
+                f"The checkpoint was written with {name} = {before.get(name)!r}, not {now.get(name)!r}. Resume with "
+                "the same settings, or start a new run."
             )
 
 

@@ -18,7 +18,7 @@ class Estimate:
         tokens_per_second: Measured.
         hours: Of the steps, without measurements on the validation examples.
         epochs: Passes over the examples.
-        measured: Whether validation examples are measured on the way, which takes more time.
+        measured: Whether replies, a program, or losses on the way are measured, too, which takes more time.
     """
 
     examples: int
@@ -62,7 +62,7 @@ def estimate(training: Training, *, seconds: float = 10.0) -> Estimate:
         tokens_per_second=speed,
         hours=tokens / speed / 3600,
         epochs=training.order.epochs_until(step),
-        measured=bool(training.settings.evaluate_every and (training.data.validation or training.evaluate)),
+        measured=bool(training.evaluate or (training.settings.evaluate_every and training.data.validation)),
     )
 
 

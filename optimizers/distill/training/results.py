@@ -40,6 +40,7 @@ def describe(training: Any, about: dict[str, Any]) -> dict[str, Any]:
         "skipped": training.skips.total,
         "tokens": training.tokens,
         "hours": training.seconds() / 3600,
+        "evaluated": training.evaluated,
         "validation": training.measured,
         "files": {path.name: sha256_file(path) for path in sorted(training.folder.glob("*.safetensors"))},
         "versions": {"python": platform.python_version(), **_versions()},

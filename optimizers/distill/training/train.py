@@ -36,6 +36,7 @@ class Training:
         folder: Where weights, log, checkpoints and description are written.
         evaluate: Measures the weights in a folder on tasks; its values are kept beside the losses. Called at the end,
             and every `settings.evaluate_every` steps.
+        evaluated: What its values depend on, as JSON; a run is resumed with the same alone.
         clock: Seconds, for tests.
     """
 
@@ -47,6 +48,7 @@ class Training:
         folder: Path,
         *,
         evaluate: Evaluate | None = None,
+        evaluated: dict[str, Any] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ):
         import torch
@@ -61,7 +63,7 @@ class Training:
         self.optimizer = torch.optim.AdamW(
             weights, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True
         )
-        self.evaluate = evaluate
+        self.evaluate, self.evaluated = evaluate, evaluated or {}
         self.before_measuring: Callable[[], None] = lambda: None
         self.step, self.tokens, self._spent = 0, 0, 0.0
         self.measured: list[dict[str, Any]] = []
@@ -239,6 +241,7 @@ class Training:
             "data": self.data.sha256,
             "base": self.student.base.sha256,
             "settings": {name: value for name, value in settings.items() if name not in EXECUTION},
+            "evaluated": self.evaluated,
         }
 
     def _checkpoint(self) -> None:

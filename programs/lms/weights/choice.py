@@ -12,9 +12,7 @@ The runtime reads 4 bits (Q4_1) inexactly: its most likely token is that of the 
 of a prompt, with 8 bits at 98 %. So a trained model is to be compared with `base-8bit`.
 """
 
-import contextlib
 import functools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -77,20 +75,17 @@ class Weights:
         """
         if self.hash == smollm.weights_hash():
             return smollm.converted()
-        return conversion.convert(self._name(), self.hash, self._write)
+        name = f"{smollm.weights_hash()[:16]}-{self.hash[:16]}-{FILE_TYPE}"
+        return conversion.convert(name, self.hash, self._write)
 
-    @contextlib.contextmanager
-    def passing(self) -> Iterator[None]:
-        """Delete the converted model after the block, unless there was one before: weights that are used once."""
-        kept = self.hash == smollm.weights_hash() or conversion.exists(self._name())
-        try:
-            yield
-        finally:
-            if not kept:
-                conversion.discard(self._name())
+    def convert_into(self, folder: Path) -> Path:
+        """Return a folder that the model is written into, in the format of the runtime, whatever the cache has.
 
-    def _name(self) -> str:
-        return f"{smollm.weights_hash()[:16]}-{self.hash[:16]}-{FILE_TYPE}"
+        Raises:
+            UserError, OSError: As for `converted`.
+        """
+        conversion.convert_into(folder, self._write)
+        return folder
 
     def _write(self, path: Path) -> None:
         """Write the model as GGUF, which is kept under the hash: files that are other ones by now must not be."""

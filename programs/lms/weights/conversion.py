@@ -27,7 +27,9 @@ def convert(name: str, weights_hash: str, write: Callable[[Path], None]) -> Path
     Raises:
         OSError: The cache folder cannot be written.
     """
-    folder = _folder(name)
+    import openvino_genai
+
+    folder = cache_dir() / "openvino" / f"{name}-{openvino_genai.__version__.replace('/', '_')}"
     if not is_whole(folder, weights_hash):
         import filelock
 
@@ -40,35 +42,28 @@ def convert(name: str, weights_hash: str, write: Callable[[Path], None]) -> Path
     return folder
 
 
-def discard(name: str) -> None:
-    """Delete the folder of a converted model that no process needs any more; none is no error."""
-    shutil.rmtree(_folder(name), ignore_errors=True)
-    is_whole.cache_clear()
+def convert_into(folder: Path, write: Callable[[Path], None]) -> None:
+    """Write a converted model into a folder that is not there yet; nothing is checked, and nothing kept.
 
-
-def exists(name: str) -> bool:
-    """Return whether a model has been converted, whole or not."""
-    return _folder(name).is_dir()
-
-
-def _folder(name: str) -> Path:
+    Args:
+        folder: Of the model.
+        write: As for `convert`.
+    """
     import openvino_genai
 
-    return cache_dir() / "openvino" / f"{name}-{openvino_genai.__version__.replace('/', '_')}"
+    folder.mkdir(parents=True)
+    path = folder / "model.gguf"
+    write(path)
+    openvino_genai.LLMPipeline(str(path), "CPU", enable_save_ov_model=True)
+    path.unlink()
 
 
 def _make(folder: Path, weights_hash: str, write: Callable[[Path], None]) -> None:
-    import openvino_genai
-
     for left in folder.parent.glob(".merging-*"):  # the caller has the lock, so no process is writing there
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".merging-") as name:
         model = Path(name) / "model"
-        model.mkdir()
-        path = model / "model.gguf"
-        write(path)
-        openvino_genai.LLMPipeline(str(path), "CPU", enable_save_ov_model=True)
-        path.unlink()
+        convert_into(model, write)
         files = {file.name: sha256_file(file) for file in sorted(model.iterdir())}
         manifest = {"weights_hash": weights_hash, "files": files}
         (model / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")

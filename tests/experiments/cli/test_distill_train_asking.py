@@ -9,13 +9,15 @@ import pytest
 from dspy.lm15 import Message, Response, TextPart, Usage
 
 from corpora.questions import Question, read_questions
+from experiments.cli.distill.training_progress import TrainingProgress
 from experiments.pipeline.setup import ProgramConfig
 from experiments.pipeline.training.program_scores import ProgramScores
 from optimizers.distill.examples import Message as Turn
 from optimizers.distill.examples import write_examples
 from programs.lms.caches import cache_dir
+from programs.lms.connect import connect
 from programs.lms.embedded import EmbeddedEngine
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, UserNotice
 from tests.tiny_llama import make_example, make_examples, write_servable_llama, write_tiny_llama
 
 pytest.importorskip("peft", reason="the extra [train] is not installed")
@@ -58,12 +60,13 @@ def test_a_program_is_asked_at_each_measurement(train: Any, world: Path, tmp_pat
     assert "program_em: 0.000" in shown
     made = json.loads((tmp_path / "out" / "training.json").read_text())
     assert [(one["step"], set(one["metrics"])) for one in made["validation"]] == [
-        (step, {"program_em", "program_f1"}) for step in (0, 1, 2)
+        (step, {"program_em", "program_f1", "program_errors"}) for step in (0, 1, 2)
     ]
-    assert (made["asked"]["program"], made["asked"]["knobs"]["k"]) == ("rag", 1)
-    assert made["asked"]["questions"]["n"] == 2
+    assert (made["evaluated"]["program"], made["evaluated"]["program_knobs"]["k"]) == ("rag", 1)
     assert (tmp_path / "out" / "best" / "adapter_model.safetensors").exists()
-    assert list((cache_dir() / "openvino").glob("*-q8_0-*")) == []  # the models that were served are gone
+    assert not (cache_dir() / "openvino").exists() or list((cache_dir() / "openvino").glob("*-q8_0-*")) == []
+    assert not (tmp_path / "out" / "checkpoint-0000002").exists()
+    assert list((tmp_path / "out").glob(".measured-*")) == []
 
 
 def test_the_answers_are_those_of_the_weights(world: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -91,19 +94,65 @@ def test_questions_that_are_trained_on_are_refused(train: Any, world: Path, exam
     asks = asks.model_copy(update={"messages": (*asks.messages[:-1], Turn(role="user", content=f"Q: {question}"))})
     write_examples(examples / "examples.jsonl", [asks, *make_examples()[1:]])
     code, _, err = train("--program", "standard", "--questions", world / "questions.jsonl", "--limit", 1, "--quiet")
-    assert (code, "1 training examples ask a question that the program would be scored on" in err) == (2, True)
+    assert (code, "ask questions that the program would be scored on: 1 of them" in err) == (2, True)
     assert not (tmp_path / "out").exists()
 
 
 def test_questions_without_answers_are_refused() -> None:
     scores = ProgramScores(ProgramConfig("standard"), [Question(id="q", question="Who?", answers=[])])
     with pytest.raises(UserError, match="1 of 1 questions have no gold answer"):
-        scores.check([])
+        scores.open()
+
+
+def test_a_run_is_resumed_with_the_program_and_questions_it_was_started_with(
+    train: Any, world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = ("--program", "standard", "--questions", world / "questions.jsonl", "--evaluate-every", 1, "--quiet")
+
+    def interrupt(self: TrainingProgress, step: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TrainingProgress, "add", interrupt)
+        assert train(*asked, "--limit", 1)[0] == 130
+    for changed, what in (
+        ((*asked, "--limit", 2), "program_questions = "),
+        ((*asked, "--limit", 1, "--program", "cot"), "program = 'standard', not 'cot'"),
+        (("--evaluate-every", 1, "--quiet"), "program = 'standard', not None"),
+    ):
+        code, _, err = train(*changed, "--resume")
+        assert (code, f"The checkpoint was written with {what}" in err) == (2, True), err
+    assert train(*asked, "--limit", 1, "--resume")[0] == 0
+    made = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert [one["step"] for one in made["validation"]] == [0, 1, 2]
+
+
+def test_questions_that_end_in_an_error_are_told(world: Path, tmp_path: Path) -> None:
+    write_servable_llama(tmp_path / "weights", positions=16)
+    scores = ProgramScores(ProgramConfig("standard"), read_questions(world / "questions.jsonl")[:2])
+    with pytest.warns(UserNotice, match="2 ended in an error and score 0, the first in .*context"):
+        assert scores(tmp_path / "weights") == {"program_em": 0.0, "program_f1": 0.0, "program_errors": 1.0}
+
+
+def test_weights_that_were_measured_can_be_measured_and_connected_again(world: Path, tmp_path: Path) -> None:
+    write_servable_llama(tmp_path / "weights")
+    before = sorted(path.name for path in (tmp_path / "weights").iterdir())
+    scores = ProgramScores(ProgramConfig("standard"), read_questions(world / "questions.jsonl")[:1])
+    assert scores(tmp_path / "weights") == scores(tmp_path / "weights")
+    assert sorted(path.name for path in (tmp_path / "weights").iterdir()) == before
+    connection = connect(f"embedded:{tmp_path / 'weights'}", cache=False)
+    connection.lm("Who?")
+    connection.close()
 
 
 MISTAKES = {
-    "no questions": (["--program", "rag"], "needs --program and --questions"),
-    "no program": (["--preset", "small"], "needs --program and --questions"),
+    "no questions": (["--program", "rag"], "name it and its questions: --program, --questions"),
+    "no program": (["--preset", "small"], "name it and its questions: --program, --questions"),
+    "a limit alone": (["--limit", 3], "name it and its questions: --program, --questions"),
+    "the best of no program": (
+        ["--keep-best", "program_f1", "--evaluate-every", 1],
+        "name it and its questions: --program, --questions",
+    ),
     "no index": (["--program", "rag", "--questions", "QUESTIONS"], "name the folder of an index"),
     "no such program": (["--program", "glory", "--questions", "QUESTIONS"], "Unknown program 'glory'"),
     "no such file": (["--program", "rag", "--questions", "missing.jsonl"], "No file 'missing.jsonl'"),
@@ -122,4 +171,4 @@ def test_weights_that_are_not_served_are_refused(verihop: Any, world: Path, exam
     write_tiny_llama(tmp_path / "tiny")
     code, _, err = verihop("distill", "train", examples, "--base", tmp_path / "tiny", "-o", tmp_path / "out", "--quiet",
                            "--program", "standard", "--questions", world / "questions.jsonl")  # fmt: skip
-    assert (code, "our runtime will not serve it" in err) == (2, True)
+    assert (code, "cannot be asked by a program: omit it, or train another LM" in err) == (2, True)

@@ -86,3 +86,19 @@ def test_a_failure_reaches_all_waiting_threads_and_the_next_request_starts_a_new
         engine._decode([Job("one", None)])
     assert engine._decode([Job("two", None)]) == [["two"]]
     engine.close()
+
+
+def test_the_first_jobs_of_a_worker_that_cannot_load_its_model_get_the_error(monkeypatch) -> None:
+    def load(*_: object) -> None:
+        raise RuntimeError("no such model")
+
+    monkeypatch.setattr("programs.lms.batching.load", load)
+    engine = EmbeddedEngine()
+    job = Job("one", None)
+    worker = Worker(Path(), None, {}, [job])
+    with pytest.raises(RuntimeError, match="no such model"):
+        job.result.result(20)
+    assert worker.started.is_set()
+    engine._worker = worker  # it has failed before it is asked
+    with pytest.raises(RuntimeError, match="no such model"):
+        engine._decode([Job("two", None)])
