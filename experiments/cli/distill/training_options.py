@@ -145,7 +145,6 @@ class ProgramValidation:
         list[str] | None,
         typer.Option("--set", help="A knob of --program as name=value, repeatable.", show_default=False),
     ] = None
-
     rerank: options.Rerank = None
 
     def scores(self, best: str | None) -> "ProgramScores | None":
