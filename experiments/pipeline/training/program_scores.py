@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from corpora.questions import Question
     from experiments.pipeline.setup import ProgramConfig
+    from experiments.runs.config import RunConfig
     from optimizers.distill.examples import Example
     from programs.lms.connect import Connection
 
@@ -55,15 +56,12 @@ class ProgramScores:
         """
         from experiments.pipeline.evaluate import evaluate
         from experiments.pipeline.training.once import connect_once
-        from experiments.runs.config import RunConfig
-        from optimizers.metrics.catalog import get_metric
 
-        config = RunConfig(metrics=[get_metric(name) for name in METRICS.values()], threads=self.threads)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".asked-") as name:
             lm, run = connect_once(folder, Path(name) / "converted"), Path(name) / "run"
             try:
                 program = self._program(lm)
-                summary = evaluate(program, self.questions, config, connection=lm, folder=run, progress=False)
+                summary = evaluate(program, self.questions, self._config(), connection=lm, folder=run, progress=False)
             finally:
                 lm.close()
             if summary.errors:
@@ -85,8 +83,7 @@ class ProgramScores:
             UserError: A question has no answer, or the program or the index cannot be opened.
         """
         from experiments.pipeline.corpus_notes import retrieves, run_notes
-        from experiments.runs.config import RunConfig, describe_questions
-        from optimizers.metrics.catalog import get_metric
+        from experiments.runs.config import describe_questions
         from programs.artifact import program_name
         from programs.lms.connect import connect
         from programs.parts.knobs import knob_values
@@ -98,14 +95,13 @@ class ProgramScores:
             )
         program = self._program(connect("embedded:base"))
         retrieve = getattr(program, "retrieve", None)
-        config = RunConfig(metrics=[get_metric(name) for name in METRICS.values()])
         described = {
             "program": program_name(program),
             "program_knobs": knob_values(program),
             "program_corpus": retrieve.fingerprint if retrieve is not None and retrieves(program) else None,
             "program_questions": describe_questions(self.questions)["sha256"],
         }
-        return described, run_notes(program, retrieve, list(self.questions), config)
+        return described, run_notes(program, retrieve, self.questions, self._config())
 
     def check(self, examples: "Iterable[Example]") -> None:
         """Check that no training example asks one of the questions.
@@ -123,6 +119,12 @@ class ProgramScores:
                 f"first of question {learnt[0].question_id!r}. Exclude these questions where the examples are made or "
                 "mixed, or name others."
             )
+
+    def _config(self) -> "RunConfig":
+        from experiments.runs.config import RunConfig
+        from optimizers.metrics.catalog import get_metric
+
+        return RunConfig(metrics=[get_metric(name) for name in METRICS.values()], threads=self.threads)
 
     def _program(self, lm: "Connection") -> "dspy.Module":
         from experiments.pipeline import setup

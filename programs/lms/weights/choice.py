@@ -136,12 +136,10 @@ def _whole(path: Path | None) -> Weights:
 
 @functools.lru_cache(maxsize=64)
 def _hashed(path: Path, files: tuple[tuple[str, int, int], ...]) -> Weights:
-    if path.is_file():
-        shape = gguf_source(path).shape
-        check_blocks(shape, str(path))
-        return Weights("merged", weights_hash(path), shape.context, path)
-    shape = folder_source(path).shape
+    shape = (gguf_source if path.is_file() else folder_source)(path).shape
     check_blocks(shape, str(path))
+    if path.is_file():
+        return Weights("merged", weights_hash(path), shape.context, path)
     lines = [f"{name} {weights_hash(path / name)}" for name, *_ in files if name.endswith(".safetensors")]
     return Weights("merged", sha256_text("\n".join([f"{MERGE}", f"{shape}", *lines])), shape.context, path)
 

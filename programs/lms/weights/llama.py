@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from signatures.common.errors import UserError
 
+BLOCK = 32  # weights with one scale in Q8_0
 _LARGEST_CONFIG = 1_000_000  # bytes
 _MOST = {"layers": 200, "hidden": 32_768, "heads": 512, "kv_heads": 512, "inner": 131_072, "vocabulary": 1_000_000,
          "context": 100_000_000}  # fmt: skip
@@ -159,9 +160,6 @@ def read_shape(path: Path) -> Shape:
         UserError: The model is no Llama, or one with parts that are not served here.
     """
     return shape_of(read_json(path), str(path))
-
-
-BLOCK = 32  # weights with one scale in Q8_0
 
 
 def shape_of(config: dict[str, Any], where: str) -> Shape:
