@@ -83,7 +83,7 @@ class Stream:
 
     def __iter__(self) -> Iterator[Hop | dspy.Prediction]:
         """Yield the hops, then the prediction."""
-        told: queue.SimpleQueue[Hop | None] = queue.SimpleQueue()
+        told: queue.Queue[Hop | None] = queue.Queue()  # not SimpleQueue: see `programs.lms.batching.Worker`
         work = self._begin(self._costing(told.put))
         work.future.add_done_callback(lambda _: told.put(None))
         try:
@@ -121,7 +121,7 @@ class Stream:
         return heard
 
 
-def _next(told: "queue.SimpleQueue[Hop | None]") -> Hop | None:
+def _next(told: "queue.Queue[Hop | None]") -> Hop | None:
     """Return the next item; Ctrl-C ends the wait (see `programs.parts.threads.wait_for`)."""
     while True:
         with contextlib.suppress(queue.Empty):

@@ -136,3 +136,16 @@ def test_nothing_imports_the_door() -> None:
         or (isinstance(node, ast.ImportFrom) and node.module == "verihop")
     }
     assert imports == set()
+
+
+def test_nothing_waits_on_a_simple_queue_with_a_time_limit() -> None:
+    """In CPython 3.11 such a wait may have no end, if the thread is interrupted in it; `Queue` has no such flaw.
+
+    It computes the time that is left and passes it on without a look at its sign, and a negative one means for ever.
+    """
+    waiting = {
+        name(path)
+        for path in sources(*PACKAGES)
+        if "SimpleQueue" in (text := re.sub("#.*", "", path.read_text(encoding="utf-8"))) and ".get(timeout" in text
+    }
+    assert waiting == set()

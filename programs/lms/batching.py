@@ -38,7 +38,8 @@ class Worker:
     """
 
     def __init__(self, model: Path, tokenizer: Any, properties: dict[str, Any], jobs: Sequence[Job] = ()):
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        # Not SimpleQueue: its `get` with a time limit may never end if the thread is interrupted in it (CPython 3.11).
+        self._jobs: queue.Queue[Job | None] = queue.Queue()
         for job in jobs:
             self._jobs.put(job)
         self._lock = threading.Lock()

@@ -102,3 +102,22 @@ def test_the_first_jobs_of_a_worker_that_cannot_load_its_model_get_the_error(mon
     engine._worker = worker  # it has failed before it is asked
     with pytest.raises(RuntimeError, match="no such model"):
         engine._decode([Job("two", None)])
+
+
+def test_the_wait_for_further_requests_ends_however_busy_the_machine_is(pipelines, monkeypatch):
+    """With a `SimpleQueue` it hangs within some thousands of times."""
+    pipelines(Pipeline(open_gate()))
+    worker = Worker(Path(), None, {})
+    worker.stop()
+    monkeypatch.setattr(batching, "GATHER", 1e-6)
+
+    def gather() -> None:
+        for _ in range(10_000):
+            job = Job("prompt", None)
+            worker._jobs.put(job)
+            assert worker._gather(1) == [job]
+        ended.set()
+
+    ended = threading.Event()
+    threading.Thread(target=gather, daemon=True).start()
+    assert ended.wait(20)
