@@ -106,8 +106,9 @@ def _fits(student: dspy.Module, task: Task | None) -> str | None:
             return f"its step {step} does not: {reason}"
     if WEIGHTS in steps and not _trainable(dspy.settings.lm):
         return (
-            "its step w trains weights, and this LM cannot be trained: in Python, give an LM of `trainable_lm`, or "
-            "leave w out, as in the strategy 'random_search -> infer_rules'"
+            "its step w trains weights, and this LM cannot be trained: in Python, give an LM of "
+            "optimizers.distill.bootstrap_finetune.trainable_lm, or leave w out, as in the strategy 'random_search -> "
+            "infer_rules'"
         )
     return None
 

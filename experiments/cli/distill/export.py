@@ -6,10 +6,14 @@ from typing import Annotated, ClassVar, Literal
 
 import typer
 
+from experiments.cli.distill.unused_options import typed_in
 from experiments.cli.shared import options
 from experiments.cli.shared.console import emit, next_step, say
-from experiments.cli.shared.next_commands import QUESTION, command
+from experiments.cli.shared.next_commands import asking, command
 from experiments.cli.shared.option_groups import with_option_groups
+from signatures.common.errors import UserError
+
+OF_OTHER = {"hf": "file_type", "gguf": "dtype"}  # form -> the option that the other one alone reads
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,7 @@ class Form:
 
 @with_option_groups
 def export(
+    context: typer.Context,
     weights: Annotated[
         str,
         typer.Argument(
@@ -45,10 +50,13 @@ def export(
     """Write a trained LM, its adapter merged, for transformers and vLLM or for llama.cpp and Ollama."""
     from programs.lms.weights.export import export_gguf, export_transformers
 
+    other, typed = OF_OTHER[form.to], typed_in(context)
+    if other in typed:
+        raise UserError(f"{typed[other]} does nothing with --to {form.to}: leave it out.")
     if form.to == "gguf":
         path = export_gguf(weights, form.out, file_type=form.file_type)
         commands = [
-            command("verihop", "ask", "--program", "cot", "--lm", f"gguf:{path}", QUESTION),
+            asking("rag", lm=f"gguf:{path}"),
             command("ollama", "create", form.out.name, "-f", form.out / "Modelfile"),
         ]
     else:

@@ -107,14 +107,19 @@ def mix(
         emit({"folder": str(result.out), **manifest})
         return
     counts = manifest["counts"]
-    say(f"{counts['examples']} examples: {', '.join(f'{name} {n}' for name, n in counts['by_skill'].items())}.")
-    say(f"Left out: {', '.join(f'{name} {n}' for name, n in manifest['dropped'].items())}.")
+    say(f"{counts['examples']} examples ({_listed(counts['by_split'])}).")
+    say(f"By skill: {_listed(counts['by_skill'])}.")
+    say(f"Left out: {_listed(manifest['dropped'])}.")
     say(f"Written: {result.out}")
     next_step(
         command(
             "verihop", "distill", "train", result.out, "-o", new_path(result.out.with_name(f"{result.out.name}-lm"))
         )
     )
+
+
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())
 
 
 def _counts(texts: list[str] | None) -> dict[str, int]:

@@ -136,7 +136,10 @@ class Student:
     PANEL: ClassVar[str] = "Student"
     student: Annotated[
         str,
-        typer.Option(help="LM to train, whose prompts are rendered: embedded or another id, or a form, json or chat."),
+        typer.Option(
+            help="LM to train, whose prompts are rendered: embedded (which also decides the defaults of --program, "
+            "--preset and --rerank) or another id, or a form, json or chat."
+        ),
     ] = "embedded"
     prompts: Annotated[
         str,

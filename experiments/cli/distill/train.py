@@ -11,7 +11,7 @@ import typer
 
 from experiments.cli.distill.training_options import Machine, Measuring, Method, ProgramValidation, Result, Schedule
 from experiments.cli.shared.console import emit, next_step, note, resumable, say
-from experiments.cli.shared.next_commands import QUESTION, command
+from experiments.cli.shared.next_commands import asking
 from experiments.cli.shared.option_groups import with_option_groups
 from signatures.common.errors import UserError
 
@@ -26,43 +26,53 @@ def train(
     schedule: Schedule,
     machine: Machine,
     measuring: Measuring,
-    asking: ProgramValidation,
+    by_program: ProgramValidation,
     result: Result,
 ) -> None:
     """Train a small LM on examples: LoRA or full, resumable, on CPU or GPU."""
     from experiments.cli.distill.training_progress import TrainingProgress
-    from optimizers.distill.training.data import read_data
+    from experiments.pipeline.training.program_scores import METRICS
+    from optimizers.distill.training.data import encode_examples, open_examples
     from optimizers.distill.training.estimate import estimate
     from optimizers.distill.training.lm.base_model import load_base, require_packages, why_not_served
-    from optimizers.distill.training.scoring import all_scores, reply_scores
+    from optimizers.distill.training.results import NONE_HELD_BACK
+    from optimizers.distill.training.scoring import all_scores, check_metric, reply_scores
     from optimizers.distill.training.train import Training
 
-    require_packages()
-    asked = asking.scores(measuring.keep_best)
+    asked = by_program.scores(measuring.keep_best)
     settings = _settings(method, schedule, machine, measuring)
+    opened = open_examples(examples, settings)
+    of_program = METRICS if asked is not None else ()
+    if settings.keep_best:
+        check_metric(settings.keep_best, opened.held_back, measuring.metric_examples, of_program)
+    require_packages()
     evaluated: dict[str, Any] = {"metric_examples": measuring.metric_examples}
     if asked is not None:
         described, notes = asked.open()
         evaluated |= described
         for text in notes:
             note(f"Note: {text}")
+    if asked is None and not opened.held_back:
+        note(f"Note: nothing will be measured: {NONE_HELD_BACK}")
     if not result.quiet:
         note(f"Loading {settings.base} ...")
     base = load_base(settings.base)
-    data = read_data(examples, base.tokenizer, settings)
+    data = encode_examples(opened, base.tokenizer, settings)
+    if data.left_out:
+        lost = ", ".join(f"{count} of {skill}" for skill, count in data.left_out.items())
+        note(f"Longer than {settings.max_tokens} tokens and left out: {lost}.")
     unserved = why_not_served(base)
     if asked is not None:
         if unserved:
             raise UserError(f"{settings.base!r} cannot be asked by a program: omit it, or train another LM. {unserved}")
         asked.check(data.train_examples)
+    if settings.keep_best:  # of the validation examples, those that are too long are left out
+        check_metric(settings.keep_best, data.validation_examples, measuring.metric_examples, of_program)
     training = Training(base, data, settings, result.out, evaluated=evaluated)
     replies = measuring.metric_examples and data.validation
     scores = [reply_scores(training.student, data, measuring.metric_examples)] if replies else []
     scores += [asked] if asked is not None else []
     training.evaluate = all_scores(*scores) if scores else None
-    if data.left_out:
-        lost = ", ".join(f"{count} of {skill}" for skill, count in data.left_out.items())
-        note(f"Longer than {settings.max_tokens} tokens and left out: {lost}.")
     if unserved and not result.quiet:
         note(f"Note: it can be trained, but --lm embedded:{result.out} will not serve it. {unserved}")
     if result.estimate or not (result.quiet or result.resume):
@@ -79,7 +89,7 @@ def train(
         return
     _print(description, result.out)
     if not unserved:
-        next_step(command("verihop", "ask", "--program", "cot", "--lm", f"embedded:{result.out}", QUESTION))
+        next_step(asking(by_program.program or "rag", lm=f"embedded:{result.out}", index=by_program.index))
 
 
 def _about() -> dict[str, Any]:

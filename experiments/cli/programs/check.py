@@ -37,4 +37,4 @@ def check(
     if broken:
         raise typer.Exit(1)
     if not as_json:
-        next_step(asking("--program", name))
+        next_step(asking(name))

@@ -36,7 +36,7 @@ def show(
     if is_own(name):
         then = command("verihop", "programs", "check", name)
     else:
-        then = asking("--program", name, closed_book=rows[name]["family"] == "closed book")
+        then = asking(name, closed_book=rows[name]["family"] == "closed book")
     return show_rows({name: rows[name]}, _in_full, then=then, as_json=as_json)
 
 

@@ -105,17 +105,21 @@ def index_here() -> Path | None:
     return next((folder for folder in usual if (folder / "index.json").is_file()), None)
 
 
-def asking(*words: object, closed_book: bool = False) -> str:
+def asking(program: str, *, lm: str | None = None, index: Path | None = None, closed_book: bool = False) -> str:
     """Return a command that asks, on an index of the working folder; the demo, which makes one, if there is none.
 
     Args:
-        words: Options that name what is asked.
+        program: What is asked.
+        lm: Id of the LM that is to answer; None for that of the settings.
+        index: The index to ask on; None for one where commands usually write it.
         closed_book: It reads no passages.
     """
-    index = None if closed_book else index_here()
+    answering = () if lm is None else ("--lm", lm)
+    index = None if closed_book else index or index_here()
     if index is None and not closed_book:
-        return command("verihop", "demo")
-    return command("verihop", "ask", *words, *(() if index is None else ("--index", index)), QUESTION)
+        return command("verihop", "demo", *answering)
+    searched = () if index is None else ("--index", index)
+    return command("verihop", "ask", "--program", program, *answering, *searched, QUESTION)
 
 
 def reviewer() -> str:

@@ -1,6 +1,6 @@
 """Mix several folders of examples into one, with a manifest that contains those of its parts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -47,11 +47,12 @@ def mix_folders(
         raise UserError(f"{out} already contains examples. Overwrite them, or choose another folder.")
     examples = [example for folder in folders for example in read_examples(folder / EXAMPLES)]
     allowed, leaked = _allowed(examples, exclude, asked)
+    _check_left(examples, allowed, mixture, leaked)
     mixed = mix(allowed, mixture)
     if not mixed.examples:
         raise UserError(
-            "The mixture is empty: its limits leave nothing"
-            + (", and all examples are of the generated world." if all(map(is_made, examples)) else ".")
+            f"The mixture is empty: of {len(examples)} examples are left out {_listed({**mixed.dropped, **leaked})}"
+            + (", and all are of the generated world." if all(map(is_made, examples)) else ".")
         )
     sha256 = write_examples(out / EXAMPLES, mixed.examples)
     manifest: Json = portable(
@@ -91,6 +92,29 @@ def _allowed(
     elif held.gold_texts:
         kept, leaked["evaluation_gold_is_shown"] = without_shown(kept, held)
     return kept, leaked
+
+
+def _check_left(
+    examples: Sequence[Example], allowed: Sequence[Example], mixture: Mixture, leaked: Mapping[str, int]
+) -> None:
+    """Check that the evaluations leave examples, of each skill that the mixture names, too.
+
+    Raises:
+        UserError: They do not.
+    """
+    left = {example.skill for example in allowed}
+    gone = {example.skill for example in examples} & {*mixture.counts, *mixture.weights} - left
+    if left and not gone:
+        return
+    skill = f" of {min(gone)!r}" if left else ""
+    raise UserError(
+        f"The evaluations leave no example{skill} to mix: of {len(examples)} examples are left out {_listed(leaked)}. "
+        "Make examples of other questions, or exclude fewer evaluations."
+    )
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items() if count)
 
 
 def _part(folder: Path) -> Json:

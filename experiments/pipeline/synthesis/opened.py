@@ -103,7 +103,7 @@ def open_synthesis(request: SynthesisRequest, budget: "Budget | None" = None) ->
     _check_predictors(request, student)
     recipe = _recipe(_Parts(request, seeds, corpus, retrieve, program, student, teacher, answers))
     asked = [item.question for item in seeds.seeds]
-    notes = [text for text in (gold_note(asked, retrieve), simulated_note(teacher.id, asked)) if text]
+    notes = [text for text in (request.note, gold_note(asked, retrieve), simulated_note(teacher.id, asked)) if text]
     config = SynthesisConfig(
         program=student.program,
         recipe=request.recipe,

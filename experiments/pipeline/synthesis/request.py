@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
+from experiments.pipeline.defaults import Chosen, with_defaults
 from experiments.pipeline.setup import ProgramConfig
 from experiments.pipeline.synthesis.gold import GOLD_TEACHER
 from experiments.runs.config import LMConfig
@@ -17,7 +18,7 @@ class RecipeDefaults(NamedTuple):
     """What a recipe takes where nothing is named.
 
     Args:
-        program: Program of the catalog; None has to be named.
+        program: Program of the catalog; None has to be named, unless the student is embedded.
         metric: By which an answer is right.
         predictors: Of which gold replies are made.
     """
@@ -27,8 +28,9 @@ class RecipeDefaults(NamedTuple):
     predictors: tuple[str, ...] = ()
 
 
+OF_PROGRAM = "program"
 RECIPES = {
-    "program": RecipeDefaults(None, "em"),
+    OF_PROGRAM: RecipeDefaults(None, "em"),
     "genground": RecipeDefaults("genground", "acc[substring]", ("grounding",)),  # the paper's accuracy
     "cov_rag": RecipeDefaults("cov_rag", "acc[labels]", ("answering", "verifying")),
 }
@@ -41,7 +43,8 @@ class SynthesisRequest:
     Args:
         files: Name of the data set and path of each question file.
         teacher: The LM that writes replies; the id "gold" asks none and takes gold annotations.
-        program: The program, with its index; recipes of a paper have their own by default.
+        program: The program, with its index; recipes of a paper have their own by default. For an embedded student, the
+            recipe "program" has the defaults of `experiments.pipeline.defaults.with_defaults`.
         recipe: A name of `RECIPES`.
         answers: The LM whose answers are checked: drafts of GenGround, seed model of CoV-RAG; None is the teacher.
         grounding: Settings of the recipe "genground".
@@ -99,10 +102,24 @@ class SynthesisRequest:
 
     @property
     def opened_program(self) -> ProgramConfig:
-        """The program, that of the recipe if none is named."""
-        if self.program.program is None and self.program.artifact is None:
-            return replace(self.program, program=RECIPES[self.recipe].program)
-        return self.program
+        """The program: that of the recipe if none is named; as it is asked with the student, if that is embedded."""
+        return self._chosen.program
+
+    @property
+    def note(self) -> str | None:
+        """What the user should know of the choice of the program; prompts from gold have sizes of their own."""
+        chosen = self._chosen
+        if chosen.note is None or not self.gold:
+            return chosen.note
+        return f"{chosen.program.program}, reranker {chosen.program.rerank or 'none'}"
+
+    @property
+    def _chosen(self) -> Chosen:
+        if self.program.program is None and self.program.artifact is None and self.recipe != OF_PROGRAM:
+            return Chosen(replace(self.program, program=RECIPES[self.recipe].program), self.teacher)
+        if self.recipe != OF_PROGRAM or self.program.artifact is not None:
+            return Chosen(self.program, self.teacher)
+        return with_defaults(self.program, LMConfig(self.student))  # so that the prompts are those it is asked with
 
     @property
     def filters_answers(self) -> bool:

@@ -135,8 +135,19 @@ def synthesize(
         raise
     made = _write(out, seeds, rows, description, config)
     if not made.examples:
-        raise UserError(f"No example was made: {_reasons(made.manifest)}. See {out / MANIFEST}.")
+        raise UserError(f"No example was made: {_reasons(made.manifest)}. See {out / MANIFEST}.{_cure(made.manifest)}")
     return made
+
+
+CURES = {
+    "gold_is_complete": "Gold replies need what the predictors of the program are asked for: answer, gold passages "
+    "in the corpus, and for hops gold sub-questions with their answers. Name questions that have it, their corpus, "
+    "or another program.",
+    "one_gold_passage": "A draft is grounded in one gold passage: that of the question, or of each gold sub-question. "
+    "Name questions that have it, or another recipe.",
+    "gold_passage_in_corpus": "The gold passages are not in the corpus: name that of the questions.",
+}
+"""Rule -> what to do if it leaves nothing."""
 
 
 def _check_folder(out: Path, *, resume: bool) -> None:
@@ -221,3 +232,10 @@ def _reasons(manifest: Json) -> str:
     if manifest["errors"]:
         rejected["errors"] = manifest["errors"]
     return ", ".join(f"{rule} {count}" for rule, count in rejected.items()) or "the program made no predictor call"
+
+
+def _cure(manifest: Json) -> str:
+    """Return what to do about the rule that rejected most."""
+    rejected = manifest["rejected"]["trajectories"]
+    cure = CURES.get(max(rejected, key=rejected.__getitem__, default=""))
+    return f" {cure}" if cure else ""

@@ -51,17 +51,54 @@ class TrainingData:
         return dict(sorted(Counter(example.skill for example in self.train).items()))
 
 
-def read_data(folder: Path | str, tokenizer: Any, settings: TrainingSettings) -> TrainingData:
-    """Return the examples of a folder, or of a file.
+@dataclass(frozen=True)
+class ExampleFile:
+    """The examples of a run as they were read, which needs no LM.
+
+    Args:
+        path: Their file.
+        examples: All of them, in the order of the file.
+    """
+
+    path: Path
+    examples: list[Example]
+
+    @property
+    def held_back(self) -> list[Example]:
+        """Those for validation, in their order."""
+        return [example for example in self.examples if example.split == "validation"]
+
+
+def open_examples(folder: Path | str, settings: TrainingSettings) -> ExampleFile:
+    """Return the examples of a folder, or of a file, before the LM to train is loaded.
 
     Raises:
-        UserError: The file is missing or invalid, no example can be trained on, or a weight is for an unknown skill.
+        UserError: The file is missing or invalid, or a weight is for an unknown skill.
     """
     path = Path(folder)
     path = path / EXAMPLES if path.is_dir() else path
     examples = read_examples(path)
     if strange := settings.weights.keys() - {example.skill for example in examples}:
         raise unknown("skill", min(strange), {example.skill for example in examples})
+    return ExampleFile(path, examples)
+
+
+def read_data(folder: Path | str, tokenizer: Any, settings: TrainingSettings) -> TrainingData:
+    """Return the examples of a folder, or of a file, as tokens.
+
+    Raises:
+        UserError: The file is missing or invalid, no example can be trained on, or a weight is for an unknown skill.
+    """
+    return encode_examples(open_examples(folder, settings), tokenizer, settings)
+
+
+def encode_examples(opened: ExampleFile, tokenizer: Any, settings: TrainingSettings) -> TrainingData:
+    """Return examples that were read as tokens.
+
+    Raises:
+        UserError: No example can be trained on.
+    """
+    path, examples = opened.path, opened.examples
     encoded = list(zip(examples, encode(examples, tokenizer), strict=True))
     kept = [(example, tokens) for example, tokens in encoded if len(tokens) <= settings.max_tokens]
     left_out = Counter(example.skill for example, tokens in encoded if len(tokens) > settings.max_tokens)

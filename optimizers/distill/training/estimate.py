@@ -1,10 +1,13 @@
 """How long a training run takes, measured on a few of its batches without changing a weight."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from optimizers.distill.training.rows import Row
 from optimizers.distill.training.train import Training
+
+COUNTED = 5000  # steps whose tokens are counted; those of longer runs are estimated by the mean of these
 
 
 @dataclass(frozen=True)
@@ -14,7 +17,7 @@ class Estimate:
     Args:
         examples: For training.
         steps: Of the whole run.
-        tokens: Computed in these steps; what is shared is counted once.
+        tokens: Computed in these steps; what is shared is counted once. Of more than `COUNTED` steps an estimate.
         tokens_per_second: Measured.
         hours: Of the steps, without measurements on the validation examples.
         epochs: Passes over the examples.
@@ -46,15 +49,21 @@ def estimate(training: Training, *, seconds: float = 10.0) -> Estimate:
         seconds: Measure for about this time, at least one batch.
     """
     speed = _speed(training, seconds)
-    limit = training.settings.hours
+    most = training.settings.hours * 3600 * speed if training.settings.hours is not None else math.inf  # tokens
+    total = training.total if training.total is not None else math.inf
     step = tokens = 0
-    while step < training.total if training.total is not None else limit is not None:
+    while step < min(total, COUNTED):
         rows = training.student.rows(training.order.batch(step))
         more = sum(len(row.tokens) for row in rows)
-        if limit is not None and (tokens + more) / speed > limit * 3600:
+        if tokens + more > most:
+            total = step
             break
         tokens += more
         step += 1
+    if step < total:
+        mean = tokens / step
+        step = int(min(total, max(most / mean, step)))
+        tokens = round(mean * step)
     return Estimate(
         examples=len(training.data.train),
         steps=step,

@@ -8,10 +8,11 @@ from typing import Any
 
 import ujson
 
-from signatures.common.errors import unknown
+from signatures.common.errors import UserError, unknown
 from signatures.common.files import atomic_write, sha256_file
 
 DESCRIPTION = "training.json"
+NONE_HELD_BACK = "no example is held back for validation. Make or mix the examples with a share held back."
 _PACKAGES = ("torch", "transformers", "peft", "safetensors")
 
 
@@ -56,11 +57,13 @@ def best(measured: Sequence[dict[str, Any]], name: str) -> int:
         name: A metric, of which the highest is the best, or "loss", of which the lowest is.
 
     Raises:
-        UserError: There is no such metric.
+        UserError: There is no such metric, or nothing was measured.
     """
     values = []
     for one in measured:
         there = {**one["metrics"], **({"loss": -one["losses"]["all"]} if one["losses"] else {})}
+        if not there:
+            raise UserError(f"Nothing is measured to keep the best weights by {name!r}: {NONE_HELD_BACK}")
         if name not in there:
             raise unknown("metric", name, there)
         values.append((there[name], one["step"]))

@@ -5,7 +5,7 @@ go on from the prefix. So the loss of a packed row equals that of its examples c
 """
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from optimizers.distill.training.encoding import Encoded
@@ -118,6 +118,18 @@ def token_weights(examples: Sequence[Encoded], loss: str) -> list[float]:
     return [1 / sum(len(example.reply) for example in examples)] * len(examples)
 
 
+def _times(examples: Sequence[Encoded], weights: dict[str, float], chance: random.Random) -> Iterator[int]:
+    """Yield how often each example is used in an epoch."""
+    for example in examples:
+        weight = weights.get(example.skill, 1.0)
+        yield int(weight) + (chance.random() < weight - int(weight))
+
+
+def epoch_size(examples: Sequence[Encoded], weights: dict[str, float], seed: int, epoch: int) -> int:
+    """Return how many examples all `batches` of an epoch have, without making them."""
+    return sum(_times(examples, weights, random.Random(f"{seed}/{epoch}")))
+
+
 def batches(
     examples: Sequence[Encoded], batch_size: int, weights: dict[str, float], seed: int, epoch: int
 ) -> list[list[int]]:
@@ -127,10 +139,8 @@ def batches(
     """
     chance = random.Random(f"{seed}/{epoch}")
     groups: dict[int, list[int]] = {}
-    for place, example in enumerate(examples):
-        weight = weights.get(example.skill, 1.0)
-        times = int(weight) + (chance.random() < weight - int(weight))
-        groups.setdefault(example.group, []).extend([place] * times)
+    for place, times in enumerate(_times(examples, weights, chance)):
+        groups.setdefault(examples[place].group, []).extend([place] * times)
     chunks = []
     for group in sorted(groups):
         members = groups[group]

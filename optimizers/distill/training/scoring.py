@@ -1,20 +1,23 @@
 """Real metrics on the validation examples: EM and F1 of greedy replies against the gold replies, by skill."""
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import ujson
 
+from optimizers.distill.examples import Example
 from optimizers.distill.training.data import TrainingData
 from optimizers.distill.training.lm.generate import replies
 from optimizers.distill.training.lm.student import Student
+from optimizers.distill.training.results import NONE_HELD_BACK
 from optimizers.metrics.answer import MUSIQUE, exact_match, token_overlap
 from programs.lms.tolerant import read_json
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, unknown
 
 _REASONS = frozenset({"reasoning"})
+_REPLY_METRICS = ("em", "f1")
 
 
 def reply_scores(student: Student, data: TrainingData, per_skill: int) -> Callable[[Path], dict[str, float]]:
@@ -40,6 +43,35 @@ def reply_scores(student: Student, data: TrainingData, per_skill: int) -> Callab
     return scores
 
 
+def check_metric(name: str, held_back: Sequence[Example], per_skill: int, others: Iterable[str] = ()) -> None:
+    """Check that the metric to keep the best weights by will be measured; this needs no LM.
+
+    Args:
+        name: The metric.
+        held_back: The validation examples.
+        per_skill: How many of each skill are answered, as for `reply_scores`.
+        others: Metrics that something else measures, such as a program.
+
+    Raises:
+        UserError: It will not.
+    """
+    of_replies = {
+        *_REPLY_METRICS,
+        *(f"{metric}[{example.skill}]" for metric in _REPLY_METRICS for example in held_back),
+    }
+    measured = {*others, *({"loss"} if held_back else ()), *(of_replies if held_back and per_skill else ())}
+    if name in measured:
+        return
+    if not held_back and (name in {"loss", *_REPLY_METRICS} or not measured):
+        raise UserError(f"The best weights cannot be kept by {name!r}: {NONE_HELD_BACK}")
+    if held_back and not per_skill and name in of_replies:
+        raise UserError(
+            f"The best weights cannot be kept by {name!r}: no validation example is answered. Let some of each skill "
+            "be answered, or keep them by 'loss'."
+        )
+    raise unknown("metric", name, measured)
+
+
 def all_scores(*scores: Callable[[Path], dict[str, float]]) -> Callable[[Path], dict[str, float]]:
     """Return a function of the folder with the weights that returns the values of all these functions."""
 
@@ -51,7 +83,7 @@ def all_scores(*scores: Callable[[Path], dict[str, float]]) -> Callable[[Path], 
 
 def _means(found: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
     means: dict[str, float] = {}
-    for number, name in enumerate(("em", "f1")):
+    for number, name in enumerate(_REPLY_METRICS):
         by_skill = {skill: sum(pair[number] for pair in pairs) / len(pairs) for skill, pairs in sorted(found.items())}
         means |= {f"{name}[{skill}]": mean for skill, mean in by_skill.items()}
         if by_skill:

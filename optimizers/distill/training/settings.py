@@ -62,7 +62,7 @@ class TrainingSettings(BaseModel):
     decay: Literal["linear", "cosine", "none"] = "linear"
     weight_decay: float = Field(0.0, ge=0)
     clip: float = Field(1.0, gt=0)
-    epochs: float | None = Field(None, gt=0)
+    epochs: float | None = Field(None, gt=0, le=1e9)
     max_steps: int | None = Field(None, ge=1)
     hours: float | None = Field(None, gt=0)
     batch_size: int = Field(8, ge=1)

@@ -24,7 +24,7 @@ def find_base(adapter: Adapter) -> Path | None:
         UserError: The base is not here, or its weights are not those that the adapter was trained on.
     """
     name = adapter.base
-    trained_on, digest = _described(adapter.folder)
+    trained_on, digest = described_base(adapter.folder)
     if name in ("embedded", "embedded:base"):
         path = None
     elif name.startswith(_GGUF):
@@ -85,10 +85,19 @@ def _is_embedded(name: str) -> bool:
     return plain in _HUB or plain.rpartition("/")[2] == _PACKAGE
 
 
-def _described(folder: Path) -> tuple[str, str]:
-    """Return name and hash of the base in the description of a training; empty without one."""
-    owner = folder.parent if folder.resolve().name == "best" else folder
-    for place in dict.fromkeys((folder, owner)):
+def run_folder(folder: Path) -> Path:
+    """Return the folder of the training run that wrote weights: above `best` and `last`, else the folder itself."""
+    real = folder.resolve()  # it may be a link, or "."
+    return real.parent if real.name in ("best", "last") else folder
+
+
+def described_base(folder: Path) -> tuple[str, str]:
+    """Return name and hash of the base as the training run of an adapter wrote them down; empty if it did not.
+
+    Args:
+        folder: Of the adapter: that of its run, or `best` or `last` in it.
+    """
+    for place in dict.fromkeys((folder, run_folder(folder))):
         try:
             content = read_json(place / DESCRIPTION)
         except UserError:  # absent, or of another program

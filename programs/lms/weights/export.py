@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from programs.lms import smollm
+from programs.lms.weights.bases import DESCRIPTION, run_folder
 from programs.lms.weights.choice import folder_of, load, parse
 from programs.lms.weights.gguf_files import FileType, read_metadata, write_gguf
 from programs.lms.weights.llama import Shape
@@ -140,7 +141,7 @@ def _folder(weights: Path | str) -> Path | None:
 
 
 def _write_folder(folder: Path | None, output: Path, write: Callable[[Path], None]) -> Path:
-    """Fill a temporary folder beside `output`, with the model card of `folder` if there is one, and rename it."""
+    """Fill a temporary folder beside `output`, with what describes `folder` if that is there, and rename it."""
     if output.exists():
         raise UserError(f"{str(output)!r} exists. Name a new folder.")
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -148,10 +149,16 @@ def _write_folder(folder: Path | None, output: Path, write: Callable[[Path], Non
         new = Path(name) / "model"
         new.mkdir()
         write(new)
-        if folder is not None and (card := folder / _CARD).is_file():
-            shutil.copyfile(card, new / _CARD)
+        for path in _descriptions(folder) if folder is not None else ():
+            shutil.copyfile(path, new / path.name)
         new.rename(output)
     return output
+
+
+def _descriptions(folder: Path) -> list[Path]:
+    """Return the model card of weights, and what their training run wrote down: data, licences, settings."""
+    said = (folder / DESCRIPTION, run_folder(folder) / DESCRIPTION)
+    return [path for path in (folder / _CARD, next(filter(Path.is_file, said), said[0])) if path.is_file()]
 
 
 def _write_json(path: Path, value: dict[str, Any]) -> None:

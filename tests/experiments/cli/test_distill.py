@@ -6,7 +6,7 @@ import pytest
 
 from corpora.passages import read_passages, write_passages
 from corpora.questions import Question, read_questions, write_questions
-from optimizers.distill.examples import read_examples
+from optimizers.distill.examples import read_examples, write_examples
 
 
 @pytest.fixture
@@ -139,6 +139,41 @@ def test_a_mixture_has_no_gold_of_an_evaluation(synthesize, verihop, world, tmp_
     assert json.loads(out)["dropped"]["evaluation_gold_is_shown"] == len(examples) - len(shown) > 0
 
 
+def test_a_mixture_that_the_evaluations_empty_says_why(synthesize, verihop, world, tmp_path):
+    assert synthesize(tmp_path / "a", *SIMULATED)[0] == 0
+    examples = read_examples(tmp_path / "a" / "examples.jsonl")
+    mixing = ("distill", "mix", tmp_path / "a", "--out", tmp_path / "m", "--made-share", 1)
+    everything = ("--exclude", world / "questions.jsonl")
+    for more in ((), ("--count", "grounding=3"), ("--weight", "deduction=2")):
+        code, _, err = verihop(*mixing, *everything, *more)
+        assert (code, len(err.splitlines())) == (2, 1)
+        said = f"no example to mix: of {len(examples)} examples are left out evaluation_question_is_asked "
+        assert f"{said}{len(examples)}. Make" in err
+    assert not (tmp_path / "m").exists()
+    code, _, err = verihop(*mixing[:-1], 0)
+    assert (code, f"is empty: of {len(examples)} examples are left out made_share {len(examples)}, and" in err) == (
+        2, True,
+    )  # fmt: skip
+
+    one_skill = [example.model_copy(update={"skill": "rare"}) for example in examples[:1]]
+    write_examples(tmp_path / "a" / "examples.jsonl", [*one_skill, *examples[1:]])
+    asked = [one for one in read_questions(world / "questions.jsonl") if one.id == examples[0].question_id]
+    write_questions(tmp_path / "one.jsonl", asked)
+    code, _, err = verihop(*mixing, "--exclude", tmp_path / "one.jsonl", "--count", "rare=1")
+    assert (code, "leave no example of 'rare' to mix: of " in err) == (2, True), err
+
+
+def test_a_mixture_says_how_many_examples_are_held_back(synthesize, verihop, tmp_path):
+    assert synthesize(tmp_path / "a", *SIMULATED)[0] == 0
+    code, out, err = verihop("distill", "mix", tmp_path / "a", "--out", tmp_path / "m", "--made-share", 1,
+                             "--validation", 0.5)  # fmt: skip
+    assert code == 0, err
+    examples = read_examples(tmp_path / "m" / "examples.jsonl")
+    held = sum(example.split == "validation" for example in examples)
+    assert 0 < held < len(examples)
+    assert f"{len(examples)} examples (train {len(examples) - held}, validation {held}).\nBy skill: deduction " in out
+
+
 def test_the_recipes_of_the_papers_and_gold(verihop, world, tmp_path):
     asked = ("distill", "synthesize", f"world={world / 'questions.jsonl'}", "--index", world / "index", "--passages",
              world / "passages.jsonl", "--student", "json", "--limit", 12, "--quiet")  # fmt: skip
@@ -210,3 +245,13 @@ def test_the_manifest_names_no_metric_that_nothing_used(synthesize, world, tmp_p
     assert (arguments["metric"], arguments["accept"]) == (None, None)
     arguments = json.loads(synthesize(tmp_path / "asked", *SIMULATED, "--accept", 0.9, "--json")[1])["arguments"]
     assert (arguments["metric"], arguments["accept"]) == ("em", 0.9)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unused"),
+    [(("--to", "gguf", "--dtype", "bfloat16"), "--dtype"), (("--to", "hf", "--file-type", "f16"), "--file-type")],
+)
+def test_export_refuses_what_the_other_form_needs(arguments, unused, verihop, tmp_path):
+    code, _, err = verihop("distill", "export", "base", *arguments, "-o", tmp_path / "out")
+    assert (code, f"{unused} does nothing with --to {arguments[1]}" in err) == (2, True), err
+    assert not (tmp_path / "out").exists()

@@ -101,13 +101,14 @@ def test_a_base_in_a_relative_folder_is_found_from_everywhere(
     assert find_base(Adapter(tmp_path / "out")) == tmp_path / "my base"
 
 
-def test_what_can_be_served_is_asked_next(verihop: Any, examples: Path, tmp_path: Path) -> None:
+def test_what_can_be_served_is_asked_next(verihop: Any, examples: Path, tmp_path: Path, monkeypatch: Any) -> None:
     base, out = tmp_path / "base", tmp_path / "out"
     write_servable_llama(base)
+    monkeypatch.chdir(tmp_path)
     code, _, err = verihop("distill", "train", examples, "--base", base, "-o", out, "--max-steps", 1,
                            "--metric-examples", 0)  # fmt: skip
     assert code == 0, err
-    assert f"Next: verihop ask --program cot --lm embedded:{out} 'your question'" in err
+    assert f"Next: verihop demo --lm embedded:{out}\n" in err  # there is no index
     assert "will not serve it" not in err
     assert load(out).shape.layers == 1
 
@@ -159,6 +160,66 @@ def test_a_mistake_is_one_line_and_code_2(
     assert (code, shown) == (2, "")
     assert message in err
     assert len(err.strip().splitlines()) == 1
+
+
+BEFORE_THE_BASE = {
+    "no folder": ("all", ["missing"], "No file 'missing'"),
+    "no file": ("all", ["."], "No file 'examples.jsonl'"),
+    "unknown skill": ("all", ["DATA", "--weight", "glory=2"], "Unknown skill 'glory'"),
+    "unknown metric": (
+        "all",
+        ["DATA", "--keep-best", "glory", "--evaluate-every", 1],
+        "Unknown metric 'glory'. Choose from: em, em[reading], em[yes_no], f1, f1[reading], f1[yes_no], loss.",
+    ),
+    "no replies": (
+        "all",
+        ["DATA", "--keep-best", "f1[reading]", "--evaluate-every", 1, "--metric-examples", 0],
+        "cannot be kept by 'f1[reading]': no validation example is answered",
+    ),
+    "no validation": (
+        "train",
+        ["DATA", "--keep-best", "loss", "--evaluate-every", 1],
+        "The best weights cannot be kept by 'loss': no example is held back for validation. Make or mix",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BEFORE_THE_BASE))
+def test_what_the_examples_or_options_lack_is_said_before_the_base_is_loaded(
+    name: str, verihop: Any, examples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    splits, words, message = BEFORE_THE_BASE[name]
+    if splits == "train":
+        without_validation(examples)
+    monkeypatch.chdir(tmp_path)
+    words = [examples if word == "DATA" else word for word in words]
+    code, shown, err = verihop("distill", "train", *words, "--base", "missing/folder", "-o", tmp_path / "out")
+    assert (code, shown, message in err, len(err.strip().splitlines())) == (2, "", True, 1), err
+
+
+def without_validation(folder: Path) -> None:
+    """Leave the examples for training alone."""
+    write_examples(folder / "examples.jsonl", [example for example in make_examples() if example.split == "train"])
+
+
+def test_that_nothing_will_be_measured_is_said(verihop: Any, tiny: Path, examples: Path, tmp_path: Path) -> None:
+    said = "Note: nothing will be measured: no example is held back for validation."
+    arguments = ("distill", "train", examples, "--base", tiny, "-o", tmp_path / "out", "--max-steps", 1, "--quiet")
+    assert said not in verihop(*arguments, "--estimate")[2]
+    without_validation(examples)
+    code, _, err = verihop(*arguments)
+    assert (code, said in err) == (0, True), err
+
+
+def test_validation_examples_that_are_all_too_long_cannot_choose_the_best(
+    verihop: Any, tiny: Path, examples: Path, tmp_path: Path
+) -> None:
+    short, other = make_examples()[1:3]
+    long = other.model_copy(update={"completion": "red " * 300, "split": "validation"})
+    write_examples(examples / "examples.jsonl", [short.model_copy(update={"split": "train"}), long])
+    code, _, err = verihop("distill", "train", examples, "--base", tiny, "-o", tmp_path / "out", "--quiet",
+                           "--max-tokens", 200, "--keep-best", "loss", "--evaluate-every", 1)  # fmt: skip
+    assert (code, "left out: 1 of reading" in err, "cannot be kept by 'loss'" in err) == (2, True, True), err
 
 
 def test_a_missing_package_names_the_extra(

@@ -153,6 +153,10 @@ MISTAKES = {
         ["--keep-best", "program_f1", "--evaluate-every", 1],
         "name it and its questions: --program, --questions",
     ),
+    "the worst by name": (
+        ["--program", "rag", "--questions", "QUESTIONS", "--keep-best", "program_errors", "--evaluate-every", 1],
+        "Unknown metric 'program_errors'. Choose from: loss, program_em, program_f1.",
+    ),
     "no index": (["--program", "rag", "--questions", "QUESTIONS"], "name the folder of an index"),
     "no such program": (["--program", "glory", "--questions", "QUESTIONS"], "Unknown program 'glory'"),
     "no such file": (["--program", "rag", "--questions", "missing.jsonl"], "No file 'missing.jsonl'"),

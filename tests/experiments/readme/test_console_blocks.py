@@ -151,7 +151,7 @@ def prepare(page: str, world: Path) -> None:
         Path("ids.txt").write_text("id3\n")
     elif page == "optimizers/distill/README.md":
         shutil.copytree(world / "index", "index")
-        for folder in ("hotpotqa", "nq"):
+        for folder in ("hotpotqa", "nq", "2wiki"):
             Path(folder).mkdir()
             Path(folder, "questions.jsonl").write_text("".join(lines("train.jsonl")[:5]))
             shutil.copy("passages.jsonl", f"{folder}/passages.jsonl")

@@ -28,7 +28,7 @@ def _running(
     engine = SimulatedEngine(seed, dials)
     settings = {"temperature": 0.0, "cache": False, **settings}
     lm = metered_lm(f"simulated/{engine.fingerprint}", engine=engine, **settings)
-    with dspy.context(lm=lm, adapter=adapter or ChatForm(), disable_history=True):
+    with dspy.context(lm=lm, adapter=adapter or ChatForm(), disable_history=True, trace=None):
         yield engine
 
 

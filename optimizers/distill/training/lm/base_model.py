@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import io
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -206,17 +207,24 @@ def _weights_hash(name: str) -> str:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Silence the progress bars and advice of transformers while the block runs."""
-    from transformers.utils import logging
+    """Silence the progress bars and advice of transformers, and the hub's lines on retries, while the block runs.
 
-    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    What the user needs to know of them is in the error that follows.
+    """
+    from transformers.utils import logging as of_transformers
+
+    # By its logger: the hub's handler writes to the standard error of its import, not to the one redirected below.
+    hub = logging.getLogger("huggingface_hub")
+    level, of_hub, bars = of_transformers.get_verbosity(), hub.level, of_transformers.is_progress_bar_enabled()
+    of_transformers.set_verbosity_error()
+    hub.setLevel(logging.ERROR)
+    of_transformers.disable_progress_bar()
     try:
         # The reader of GGUF files has a progress bar of its own, which cannot be turned off.
         with contextlib.redirect_stderr(io.StringIO()):
             yield
     finally:
-        logging.set_verbosity(level)
+        of_transformers.set_verbosity(level)
+        hub.setLevel(of_hub)
         if bars:
-            logging.enable_progress_bar()
+            of_transformers.enable_progress_bar()

@@ -7,10 +7,10 @@ import ujson
 
 from optimizers.distill.training.lm.base_model import BaseModel
 from optimizers.distill.training.lm.lora import CONFIG, WEIGHTS
+from programs.lms.weights.bases import described_base
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import sha256_file
 
-DESCRIPTION = "training.json"
 # What may differ from PEFT's defaults: it is checked here, or changes nothing in weights that are loaded.
 _KNOWN = frozenset({
     "peft_type", "peft_version", "task_type", "auto_mapping", "inference_mode", "revision", "base_model_name_or_path",
@@ -94,7 +94,7 @@ def _check_plain(folder: Path, config: dict[str, Any]) -> None:
 def _check_base(folder: Path, config: dict[str, Any], base: BaseModel) -> None:
     """Refuse an adapter of another LM: of other weights if its run says which they were, else of another name."""
     trained_on = str(config.get("base_model_name_or_path") or "")
-    name, sha256 = _described(folder)
+    name, sha256 = described_base(folder)
     # A hash of safetensors and one of a GGUF file say nothing about each other.
     comparable = bool(sha256) and _in_gguf(name) == _in_gguf(base.name)
     if sha256 != base.sha256 if comparable else not _same_name(trained_on, base):
@@ -102,18 +102,6 @@ def _check_base(folder: Path, config: dict[str, Any], base: BaseModel) -> None:
             f"The adapter {str(folder)!r} was trained on {trained_on[:200]!r}, which is not the LM {base.name!r} or had"
             " other weights. Train on the adapter's base, or start without the adapter."
         )
-
-
-def _described(folder: Path) -> tuple[str, str]:
-    """Return name and hash of the base in the description of the adapter's run; empty without one."""
-    run = folder.parent if folder.resolve().name in ("best", "last") else folder
-    for place in (folder, run):
-        try:
-            content = ujson.loads((place / DESCRIPTION).read_text(encoding="utf-8"))
-            return str(content["base"]), str(content["base_sha256"])
-        except (OSError, ValueError, KeyError, TypeError):  # absent, or of another program
-            continue
-    return "", ""
 
 
 def _in_gguf(name: str) -> bool:

@@ -184,6 +184,45 @@ def test_nothing_learnt_is_an_error_that_says_why(request_for, world, tmp_path):
         open_synthesis(wanted).run(tmp_path / "out", progress=False)
 
 
+def test_an_embedded_student_is_taught_on_the_prompts_it_is_asked_with(request_for, tmp_path):
+    wanted = request_for(None, knobs={}, student="embedded", metric="f1[hotpot]", accept=0.3, limit=6)
+    opened = open_synthesis(wanted)
+    assert opened.notes[0] == "rag with preset small: k=3, reranker own"
+    made = opened.run(tmp_path / "out", progress=False)
+    assert made.manifest["arguments"]["program"]["knobs"]["k"] == 3
+    assert made.manifest["arguments"]["corpus"].startswith("rerank20")
+    named = request_for("rag", knobs={"k": 5}, student="embedded").opened_program
+    assert named.knobs == {"k": 5}
+    assert request_for("rag", student="json").note is None
+
+
+def test_the_recipe_of_a_paper_keeps_its_program(request_for, world):
+    wanted = request_for(None, student="embedded", recipe="genground", passages=world / "passages.jsonl")
+    assert (wanted.opened_program.program, wanted.opened_program.preset, wanted.note) == ("genground", None, None)
+
+
+def test_gold_that_lacks_what_the_program_needs_says_what(request_for, world, tmp_path):
+    plain = [q.model_copy(update={"sub_questions": []}) for q in read_questions(world / "questions.jsonl")]
+    write_questions(tmp_path / "q.jsonl", plain)
+    gold = {"teacher": LMConfig("gold"), "passages": world / "passages.jsonl", "limit": 4}
+    wanted = request_for("genground", files=[("world", tmp_path / "q.jsonl")], **gold)
+    with pytest.raises(UserError, match=r"gold_is_complete 4\. .*for hops gold sub-questions"):
+        open_synthesis(wanted).run(tmp_path / "out", progress=False)
+
+
+def test_a_corpus_without_the_gold_passages_is_named_as_the_reason(request_for, tmp_path):
+    other = tmp_path / "passages.jsonl"
+    other.write_text('{"id": "p", "title": "Port", "text": "It is old."}\n')
+    wanted = request_for(None, recipe="genground", passages=other, knobs={}, limit=4)
+    with pytest.raises(UserError, match="gold_passage_in_corpus .*not in the corpus: name that of the questions"):
+        open_synthesis(wanted).run(tmp_path / "out", progress=False)
+
+
+def test_prompts_from_gold_have_no_k_so_that_the_note_names_none(request_for, world):
+    gold = {"teacher": LMConfig("gold"), "passages": world / "passages.jsonl", "student": "embedded"}
+    assert request_for(None, knobs={}, **gold).note == "rag, reranker own"
+
+
 def test_evaluation_questions_and_their_gold_are_not_asked(world, tmp_path):
     questions = read_questions(world / "questions.jsonl")
     write_questions(tmp_path / "held.jsonl", questions[:6])

@@ -2,6 +2,7 @@
 
 import builtins
 import json
+import logging
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -73,6 +74,25 @@ def test_a_damaged_folder_is_one_line(name: str, copy: Path) -> None:
     with pytest.raises(UserError, match=message) as raised:
         load_base(str(copy))
     assert len(str(raised.value).splitlines()) == 1
+
+
+def test_the_retries_of_the_hub_are_not_said_beside_our_error(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    import transformers
+
+    hub = logging.getLogger("huggingface_hub.utils._http")
+
+    def retry(*_: Any, **__: Any) -> None:
+        hub.warning("Retrying in 1s [Retry 1/5].")
+        raise OSError("We couldn't connect to the hub")
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", retry)
+    with pytest.raises(UserError, match="No LM 'nosuch/model' to train: We couldn't connect"):
+        load_base("nosuch/model")
+    assert [record.getMessage() for record in caplog.records] == []
+    hub.warning("said again")
+    assert [record.getMessage() for record in caplog.records] == ["said again"]
 
 
 @pytest.mark.parametrize("content", [b"hello", b"GGUFxxxx", b"GGUF\x03\x00\x00\x00" + b"\xff" * 30])

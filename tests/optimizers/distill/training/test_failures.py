@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from optimizers.distill.examples import write_examples
 from optimizers.distill.training.checkpoints import remove_leftovers
 from optimizers.distill.training.interrupts import uninterrupted
 from optimizers.distill.training.log import Step
 from signatures.common.errors import UserError
 from tests.optimizers.distill.training.runs import make_training, read_log
+from tests.tiny_llama import make_examples
 
 ADAPTER = "adapter_model.safetensors"
 
@@ -90,6 +92,12 @@ def test_the_command_with_a_mistyped_metric_can_be_corrected(tiny: Path, folder:
         make_training(tiny, folder, tmp_path / "out", evaluate_every=2, keep_best="f11").run()
     description = make_training(tiny, folder, tmp_path / "out", evaluate_every=2, keep_best="loss").run()
     assert description["steps"] == 5
+
+
+def test_without_validation_examples_nothing_is_the_best(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    write_examples(folder / "examples.jsonl", [one for one in make_examples() if one.split == "train"])
+    with pytest.raises(UserError, match="by 'loss': no example is held back for validation. Make or mix"):
+        make_training(tiny, folder, tmp_path / "out", evaluate_every=2, keep_best="loss").run()
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])

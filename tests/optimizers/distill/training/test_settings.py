@@ -27,6 +27,7 @@ def test_the_learning_rate_suits_the_method(method: str, rate: float) -> None:
         {"weights": {"reading": float("inf")}},
         {"learning_rate": float("inf")},
         {"epochs": float("inf")},
+        {"epochs": 1e300},
         {"method": "magic"},
     ],
 )

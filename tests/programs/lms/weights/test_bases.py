@@ -84,14 +84,18 @@ def test_a_base_that_has_changed_since_training_is_refused(shards, tmp_path) -> 
         shutil.copy(model / "model.safetensors", model / "other.safetensors")
         digest = sha256_text(digest + digest)
     out = make_adapter(tmp_path / "out", SHAPE, base_model_name_or_path=str(model))
-    best = make_adapter(tmp_path / "out" / "best", SHAPE, base_model_name_or_path=str(model))
+    within = [
+        make_adapter(tmp_path / "out" / name, SHAPE, base_model_name_or_path=str(model)) for name in ("best", "last")
+    ]
     before = choice.weights(str(out)).hash
     describe(out, model, digest)
-    assert choice.weights(str(out)).hash == choice.weights(str(best)).hash == before
+    assert {choice.weights(str(folder)).hash for folder in (out, *within)} == {before}
     shutil.rmtree(model)
     make_model(model, SHAPE, seed=9)
     refused(out, r"its base .* has changed since: SHA-256 \w{16}, trained on \w{16} \(training.json\)")
-    refused(best, "has changed since")
+    (tmp_path / "latest").symlink_to(within[0])
+    for folder in (*within, tmp_path / "latest"):
+        refused(folder, "has changed since")
 
 
 def test_another_embedded_lm_is_refused(tmp_path) -> None:

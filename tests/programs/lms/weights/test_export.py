@@ -142,6 +142,21 @@ def test_the_command_writes_and_says_what_is_next(tmp_path) -> None:
     assert json.loads(shown.output)["path"] == str(tmp_path / "hf")
 
 
+@pytest.mark.parametrize("place", [".", "best"])
+def test_the_description_of_the_training_goes_along(place, tmp_path) -> None:
+    model = make_model(tmp_path / "model", SHAPE)
+    folder = make_adapter(tmp_path / "adapter" / place, SHAPE, base_model_name_or_path=str(model))
+    (tmp_path / "adapter" / "training.json").write_text('{"sources": {"world (MIT)": 3}}')
+    (tmp_path / "adapter" / ("README.md" if place == "best" else "other.md")).write_text("of another thing")
+    (tmp_path / "latest").symlink_to(folder)
+    for number, named in enumerate((folder, tmp_path / "latest")):
+        shown = run(named, "--to", "hf", "--out", tmp_path / f"hf{number}")
+        assert shown.exit_code == 0, shown.output
+        said = (tmp_path / f"hf{number}" / "training.json").read_text()
+        assert json.loads(said) == {"sources": {"world (MIT)": 3}}
+        assert not (tmp_path / f"hf{number}" / "README.md").exists()
+
+
 @pytest.mark.parametrize("name", ["embedded", "embedded:exact", "embedded:FOLDER", "FOLDER"])
 def test_the_command_takes_what_is_served_by_its_id(name, tmp_path, monkeypatch) -> None:
     model = make_model(tmp_path / "model", SHAPE)
