@@ -1,45 +1,39 @@
 """Ways of finding the passage with a small LM, one by one, against reading three retrieved passages at once.
 
-Two programs and an adapter are of this module, and in no catalog: nobody published them by themselves.
+A program and an adapter are of this module, and in no catalog: nobody published them by themselves.
 """
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import dspy
 
 from experiments.papers.embedded_lm.small_lm_runs import Variant, ask, difference, json_form
+from experiments.papers.embedded_lm.small_lm_sub_questions import SubQuestionsFirst, gold_variants
 from experiments.papers.embedded_lm.student_sets import Runs
 from programs.genground import GenGround
 from programs.lms.adapter import Inputs, JsonForm
 from programs.multi_step.multihop import MultiHop
 from programs.parts.fanout import fanout
 from programs.parts.knobs import Choice, Range, set_knobs
-from programs.parts.passages import passages_stating, titled_text
+from programs.parts.passages import titled_text
 from programs.parts.predict import try_predict
 from programs.parts.prediction import is_answer, make_prediction, retrieve_passages
 from programs.parts.probability import calls_per_probability
 from programs.parts.yes_no_scores import YesNoQuestion, YesNoScores
 from programs.single_step.rag import RAG
-from signatures.genground import DeduceAnswer
 from signatures.reading import ReadAnswer
 from signatures.retro_rag import JudgeAttribution, WeighEvidence
-from signatures.text_words import count_words, same_words
-from signatures.types import Hop, Passage, Retriever
-
-if TYPE_CHECKING:
-    from corpora.questions import Question
+from signatures.types import Passage, Retriever
 
 CONTROL = "rag, k=3"
-GOLD_SUB_QUESTIONS = "gold sub-questions first, k=3"
 K = 3  # of the control
 K_ONE = 5  # passages read one at a time
 LONGEST_SPAN = 8  # words
-_FEWEST_WORDS = 3  # of a usable sub-question, as in GenGround
 # A word from its first to its last letter or digit; the signs between belong to it: "U.S", "Spider-Man", "O'Neil".
 _WORD = re.compile(r"\w(?:\S*\w)?")
 _SPECIAL = re.compile(r"[\\.^$*+?{}\[\]|()/]")
@@ -97,64 +91,6 @@ class OneAtATime(dspy.Module):
     def max_calls(self) -> int:
         """Return the maximum number of LM calls for one question."""
         return int(self.k) * (1 + calls_per_probability())
-
-
-class SubQuestionsFirst(dspy.Module):
-    """Put sub-questions before the question in the reader's prompt; the passages are those of the question alone.
-
-    Args:
-        retrieve: Ranks passages for the question.
-        given: Question -> its sub-questions, none for one that is missing; None lets the LM write them: GenGround's
-            deductions, each answered from memory, without grounding.
-        k: Passages read.
-        max_steps: Sub-questions that the LM writes at most.
-    """
-
-    def __init__(
-        self,
-        retrieve: Retriever | None = None,
-        given: Mapping[str, Sequence[str]] | None = None,
-        *,
-        k: Annotated[int, Range(1, 20)] = 3,
-        max_steps: Annotated[int, Range(1, 8)] = 3,
-    ):
-        super().__init__()
-        set_knobs(self, locals())
-        self.retrieve = retrieve
-        self.given = None if given is None else dict(given)
-        if given is None:
-            self.deduction = dspy.Predict(DeduceAnswer)
-        self.reading = dspy.Predict(ReadAnswer)
-
-    def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
-        """Return the answer; the hops are the sub-questions."""
-        if self.given is None:
-            hops = self._deduce(question)
-        else:
-            hops = [Hop(question=item, answer="") for item in self.given.get(question, ())]
-        found = retrieve_passages(self, question, self.k, fixed=passages)
-        asked = " ".join([*(hop.question for hop in hops), question])
-        step = try_predict(self.reading, question=asked, passages=found)
-        answer = step.answer if step else ""
-        return make_prediction(answer, hops=hops, passages=found, citations=passages_stating(answer, found))
-
-    def _deduce(self, question: str) -> list[Hop]:
-        """Return the sub-questions until the LM is finished, repeats itself, or writes none."""
-        hops: list[Hop] = []
-        seen = {same_words(question)}
-        while len(hops) < self.max_steps:
-            reply = try_predict(self.deduction, question=question, hops=hops)
-            if reply is None or reply.finished or count_words(reply.sub_question) < _FEWEST_WORDS:
-                break
-            if same_words(reply.sub_question) in seen:
-                break
-            seen.add(same_words(reply.sub_question))
-            hops.append(Hop(question=reply.sub_question, answer=reply.answer))
-        return hops
-
-    def max_calls(self) -> int:
-        """Return the maximum number of LM calls for one question."""
-        return 1 + (int(self.max_steps) if self.given is None else 0)
 
 
 class SpanForm(JsonForm):
@@ -235,11 +171,6 @@ def ways() -> dict[str, Variant]:
     }
 
 
-def gold_sub_questions(questions: "list[Question]") -> dict[str, list[str]]:
-    """Return question -> its gold sub-questions, of the questions that have any."""
-    return {item.question: [hop.question for hop in item.sub_questions] for item in questions if item.sub_questions}
-
-
 def finding(runs: Runs) -> dict[str, Any]:
     """Return every way with the trained LM, and the paired difference of each to the control."""
     variants = ways()
@@ -254,10 +185,11 @@ def finding(runs: Runs) -> dict[str, Any]:
         "sub-questions first: passages are retrieved for the question alone; sub-questions are put before it in the "
         "prompt of the reader.",
     ]
-    if gold := gold_sub_questions(runs.of.questions):
-        variants[GOLD_SUB_QUESTIONS] = Variant("gold-sub-questions", _with(SubQuestionsFirst, given=gold, k=K))
+    if gold := gold_variants(runs.of.questions, k=K):
+        variants |= gold
         notes.append(
-            f"Gold sub-questions (of {len(gold)} questions) name the entities on the way: an upper bound, no result."
+            "Gold sub-questions name the entities on the way: upper bounds, no results. One by one: each is answered "
+            "from passages retrieved for it, and the answer is concluded from these (GenGround's ConcludeAnswer)."
         )
     return {
         "runs": {label: ask(runs, variant) for label, variant in variants.items()},

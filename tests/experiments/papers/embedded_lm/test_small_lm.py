@@ -11,7 +11,14 @@ from typer.testing import CliRunner
 
 from corpora.passages import read_passages
 from corpora.questions import read_questions
-from experiments.papers.embedded_lm import small_lm, small_lm_finding, small_lm_forms, small_lm_orders, student_sets
+from experiments.papers.embedded_lm import (
+    small_lm,
+    small_lm_finding,
+    small_lm_forms,
+    small_lm_orders,
+    small_lm_sub_questions,
+    student_sets,
+)
 from experiments.papers.embedded_lm.small_lm_runs import json_form
 from experiments.pipeline import setup
 from experiments.world.generate import generate
@@ -93,7 +100,7 @@ def test_every_form_is_compared_with_the_control_of_its_lm(start):
 def test_every_way_is_compared_with_three_passages(start):
     output, tables = start("--rows", "finding")
     runs, differences = tables["finding"]["runs"], tables["finding"]["differences"]
-    assert set(runs) == {*small_lm_finding.ways(), small_lm_finding.GOLD_SUB_QUESTIONS}
+    assert set(runs) == {*small_lm_finding.ways(), small_lm_sub_questions.FIRST, small_lm_sub_questions.ONE_BY_ONE}
     assert set(differences) == set(runs) - {small_lm_finding.CONTROL}
     assert runs["rag, k=3"]["lm_calls"]["mean"] == 1
     assert runs["one at a time, P(it helps)"]["lm_calls"]["mean"] == 5 + 5 * 5  # five samples for a P(yes)
@@ -250,23 +257,3 @@ def test_the_judgement_chooses_among_the_answers(scripted, retriever, judgement)
 def test_without_an_answer_it_abstains(scripted, retriever):
     scripted(lambda system, user: {"answer": "unknown"})
     assert small_lm_finding.OneAtATime(retriever)(question="Who?").abstained
-
-
-def test_sub_questions_stand_before_the_question(scripted, retriever):
-    engine = scripted(by_form)
-    given = {"Who rules?": ["Where is it?", "Who is there?"]}
-    program = small_lm_finding.SubQuestionsFirst(retriever, given)
-    program(question="Who rules?")
-    program(question="Another one?")
-    assert retriever.queries == ["Who rules?", "Another one?"]
-    assert "Where is it? Who is there? Who rules?" in engine.prompts[0]
-    assert "\nAnother one?\n" in engine.prompts[1]
-    assert program.max_calls() == 1
-
-
-def test_the_lm_writes_sub_questions_until_it_repeats_itself(scripted, retriever):
-    engine = scripted(by_form)
-    prediction = small_lm_finding.SubQuestionsFirst(retriever)(question="Who rules?")
-    assert [hop.question for hop in prediction.hops] == [VALUES["sub_question"]]
-    assert len(engine.requests) == 3  # two deductions and the reading
-    assert f"{VALUES['sub_question']} Who rules?" in engine.prompts[-1]
