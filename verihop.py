@@ -85,10 +85,11 @@ def open_index(
     from corpora.index.open import open_index as open_folder
     from corpora.retrievers.rerank import NONE, open_reranker
     from experiments.pipeline.arguments import refused
+    from signatures.common.files import expanded
 
     if not isinstance(folder, Path | str):
         raise refused("folder", folder, "the folder of an index")
-    opened = open_folder(Path(folder).absolute(), retriever=retriever, precision=precision)
+    opened = open_folder(expanded(folder).absolute(), retriever=retriever, precision=precision)
     return open_reranker(opened, rerank or NONE)
 
 
@@ -169,11 +170,12 @@ def evaluate(
     from experiments.pipeline.arguments import questions_of
     from experiments.pipeline.evaluate import evaluate as evaluate_program
     from experiments.pipeline.opened import run_config, with_origin
+    from signatures.common.files import expanded
 
     opened, asked = with_origin(program), questions_of(questions, split)
     config = run_config(opened, asked, questions, metrics, oracle, **settings)
     how: dict[str, Any] = {"resume": resume, "progress": progress}
-    return evaluate_program(opened.program, asked, config, connection=opened.connection, folder=out, **how)
+    return evaluate_program(opened.program, asked, config, connection=opened.connection, folder=expanded(out), **how)
 
 
 def compile(
@@ -207,9 +209,10 @@ def compile(
         UserError: `out` exists, a question is of a test split, or the optimizer does not fit the program.
     """
     from experiments.pipeline.improving import compile_opened, improvement
+    from signatures.common.files import expanded
 
     given = improvement(program, questions, split, val, metric, ("train_path", "val_path"))
-    return compile_opened(given, Path(out), settings, resume=resume, overwrite=overwrite, progress=progress)
+    return compile_opened(given, expanded(out), settings, resume=resume, overwrite=overwrite, progress=progress)
 
 
 def tune(
@@ -245,9 +248,10 @@ def tune(
         UserError: A question is of a test split, there is nothing to search, or `out` has another study.
     """
     from experiments.pipeline.improving import improvement, tune_opened
+    from signatures.common.files import expanded
 
     given = improvement(program, questions, split, train, metric, ("tuned_path", "train_path"))
-    return tune_opened(given, Path(out), settings, resume=resume, overwrite=overwrite, progress=progress)
+    return tune_opened(given, expanded(out), settings, resume=resume, overwrite=overwrite, progress=progress)
 
 
 def freeze(program: Answerer, out: Path | str, *, overwrite: bool = False) -> Artifact:
@@ -265,5 +269,6 @@ def freeze(program: Answerer, out: Path | str, *, overwrite: bool = False) -> Ar
     """
     from experiments.pipeline.compiling.frozen import freeze_opened
     from experiments.pipeline.opened import with_origin
+    from signatures.common.files import expanded
 
-    return freeze_opened(with_origin(program), Path(out), overwrite=overwrite)
+    return freeze_opened(with_origin(program), expanded(out), overwrite=overwrite)

@@ -10,6 +10,7 @@ from experiments.runs.shards import Shard
 from optimizers.metrics.metric import Metric
 from programs.lms.calls.transport import most_connections
 from signatures.common.errors import UserError, first_problem, one_line
+from signatures.common.files import expanded
 
 if TYPE_CHECKING:
     from corpora.questions import Question
@@ -43,7 +44,7 @@ def artifact_of(artifact: Any, program: str | None) -> Path | None:
         return None
     if not isinstance(artifact, Path | str):
         raise refused("artifact", artifact, "the folder of an artifact")
-    return Path(artifact)
+    return expanded(artifact)
 
 
 def lm_config(lm: str, **settings: Any) -> LMConfig:
@@ -83,7 +84,7 @@ def questions_of(questions: Any, split: str | None = None) -> "list[Question]":
     from corpora.questions import select
 
     if isinstance(questions, Path | str):
-        return setup.open_questions(Path(questions), split=split)
+        return setup.open_questions(expanded(questions), split=split)
     if not isinstance(questions, Iterable) or isinstance(questions, Mapping):
         raise refused("questions", questions, "a questions.jsonl, or questions")
     return select([_question(each, number) for number, each in enumerate(questions, 1)], split=split)
@@ -108,7 +109,7 @@ def _question(given: Any, number: int) -> "Question":
 
 def path_of(questions: Any) -> Path | None:
     """Return the file that questions are read from; None if they are given."""
-    return Path(questions) if isinstance(questions, Path | str) else None
+    return expanded(questions) if isinstance(questions, Path | str) else None
 
 
 def metrics_of(metrics: "str | Metric | Sequence[str | Metric]", oracle: str | None) -> list[Metric]:

@@ -14,7 +14,7 @@ from experiments.runs.provenance import prompts_hash
 from programs.artifacts.bindings import notify
 from programs.inference import Answerer
 from signatures.common.errors import UserError
-from signatures.common.files import sha256_file
+from signatures.common.files import expanded, sha256_file
 
 if TYPE_CHECKING:
     import dspy
@@ -122,7 +122,7 @@ def open_answerer(
     config = replace(
         config,
         artifact=None if config.artifact is None else config.artifact.absolute(),
-        index=Path(index).absolute() if isinstance(index, Path | str) else None,
+        index=expanded(index).absolute() if isinstance(index, Path | str) else None,
     )
     try:
         config, named, note = with_defaults(config, named, retriever_is_open=retrieve is not None)

@@ -53,8 +53,9 @@ def read_adapters(given: list[str]) -> Adapters:
 def _training(lm_id: str) -> dict[str, Any]:
     """Return what says how an adapter was trained; empty if its folder does not say it."""
     from experiments.runs.files import read_json
+    from programs.lms.weights.bases import DESCRIPTION
 
-    path = Path(lm_id.removeprefix("embedded:")) / "training.json"
+    path = Path(lm_id.removeprefix("embedded:")) / DESCRIPTION
     if not path.is_file():
         return {}
     said = read_json(path)

@@ -59,7 +59,7 @@ class Worker(Generic[Item, Result]):
     def __init__(self, link: Connection, job: Job[Item, Result], items: Sequence[Item], threads: int):
         self._link, self._job, self._items, self._threads = link, job, items, threads
         self._sending = threading.Lock()
-        self._numbers: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._numbers: queue.Queue[int] = queue.Queue()
         self._stopping = threading.Event()
 
     def run(self, number: int) -> None:

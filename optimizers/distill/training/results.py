@@ -8,10 +8,10 @@ from typing import Any
 
 import ujson
 
+from programs.lms.weights.bases import DESCRIPTION
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import atomic_write, sha256_file
 
-DESCRIPTION = "training.json"
 NONE_HELD_BACK = "no example is held back for validation. Make or mix the examples with a share held back."
 _PACKAGES = ("torch", "transformers", "peft", "safetensors")
 

@@ -151,3 +151,22 @@ def test_the_version_and_a_program_are_shown(rag, world, tmp_path):
     assert repr(rag) == f"OpenedProgram(rag, lm='simulated', index='{world / 'index'}')"
     verihop.freeze(rag, tmp_path / "a")
     assert repr(verihop.load(tmp_path / "a")).endswith(f", artifact='{tmp_path / 'a'}')")
+
+
+def test_every_path_may_begin_with_the_home_folder(world, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(world))
+    assert verihop.open_index("~/index").folder == world / "index"
+    program = verihop.load(program="rag", index="~/index", lm="simulated")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "questions.jsonl").write_bytes((world / "questions.jsonl").read_bytes())
+    given = {"split": "dev", "progress": False}
+    verihop.evaluate(program, "~/questions.jsonl", "~/run", metrics="em", **given)
+    verihop.compile(program, "~/questions.jsonl", "~/compiled", optimizer="labeled", **given)
+    verihop.freeze(program, "~/frozen")
+    assert verihop.load("~/frozen").config.artifact == tmp_path / "frozen"
+    assert {path.name for path in tmp_path.iterdir()} - {"cache"} == {"questions.jsonl", "run", "compiled", "frozen"}
+
+
+def test_a_home_folder_that_is_none_is_named():
+    with pytest.raises(UserError, match="~nobody-has-this-name of ~nobody-has-this-name/index is no home folder"):
+        verihop.open_index("~nobody-has-this-name/index")
