@@ -1,5 +1,6 @@
 """All programs by name, and those of the user (`module:Class`)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import dspy
@@ -134,11 +135,19 @@ def build(
     Raises:
         UserError: The program, the preset or a knob is unknown, or a knob's value is not allowed.
     """
+    cls, values = chosen_knobs(name, preset, knobs)
+    return build_class(cls, retrieve, similarity=similarity, **values)
+
+
+def chosen_knobs(name: str, preset: str, knobs: Mapping[str, Any]) -> tuple[type[dspy.Module], dict[str, Any]]:
+    """Return the class of a program, and the knobs of a preset, overridden by `knobs`; errors are those of `build`."""
     cls = typed_program(name)
     presets = presets_of(cls)
     if preset not in presets:
         raise unknown(f"preset of {name}", preset, presets)
-    return build_class(cls, retrieve, similarity=similarity, **{**presets[preset], **knobs})
+    values = {**presets[preset], **knobs}
+    check_knobs(cls, values)
+    return cls, values
 
 
 def build_class(

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from experiments.pipeline.setup import PAPER, ProgramConfig
+from experiments.pipeline.setup import PAPER, ProgramConfig, check_program
 from experiments.runs.config import LMConfig
 from signatures.common.errors import UserError
 from signatures.common.own_code import is_own
@@ -62,11 +62,14 @@ def with_defaults(program: ProgramConfig, lm: LMConfig, *, retriever_is_open: bo
         retriever_is_open: There is a retriever already, so that none is chosen.
 
     Raises:
-        UserError: The program is unknown; see `with_artifact_defaults`, too.
+        UserError: No program is named; it, its preset or a knob is unknown; or a knob's value is not allowed. See
+            `with_artifact_defaults`, too.
     """
     if program.artifact is not None:
         return Chosen(*with_artifact_defaults(program, lm, retriever_is_open=retriever_is_open))
-    return Chosen(program, lm) if not _is_embedded(lm) else _with_small_defaults(program, lm)
+    chosen = Chosen(program, lm) if not _is_embedded(lm) else _with_small_defaults(program, lm)
+    check_program(chosen.program)
+    return chosen
 
 
 def _is_embedded(lm: LMConfig) -> bool:

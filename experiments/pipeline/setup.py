@@ -194,6 +194,18 @@ def open_contexts(questions: "list[Question]", knowledge: str, passages: Path, *
     return choose_contexts(questions, list(read_passages(passages)), knowledge=knowledge, n=n, seed=seed)
 
 
+def check_program(config: ProgramConfig) -> None:
+    """Raise UserError if an uncompiled program cannot be opened, whatever its LM and its retriever are.
+
+    An LM is asked when it is opened: mistakes are to be told before.
+    """
+    from programs.catalog import chosen_knobs
+
+    _check_named(config)
+    if config.program is not None and config.artifact is None:
+        chosen_knobs(config.program, config.preset or PAPER, config.knobs)
+
+
 def open_program(
     config: ProgramConfig, retrieve: "Retriever | None", connection: "Connection", *, contexts: bool = False
 ) -> "dspy.Module":

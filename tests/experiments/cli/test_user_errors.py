@@ -49,6 +49,16 @@ def test_a_mistake_is_one_line_and_code_2_and_writes_nothing(name, verihop, worl
     assert not out.exists()
 
 
+@pytest.mark.parametrize("name", ["unknown program", "unknown preset", "unknown knob", "bad knob", "no program"])
+def test_a_mistake_in_the_program_is_told_before_an_lm_is_asked(name, verihop, world, monkeypatch):
+    monkeypatch.setattr("experiments.pipeline.setup.open_lm", lambda *_, **__: pytest.fail("The LM was opened."))
+    arguments, message = MISTAKES[name]
+    index = () if name == "no program" else ("--index", world / "index")
+    for lm in (("--lm", "m", "--api-base", "http://127.0.0.1:9/v1"), ("--lm", "simulated")):
+        code, _, err = verihop("ask", *arguments, *index, *lm, "Who?")
+        assert (code, message in err) == (2, True), err
+
+
 def test_a_program_that_retrieves_needs_an_index(verihop, world, tmp_path):
     code, _, err = verihop(
         "eval", world / "questions.jsonl", "--out", tmp_path / "r", "--program", "rag", *SIMULATED[:-1]
