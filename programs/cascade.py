@@ -30,7 +30,7 @@ import dspy
 from programs.parts.fanout import sequential_calls
 from programs.parts.gates import Gate, decide
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.prediction import make_prediction
+from programs.parts.prediction import completed, make_prediction
 from programs.parts.run_features import FEATURES, described, question_features, run_features
 from signatures.common.errors import UserError, unknown
 from signatures.types import Passage, Retriever
@@ -88,11 +88,11 @@ class Cascade(dspy.Module):
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the cheap prediction, or the dear one; fixed `passages` are given to both programs."""
         asked: dict[str, Any] = {"question": question, "passages": passages}
-        cheap = None if self.before else self.cheap(**asked)
+        cheap = None if self.before else completed(self.cheap(**asked))
         features = self.features(question, cheap, passages)
-        dear = self.dear(**asked) if decide(self, "ask", features=features) else None
+        dear = completed(self.dear(**asked)) if decide(self, "ask", features=features) else None
         if cheap is None and dear is None:
-            cheap = self.cheap(**asked)
+            cheap = completed(self.cheap(**asked))
         return combined(cheap, dear, features, score(features, self.weights), fallback=self.fallback)
 
     def features(

@@ -10,7 +10,7 @@ from functools import partial
 import dspy
 
 from programs.parts.fanout import fanout, sequential_calls
-from programs.parts.prediction import hops_heard_by, is_answer, make_prediction, settled
+from programs.parts.prediction import completed, hops_heard_by, is_answer, make_prediction, settled
 from programs.parts.steps.voting import majority
 from signatures.common.errors import UserError
 from signatures.text import normalize_answer
@@ -53,7 +53,8 @@ class Ensemble(dspy.Module):
     def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
         """Return the prediction that most programs agree with; each program gets the same fixed `passages`."""
         with hops_heard_by(None):  # which of them are those of the ensemble is known at the end
-            predictions = fanout([partial(program, question=question, passages=passages) for program in self.programs])
+            asked = [partial(program, question=question, passages=passages) for program in self.programs]
+            predictions = [completed(prediction) for prediction in fanout(asked)]
         member, agreement = majority([_vote(prediction) for prediction in predictions])
         chosen = predictions[member]
         return make_prediction(

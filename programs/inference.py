@@ -19,7 +19,7 @@ import dspy
 from programs.lms.calls.budget import BudgetExceeded
 from programs.lms.calls.control import controlled, current_control
 from programs.parts.meter import Meter, metered, metered_beside, record_parallel
-from programs.parts.prediction import Listener
+from programs.parts.prediction import Listener, completed
 from programs.parts.threads import Threads, caught, run_all
 from programs.streams import Stream, Work
 from signatures.common.errors import UserError, one_line
@@ -125,7 +125,7 @@ class Answerer:
         if callable(getattr(self.program, "aforward", None)):
             async with self._threads.place():
                 with controlled(), self._settings(), metered_beside():
-                    return await self.program.acall(question=_checked(question), **_fixed(passages))
+                    return completed(await self.program.acall(question=_checked(question), **_fixed(passages)))
         work = self._begin(question, passages, None)
         try:
             return await asyncio.wrap_future(work.future)
@@ -183,7 +183,7 @@ class Answerer:
 
     def _answer(self, question: str, passages: Sequence[Passage] | None) -> dspy.Prediction:
         with self._settings():
-            return self.program(question=_checked(question), **_fixed(passages))
+            return completed(self.program(question=_checked(question), **_fixed(passages)))
 
     def _one(
         self, question: str, passages: Sequence[Passage] | None, spent: list[BudgetExceeded]

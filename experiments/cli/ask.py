@@ -45,7 +45,7 @@ def ask(
     from programs.lms.calls.control import controlled
     from programs.lms.tracing.calls import Call, calls_heard_by, records_of
     from programs.parts.meter import metered
-    from programs.parts.prediction import hops_heard_by
+    from programs.parts.prediction import completed, hops_heard_by
     from programs.tracing.questions import question_span
     from programs.warm_up import warm_up
 
@@ -65,7 +65,7 @@ def ask(
             question_span(opened, question) as span,
         ):  # fmt: skip
             started = time.perf_counter()
-            prediction = watched(opened)(question=question)
+            prediction = completed(watched(opened)(question=question))
             seconds = time.perf_counter() - started
             span.ended(answer=prediction.answer, facts={"stop_reason": prediction.stop_reason})
     finally:  # also of a question that an error ends

@@ -12,6 +12,7 @@ from programs.lms.sampling import fresh_samples
 from programs.lms.tracing.calls import Call, asked_by, calls_heard_by
 from programs.parts.meter import Meter, metered
 from programs.parts.predict import original_of
+from programs.parts.prediction import completed
 from signatures.common.errors import user_error_within
 from signatures.common.secrets import redact
 from signatures.types import Passage, plain_metadata
@@ -36,21 +37,16 @@ def _passage(value: Any) -> dict[str, Any]:
 
 
 def _prediction_fields(prediction: Any) -> Row:
-    def field(name: str, default: Any) -> Any:
-        value = getattr(prediction, name, None)
-        return default if value is None else value
-
-    passages = [_passage(passage) for passage in field("passages", [])]
-    citations = list(field("citations", []))
-    answer, stopped = str(field("answer", "")), field("stop_reason", None)
+    passages = [_passage(passage) for passage in prediction.passages]
+    citations, stopped = list(prediction.citations), prediction.stop_reason
     return {
-        "answer": answer,
-        "response": str(field("response", answer)),
-        "abstained": bool(field("abstained", False)),
+        "answer": str(prediction.answer),
+        "response": str(prediction.response),
+        "abstained": bool(prediction.abstained),
         "stop_reason": None if stopped is None else str(stopped),
         "citations": citations,
-        "hops": [_as_dict(hop) for hop in field("hops", [])],
-        "details": dict(field("details", {})),
+        "hops": [_as_dict(hop) for hop in prediction.hops],
+        "details": dict(prediction.details),
         "passage_ids": [passage["id"] for passage in passages],
         "cited_passages": [passage for passage in passages if passage["id"] in citations],
     }
@@ -140,7 +136,7 @@ def run_question(
     import dspy
 
     fixed = {"passages": list(config.contexts.of(example.id))} if config.contexts else {}
-    prediction: Any = dspy.Prediction(answer="", passages=[], citations=[])
+    prediction: Any = completed(dspy.Prediction(answer=""))
     cause: Exception | None = None
     with metered(meter) as meter:
         start = time.perf_counter()
@@ -150,7 +146,7 @@ def run_question(
                 fresh_samples(repeat),
                 calls_heard_by(None if calls is None else calls.append),
             ):
-                prediction = program(question=example.question, **fixed)
+                prediction = completed(program(question=example.question, **fixed))
         except Exception as error:  # noqa: BLE001 - whatever stops one question must not stop the others
             cause = error
         except SystemExit as end:  # of an own program: it must not end the run without a word

@@ -10,6 +10,7 @@ import dspy
 
 from programs.parts.passages import deduplicate
 from programs.parts.stop_reasons import DONE
+from signatures.common.errors import UserError
 from signatures.types import Hop, Passage
 
 _NON_ANSWERS = {"", "unknown", "未知", "不知道", "不详"}
@@ -74,6 +75,36 @@ def make_prediction(
         stop_reason=stop_reason,
         details=dict(details or {}),
     )
+
+
+def completed(prediction: Any) -> dspy.Prediction:
+    """Return the prediction of any program with all fields that programs share; one that has them is returned itself.
+
+    Where an own program states none or None, the response is the answer, lists are empty, and it has not abstained.
+
+    Raises:
+        UserError: It is no prediction.
+    """
+    if not isinstance(prediction, dspy.Prediction):
+        raise UserError(f"The program returned {type(prediction).__name__}: return dspy.Prediction(answer=...).")
+    stated = {name: value for name, value in prediction.items() if value is not None}
+    answer = str(stated.get("answer", ""))
+    defaults = {
+        "answer": answer,
+        "response": answer,
+        "hops": [],
+        "passages": [],
+        "citations": [],
+        "abstained": False,
+        "stop_reason": None,
+        "details": {},
+    }
+    missing = {name: default for name, default in defaults.items() if name not in stated}
+    if not missing:
+        return prediction
+    filled = dspy.Prediction(prediction, **missing)  # a copy: the one given may be part of a trace
+    filled.set_lm_usage(prediction.get_lm_usage())
+    return filled
 
 
 def is_answer(answer: str) -> bool:

@@ -3,6 +3,7 @@
 import dspy
 import pytest
 
+from programs.cascade import Cascade
 from programs.catalog import build
 from programs.ensemble import MOST_PROGRAMS, Ensemble
 from programs.parts.prediction import make_prediction
@@ -29,6 +30,19 @@ class Fixed(dspy.Module):
 
 def ask(*answers):
     return Ensemble([Fixed(answer, f"p{number}") for number, answer in enumerate(answers, start=1)])(question="Q?")
+
+
+class Bare(Fixed):
+    """An own program that states its answer alone."""
+
+    def forward(self, question, passages=None):
+        return dspy.Prediction(answer=self.answer)
+
+
+def test_programs_that_state_their_answer_alone_can_be_members():
+    for program in (Ensemble([Bare("Oslo"), Bare("Rome")]), Cascade(Bare("Oslo"), Bare("Rome"), before=False)):
+        result = program(question="Q?")
+        assert (result.answer, result.response, result.details["member_details"]) == ("Oslo", "Oslo", {})
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A program, a metric and a retriever from outside the package: the guide's example, in every command."""
 
+import asyncio
 import json
 import re
 import sys
@@ -7,9 +8,25 @@ from pathlib import Path
 
 import pytest
 
+from verihop import load
+
 GUIDE = Path(__file__).parents[3] / "programs" / "own" / "README.md"
 NAME = "my_strategy:AskTwice"
 SIMULATED = ("--lm", "simulated", "--quiet")
+BARE = """
+import dspy
+
+
+class Bare(dspy.Module):
+    def __init__(self, retrieve=None):
+        super().__init__()
+
+    def forward(self, question, passages=None):
+        return dspy.Prediction(answer="Tolmen", passages=passages)
+
+    def max_calls(self):
+        return 1
+"""
 
 
 @pytest.fixture
@@ -19,7 +36,8 @@ def guide(tmp_path, monkeypatch):
     (tmp_path / "my_strategy.py").write_text(code)
     monkeypatch.chdir(tmp_path)
     yield tmp_path
-    sys.modules.pop("my_strategy", None)
+    for name in ("my_strategy", "bare_strategy"):
+        sys.modules.pop(name, None)
 
 
 def test_the_guides_commands_are_those_that_are_tested_here():
@@ -76,6 +94,18 @@ def test_ask_eval_and_resume(verihop, guide, world):
         file.write("\n# other code\n")
     code, _, err = verihop(*asked, *index, "--metrics", "em,my_strategy:short", "--resume")
     assert (code, "code" in err) == (2, True)
+
+
+def test_a_program_that_states_its_answer_alone_is_asked_and_streamed(verihop, guide):
+    (guide / "bare_strategy.py").write_text(BARE)
+    code, out, err = verihop("ask", "--program", "bare_strategy:Bare", "--lm", "simulated", "Who?")
+    assert (code, "Answer: Tolmen" in out, "Traceback" in err) == (0, True, False)
+    code, out, _ = verihop("ask", "--program", "bare_strategy:Bare", "--lm", "simulated", "Who?", "--json")
+    told = json.loads(out)
+    assert (code, told["response"], told["citations"], told["stop_reason"]) == (0, "Tolmen", [], None)
+    program = load(program="bare_strategy:Bare", lm="simulated")
+    (streamed,) = program.stream("Who?")
+    assert (streamed.hops, program("Who?").response, asyncio.run(program.acall("Who?")).details) == ([], "Tolmen", {})
 
 
 def test_an_own_retriever_needs_no_index(verihop, guide, world):

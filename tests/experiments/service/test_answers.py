@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import dspy
 import httpx
 import pytest
 
@@ -10,6 +11,7 @@ from experiments.service.failures import Refused, failure_of
 from experiments.service.limits import Limits
 from programs.lms.calls.budget import Budget
 from signatures.common.errors import UserError
+from signatures.types import Passage
 
 QUESTION = {"question": "Where does the Ossa end?"}
 
@@ -32,6 +34,20 @@ def test_an_answer_has_hops_passages_citations_and_costs(serving):
     cost = answer["cost"]
     assert (cost["calls"], cost["prompt_tokens"], cost["completion_tokens"], cost["rounds"]) == (2, 20, 10, 2)
     assert answer["question"] == QUESTION["question"]
+
+
+class Terse(dspy.Module):
+    """An own program that states its answer alone."""
+
+    def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
+        return dspy.Prediction(answer="Veld", passages=passages)
+
+
+def test_what_a_program_leaves_out_of_its_answer_is_empty(serving):
+    service = serving()
+    service.answering.answerer.program = Terse()
+    answer = service.client.post("/v1/answers", json=QUESTION).json()
+    assert (answer["answer"], answer["response"], answer["citations"], answer["hops"]) == ("Veld", "Veld", [], [])
 
 
 def test_hops_are_sent_as_they_settle_with_what_they_cost(serving, lm):

@@ -1,6 +1,8 @@
+import dspy
 import pytest
 
-from programs.parts.prediction import is_answer
+from programs.parts.prediction import completed, is_answer, make_prediction
+from signatures.common.errors import UserError
 
 
 @pytest.mark.parametrize(
@@ -8,3 +10,21 @@ from programs.parts.prediction import is_answer
 )
 def test_nothing_and_unknown_are_no_answers(answer, expected):
     assert is_answer(answer) is expected
+
+
+def test_what_an_own_program_leaves_out_is_filled_in_in_a_copy():
+    own = dspy.Prediction(answer="Tolmen", hops=None, confidence=0.5)
+    own.set_lm_usage({"lm": {"total_tokens": 3}})
+    filled = completed(own)
+    assert dict(filled.items()) == {
+        "answer": "Tolmen", "response": "Tolmen", "hops": [], "passages": [], "citations": [], "abstained": False,
+        "stop_reason": None, "details": {}, "confidence": 0.5,
+    }  # fmt: skip
+    assert (filled.get_lm_usage(), "response" in own) == ({"lm": {"total_tokens": 3}}, False)
+
+
+def test_a_complete_prediction_stays_itself_and_what_is_none_is_refused():
+    whole = make_prediction("Tolmen")
+    assert completed(whole) is whole
+    with pytest.raises(UserError, match="returned str"):
+        completed("Tolmen")
