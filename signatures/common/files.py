@@ -1,6 +1,7 @@
 """Atomic writes (a temporary file, then renamed), a lock between processes, and SHA-256 digests."""
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
@@ -14,6 +15,7 @@ from signatures.common.errors import UserError
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # the disk, a quota, or the size that a file may have
 _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")  # as `tempfile` names them
 
 
@@ -63,8 +65,10 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
             os.fsync(file.fileno())
         Path(name).chmod(0o644)  # mkstemp gives 0600, which only the owner can read
         Path(name).replace(path)
-    except BaseException:
+    except BaseException as error:
         Path(name).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+            error.filename = str(path)  # a write names no file
         raise
 
 

@@ -8,6 +8,7 @@ from signatures.common.logs import message_of, quotable
 _DISK = {
     errno.ENOSPC: "Free some space and run the same command again (with --resume if it has one).",
     errno.EDQUOT: "Free some space and run the same command again (with --resume if it has one).",
+    errno.EFBIG: "Free some space or raise the limit on files (ulimit -f), and run the same command again.",
     errno.EACCES: "Choose a writable folder.",
     errno.EROFS: "Choose a writable folder.",
     errno.ENOENT: "Check the path.",

@@ -19,9 +19,10 @@ def test_a_finished_block_leaves_the_complete_file(tmp_path):
 def test_a_failed_block_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("old")
-    with pytest.raises(OSError, match="No space"), atomic_write(path) as file:
+    with pytest.raises(OSError, match="No space") as raised, atomic_write(path) as file:
         file.write("new")
         raise OSError(errno.ENOSPC, "No space left on device")
+    assert raised.value.filename == str(path)
     assert path.read_text() == "old"
     assert [item.name for item in tmp_path.iterdir()] == ["a.txt"]
 
