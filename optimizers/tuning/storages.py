@@ -166,7 +166,10 @@ def _reason(error: Exception, place: str) -> str:
     secrets = {*re.findall(r"://[^/:@?#]*:(.*)@", place), *re.findall(r"[?&]password=([^&]*)", place)}
     for secret in secrets - {""}:
         text = text.replace(secret, "...")
-    return f"{text.rstrip('.')}. Check address, user and rights; a password is best kept in PGPASSWORD or ~/.pgpass."
+    cure = "Check address, user and rights; a password is best kept in PGPASSWORD or ~/.pgpass."
+    if not _POSTGRES.match(place):
+        cure = "Free some space, or choose another folder or file."
+    return f"{text.rstrip('.')}. {cure}"
 
 
 def _open_journal(path: Path, *, heartbeat: int, grace: int) -> JournalStorage:

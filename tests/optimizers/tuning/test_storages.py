@@ -26,6 +26,12 @@ def test_places_become_urls(place, url):
     assert database_url(place) == url
 
 
+def test_a_file_that_cannot_be_opened_is_told_with_the_cure_for_files(tmp_path):
+    for place in (str(tmp_path), f"sqlite:///{tmp_path}"):  # a folder
+        with pytest.raises(UserError, match="unable to open database file. Free some space, or choose another folder"):
+            open_storage(place)
+
+
 def test_passwords_are_left_out_of_what_is_shown():
     assert without_password("postgresql://me:p@ss:w@host/db") == "postgresql://me@host/db"
     assert (
