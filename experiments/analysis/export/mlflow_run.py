@@ -30,7 +30,8 @@ _PARAMETERS = ("program", "lm", "judge", "corpus", "questions", "seed", "repeats
 _LONGEST = 500  # characters of a parameter; older servers refuse more
 _COUNTS = ("questions", "answered", "errors", "abstentions", "parse_failures", "truncated")
 _NAME = re.compile(r"[^\w\-./: ]")
-_SERVERS = ("postgresql", "mysql", "mssql")  # databases of MLflow that are no files
+_FILE = "sqlite"
+_DATABASES = ("postgresql", "mysql", "mssql", _FILE)
 _AT_A_TIME = 100  # metrics and parameters in one request
 
 
@@ -123,14 +124,22 @@ def log_run(
 
 
 def _check_database(store: str) -> None:
-    """Connect to a database on a server once: MLflow would try for minutes, with a traceback in the end."""
-    if urlsplit(store).scheme.partition("+")[0] not in _SERVERS:
+    """Connect to a database once: MLflow would try for minutes, with a traceback in the end."""
+    kind = urlsplit(store).scheme.partition("+")[0]
+    if kind not in _DATABASES:
         return
     import sqlalchemy
 
     engine = sqlalchemy.create_engine(store)
     try:
-        engine.connect().close()
+        file = engine.url.database if kind == _FILE else None
+        if file and not file.startswith(("file:", ":memory:")):
+            Path(file).parent.mkdir(parents=True, exist_ok=True)  # as MLflow does
+        with engine.connect() as connection:
+            if kind == _FILE:
+                connection.exec_driver_sql("BEGIN IMMEDIATE")
+                connection.exec_driver_sql("CREATE TABLE verihop_writable (n INTEGER)")  # never committed
+                connection.rollback()
     finally:
         engine.dispose()
 

@@ -226,6 +226,18 @@ def test_mistakes_are_one_line(words, message, run, verihop, monkeypatch):
     assert "opensesame77" not in err
 
 
+@pytest.mark.parametrize("place", ["{0}/taken/x.db", "{0}", "{0}/taken", "file:{0}/old.db?mode=ro&uri=true"])
+def test_a_file_that_can_be_no_store_is_told_at_once(place, run, verihop, tmp_path):
+    """One below a file, a folder, a file that is no database, and one that cannot be written."""
+    (tmp_path / "taken").write_text("no database, though it is long enough to look like one: " + "x" * 1000)
+    (tmp_path / "old.db").touch()
+    address = place.format(tmp_path)
+    begun = time.monotonic()
+    code, _, err = verihop("export", run, "--to", "mlflow", "--store", f"sqlite:///{address}", "-q")
+    assert (code, f"sqlite:///{address} cannot be used" in err, len(err.splitlines())) == (2, True, 1)
+    assert time.monotonic() - begun < 20
+
+
 def test_what_is_said_after_an_export_to_mlflow_says_how_to_look_at_it(run, verihop, store, monkeypatch):
     address, folder = store
     monkeypatch.chdir(folder)
