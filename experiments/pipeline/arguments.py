@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from programs.lms.calls.budget import Budget
     from programs.lms.connect import Connection
 
+_OWN = ", a function of your own as 'module:function'"
 LIMITS = ("calls", "tokens", "usd", "seconds")
 
 
@@ -120,7 +121,7 @@ def metrics_of(metrics: "str | Metric | Sequence[str | Metric]", oracle: str | N
     """
     given = [metrics] if isinstance(metrics, str | Metric) else metrics
     if not isinstance(given, Sequence) or not all(isinstance(each, str | Metric) for each in given):
-        raise refused("metrics", metrics, "names such as em,f1[hotpot], or a list of names or metrics")
+        raise refused("metrics", metrics, f"names such as em,f1[hotpot]{_OWN}, or a list of names or metrics")
     opened, _ = setup.open_metrics(",".join(each for each in given if isinstance(each, str)), oracle)
     return [*opened, *(each for each in given if isinstance(each, Metric))]
 
@@ -136,7 +137,7 @@ def metric_of(metric: "str | Metric") -> Metric:
     if isinstance(metric, Metric):
         return metric
     if not isinstance(metric, str):
-        raise refused("metric", metric, "one name such as em, or a metric")
+        raise refused("metric", metric, f"one name such as em{_OWN}, or a metric")
     return typed_metric(metric)
 
 

@@ -77,6 +77,7 @@ def test_a_shard_and_a_note_may_be_texts(ask):
         ({"questions": [{"question": "Who?"}]}, "Question 1 is not one .*'id'"),
         ({"metrics": 3}, "metrics must be names"),
         ({"metrics": ["em", 3]}, "metrics must be names"),
+        ({"metrics": ["em", len]}, "metrics must be names .* a function of your own as 'module:function'"),
         ({"metrics": []}, "No metric is named"),
         ({"metrics": "acc[judge]", "judge": 3}, r"judge must be a connection \(verihop.connect\) or the id of an LM"),
         ({"shard": (1, 2)}, "shard must be i/n"),
@@ -87,6 +88,11 @@ def test_what_cannot_be_evaluated_is_said_on_one_line(ask, arguments, reason):
     with pytest.raises(UserError, match=reason) as raised:
         ask(**arguments)
     assert "\n" not in str(raised.value)
+
+
+def test_a_function_to_compile_for_is_named(rag, world, tmp_path):
+    with pytest.raises(UserError, match="metric must be one name .* a function of your own as 'module:function'"):
+        verihop.compile(rag, world / "questions.jsonl", tmp_path / "made", metric=len)
 
 
 def test_what_is_no_program_is_refused_by_every_function(world, tmp_path):
