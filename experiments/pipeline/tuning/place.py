@@ -12,12 +12,17 @@ from signatures.common.files import exclusive_lock
 
 @contextlib.contextmanager
 def opened_storage(out: Path, config: TuneConfig, *, resume: bool, overwrite: bool) -> Iterator[tuple[Any, bool]]:
-    """Open the storage; yield it, and whether no other process can work on the study: so it is with that in `out`."""
+    """Open the storage; yield it, and whether no other process can work on the study: so it is with that in `out`.
+
+    Raises:
+        UserError: It cannot be opened, another process has it, or its file cannot be written to any more.
+    """
     from optimizers.tuning.storages import QUICK, open_storage
 
     out.mkdir(parents=True, exist_ok=True)
     if config.storage is not None:
-        yield open_storage(config.storage, heartbeat=config.heartbeat, grace=config.grace), False
+        with _full_disk_told():
+            yield open_storage(config.storage, heartbeat=config.heartbeat, grace=config.grace), False
         return
     database = out / (DATABASE if config.replay is None else QUICK_JOURNAL)
     busy = f"Another process tunes in {out}: wait for it, or let both name one storage, which they then share."
@@ -30,7 +35,26 @@ def opened_storage(out: Path, config: TuneConfig, *, resume: bool, overwrite: bo
         if config.replay is not None:
             yield open_storage(f"{QUICK}{database}"), True
             return
-        yield open_storage(str(database), heartbeat=config.heartbeat, grace=config.grace), True
+        with _full_disk_told():
+            yield open_storage(str(database), heartbeat=config.heartbeat, grace=config.grace), True
+
+
+@contextlib.contextmanager
+def _full_disk_told() -> Iterator[None]:
+    """Raise UserError where SQLite can write no more, whatever Optuna makes of it."""
+    import sqlite3
+
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        cause: BaseException | None = error
+        while cause is not None and not (isinstance(cause, sqlite3.OperationalError) and "disk" in str(cause)):
+            cause = cause.__cause__ or cause.__context__
+        if cause is None:
+            raise
+        raise UserError(f"The study cannot be written ({cause}): free some space, then resume it.") from error
 
 
 @contextlib.contextmanager

@@ -1,11 +1,13 @@
 """A study from start to artifact: what it writes, how it goes on, and what it refuses."""
 
 import json
+import sqlite3
 
 import pytest
 
 from corpora.questions import Question
 from optimizers.tuning.objective import Goal
+from optimizers.tuning.storages import DatabaseWithHeartbeat
 from programs.artifact import load, read_artifact
 from programs.lms.calls.budget import Budget
 from signatures.common.errors import UserError
@@ -172,3 +174,17 @@ def test_a_trial_that_cannot_be_is_not_frozen_and_nothing_is_asked(tune, engine,
         tune(trials=3, chosen=3, resume=True)
     assert len(engine.requests) == asked
     assert tune(trials=3, chosen=2, resume=True).chosen.number == 2
+
+
+def test_a_disk_that_gets_full_ends_a_study_in_one_line_and_it_can_be_resumed(tune, monkeypatch):
+    def full(*arguments, **keywords):
+        try:
+            raise sqlite3.OperationalError("database or disk is full")
+        except sqlite3.OperationalError:
+            raise AssertionError("Should not reach.")  # noqa: B904 - as Optuna does
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DatabaseWithHeartbeat, "set_trial_state_values", full)
+        with pytest.raises(UserError, match=r"cannot be written \(database or disk is full\): free some space"):
+            tune(trials=2)
+    assert tune(trials=2, resume=True).record["counts"]["complete"] == 2
