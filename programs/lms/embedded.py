@@ -13,6 +13,7 @@ from typing import Any
 
 from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, TokenLogprob, TopLogprob, Usage
 
+from programs.lms import smollm
 from programs.lms.batching import Job, Worker
 from programs.lms.calls.control import GRACE, current_control
 from programs.lms.continuing import is_begun
@@ -88,7 +89,7 @@ class EmbeddedEngine:
 
     def count_tokens(self, text: str) -> int:
         """Return the tokens in `text`."""
-        return int(self._load_tokenizer().encode(text, add_special_tokens=False).input_ids.shape[1])
+        return int(_encoded(self._load_tokenizer(), text).shape[1])
 
     def complete(self, request: Request) -> Response:
         """Answer one request; safe under threads.
@@ -103,7 +104,7 @@ class EmbeddedEngine:
         said = turns(request)
         begun = said.pop()["content"] if is_begun(request) else ""
         text = tokenizer.apply_chat_template(said, add_generation_prompt=True) + begun
-        prompt = tokenizer.encode(text, add_special_tokens=False).input_ids
+        prompt = _encoded(tokenizer, text)
         length = int(prompt.shape[1])
         name, size = self.weights.name, self.weights.context_size
         room = size - length
@@ -185,3 +186,14 @@ class EmbeddedEngine:
 
     def _text(self, ids: list[int]) -> str:
         return str(self._tokenizer.decode(ids, skip_special_tokens=True))
+
+
+def _encoded(tokenizer: Any, text: str) -> Any:
+    """Return a tensor with the numbers of the tokens, of shape (1, tokens)."""
+    ids = [tokenizer.encode(piece, add_special_tokens=False).input_ids for piece in smollm.without_code_tokens(text)]
+    if len(ids) == 1:
+        return ids[0]
+    import numpy as np
+    import openvino
+
+    return openvino.Tensor(np.concatenate([each.data for each in ids], axis=1))

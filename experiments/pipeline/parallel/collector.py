@@ -98,6 +98,9 @@ def collect(pool: Pool, collector: Collector, control: Control, say: Callable[[s
         raise
     except BaseException:
         pool.stop()
+        control.stop(grace=0.0)
+        for _ in pool.within(GRACE):  # a process that ends while a thread computes in a library crashes
+            pass
         raise
     return False
 

@@ -12,6 +12,7 @@ from dspy.utils.exceptions import ContextWindowExceededError
 from programs.lms import smollm
 from programs.lms.caches import cache_dir
 from programs.lms.connect import Connection, connect
+from programs.lms.embedded import _encoded
 from programs.parts.meter import metered
 from programs.parts.probability import probability
 from signatures.common.errors import UserError
@@ -107,6 +108,26 @@ def test_the_weights_hash_names_the_model(connection: Connection) -> None:
 
 def test_the_adapter_counts_with_the_real_tokeniser(connection: Connection) -> None:
     assert connection.adapter.count_tokens("The sky is blue.") == 5
+
+
+SPECIAL = ["<repo_name>", "<reponame>", "<file_sep>", "<filename>", "<gh_stars>", "<issue_start>", "<issue_comment>",
+           "<issue_closed>", "<jupyter_start>", "<jupyter_text>", "<jupyter_code>", "<jupyter_output>",
+           "<jupyter_script>", "<empty_output>"]  # fmt: skip
+
+
+def test_special_tokens_for_code_are_text(connection: Connection) -> None:
+    """`<filename>` in a passage was one token that says nothing."""
+    tokenizer = connection.lm.engine._load_tokenizer()
+    vocabulary = {number: token.decode() for token, number in tokenizer.get_vocab().items() if number < 17}
+    assert [vocabulary[number] for number in range(3, 17)] == SPECIAL
+    text = " ".join(["type zcp", *SPECIAL, "<filename><filename>", "<path>."])
+    encoded = _encoded(tokenizer, text)
+    assert encoded.data.min() >= 17
+    assert tokenizer.decode(list(encoded.data[0])) == text
+    assert connection.lm.engine.count_tokens(text) == encoded.shape[1]
+    plain = "type zcp <path>."
+    assert list(_encoded(tokenizer, plain).data[0]) == list(tokenizer.encode(plain).input_ids.data[0])
+    assert ask(connection, "Repeat: type zcp <filename>", temperature=0.0)
 
 
 def test_missing_weights_name_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
