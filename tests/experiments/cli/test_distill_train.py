@@ -126,6 +126,15 @@ def test_the_best_weights_are_asked_next(verihop: Any, examples: Path, tmp_path:
     assert load(out / "best").shape.layers == 1
 
 
+def test_a_range_that_is_said_is_the_one_that_holds(verihop: Any, examples: Path, tmp_path: Path) -> None:
+    _, shown, _ = verihop("distill", "train", "--help")
+    for option in ("--epochs", "--hours"):
+        said = " ".join(shown.partition(f"{option} <float>")[2].partition("\n  --")[0].split())
+        assert ("more than 0" in said, "at least 0" in said) == (True, False)
+        code, _, err = verihop("distill", "train", examples, "-o", tmp_path / "out", option, 0)
+        assert (code, f"Training setting '{option[2:]}': input should be greater than 0" in err) == (2, True), err
+
+
 def test_what_cannot_be_served_is_said_before_it_is_trained(
     verihop: Any, tiny: Path, examples: Path, tmp_path: Path
 ) -> None:
