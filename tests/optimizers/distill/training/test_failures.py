@@ -92,6 +92,16 @@ def test_a_run_killed_before_its_first_checkpoint_is_started_anew(tiny: Path, fo
         make_training(tiny, folder, out).run()
 
 
+@pytest.mark.parametrize("method", ["lora", "full"])
+def test_the_best_weights_of_a_killed_run_are_known(method: str, tiny: Path, folder: Path, tmp_path: Path) -> None:
+    settings = {"method": method, "evaluate_every": 3, "keep_best": "loss"}
+    make_training(tiny, folder, tmp_path / "whole", **settings).run()
+    for name in ("best", "training.jsonl"):
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / "whole" / name).rename(tmp_path / "out" / name)
+    assert make_training(tiny, folder, tmp_path / "out", **settings).run()["steps"] == 5
+
+
 MINE = {
     "examples": {"training.jsonl": '{"messages": [], "completion": "x"}\n', "best/adapter_config.json": "{}"},
     "one line": {"training.jsonl": '{"step": 1, "text": "x"}'},
