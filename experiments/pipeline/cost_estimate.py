@@ -38,6 +38,11 @@ class Estimate:
         return f"{self.questions} questions: {', '.join(parts)} ({basis})."
 
 
+def unmeasured(questions: int, calls: int) -> Estimate:
+    """Return the estimated cost of `questions` questions with so many LM calls in all, before anything is measured."""
+    return Estimate(questions, calls, calls * TYPICAL_TOKENS, None, None, 0)
+
+
 def estimate(questions: int, max_calls: int, *, rows: Sequence[Row] = (), threads: int = 1) -> Estimate:
     """Return the estimated cost of asking `questions` questions.
 
@@ -51,7 +56,7 @@ def estimate(questions: int, max_calls: int, *, rows: Sequence[Row] = (), thread
     paid = [row for row in rows if row["error"] is None and row["calls"] > row["cached_calls"]]
     calls = questions * max_calls
     if not paid:
-        return Estimate(questions, calls, calls * TYPICAL_TOKENS, None, None, 0)
+        return unmeasured(questions, calls)
     paid_calls = sum(row["calls"] - row["cached_calls"] for row in paid)
     tokens = sum(row["prompt_tokens"] + row["completion_tokens"] for row in paid)
     usd = sum(row["usd"] for row in paid)

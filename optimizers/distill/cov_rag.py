@@ -145,7 +145,7 @@ class VerificationDistillation:
         """Return the settings."""
         return {**asdict(self.settings), "means": list(self.settings.means), "answering": len(self.answering)}
 
-    def max_calls(self) -> int:
+    def max_calls(self, question: "Question") -> int:
         """Return the most LM calls of a question that teaches to verify: a response and a verdict for each sample."""
         return 2 * (1 + self.settings.negatives)
 

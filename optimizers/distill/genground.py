@@ -120,9 +120,9 @@ class GroundingDistillation:
         """Return the settings."""
         return asdict(self.settings)
 
-    def max_calls(self) -> int:
-        """Return the LM calls of one part of a question: its draft and its grounding."""
-        return 2
+    def max_calls(self, question: "Question") -> int:
+        """Return the LM calls of a question: a draft and a grounding of each part."""
+        return 2 * len(seeds_of(question))
 
     def __call__(self, question: "Question", source: Source) -> Made:
         """Return the examples of a question, one for each part with one gold passage."""

@@ -38,8 +38,8 @@ class Recipe(Protocol):
         """Return the settings, as JSON values; two recipes with the same settings make the same of a question."""
         ...
 
-    def max_calls(self) -> int:
-        """Return the most LM calls that one question takes, of one part for questions that are taken in parts."""
+    def max_calls(self, question: "Question") -> int:
+        """Return the most LM calls that a question takes."""
         ...
 
 
@@ -84,8 +84,8 @@ class Distillation:
         rules: Sequence[Callable[..., bool]] = (*self.rules, self.right, *self.step_rules)
         return {"predictors": list(self.predictors), "rules": [rule.__name__ for rule in rules]}
 
-    def max_calls(self) -> int:
-        """Return the most LM calls of the program for one question."""
+    def max_calls(self, question: "Question") -> int:
+        """Return the most LM calls of the program, which are the same for every question."""
         return int(self.program.max_calls())
 
 
@@ -140,6 +140,6 @@ class GoldDistillation:
         """Return the settings."""
         return {"predictors": list(self.predictors), "wrong_answers": len(self.wrong)}
 
-    def max_calls(self) -> int:
+    def max_calls(self, question: "Question") -> int:
         """Return 0: gold asks no LM."""
         return 0

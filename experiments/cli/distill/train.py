@@ -89,7 +89,8 @@ def train(
         return
     _print(description, result.out)
     if not unserved:
-        next_step(asking(by_program.program or "rag", lm=f"embedded:{result.out}", index=by_program.index))
+        trained = result.out / description["best"]["folder"] if settings.keep_best else result.out
+        next_step(asking(by_program.program or "rag", lm=f"embedded:{trained}", index=by_program.index))
 
 
 def _about() -> dict[str, Any]:
@@ -135,4 +136,6 @@ def _print(description: dict[str, Any], output: Path) -> None:
             say(f"  validation loss {skill}: {loss:.3f}")
         for name, value in measured["metrics"].items():
             say(f"  {name}: {value:.3f}")
+    if best := description.get("best"):
+        say(f"best by {best['metric']}: step {best['step']} ({best['value']:.3f}), in {output / best['folder']}")
     say(f"Written: {output}")

@@ -45,12 +45,14 @@ class Schedule:
     PANEL: ClassVar[str] = "Schedule"
     epochs: Annotated[
         float | None,
-        typer.Option(min=0, help="Passes over the examples; 1 unless --hours or --max-steps is given."),
+        typer.Option(help="Passes over the examples, more than 0; 1 unless --hours or --max-steps is given."),
     ] = None
     max_steps: Annotated[int | None, typer.Option(min=1, help="Stop after this many steps.", show_default=False)] = None
     hours: Annotated[
         float | None,
-        typer.Option(min=0, help="Stop after this time; the learning rate falls to 0 by then.", show_default=False),
+        typer.Option(
+            help="Stop after this time, more than 0; the learning rate falls to 0 by then.", show_default=False
+        ),
     ] = None
     batch_size: Annotated[int, typer.Option(min=1, help="Examples of a step.")] = 8
     learning_rate: Annotated[

@@ -90,8 +90,8 @@ class SynthesisRequest:
         if self.recipe not in RECIPES:
             raise unknown("recipe", self.recipe, RECIPES)
         if self.passages is None and (self.gold or self.recipe == "genground"):
-            what = "Gold annotations" if self.gold else "The recipe genground"
-            raise UserError(f"{what} need the corpus with the gold passages: name its file (passages).")
+            what = "Gold annotations need" if self.gold else "The recipe genground needs"
+            raise UserError(f"{what} the corpus with the gold passages: name its file (passages).")
         if self.answers is not None and (self.gold or self.recipe == "program"):
             raise UserError("Only the recipes genground and cov_rag with a teacher check the answers of another LM.")
 

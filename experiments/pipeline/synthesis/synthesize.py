@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.pipeline.cost_estimate import estimate
+from experiments.pipeline.cost_estimate import unmeasured
 from experiments.pipeline.map_rows import map_rows
 from experiments.pipeline.synthesis.manifest import MANIFEST, manifest_of
 from experiments.pipeline.synthesis.sources import Seed, Seeds
@@ -113,9 +113,9 @@ def synthesize(
         asked.set()
         return _row(item, recipe)
 
-    if recipe.max_calls():
+    if calls := sum(recipe.max_calls(item.question) for item in seeds.seeds):
         shown = open_console(stderr=True, quiet=not progress)
-        shown.print(str(estimate(len(seeds.seeds), recipe.max_calls(), threads=config.threads)), highlight=False)
+        shown.print(str(unmeasured(len(seeds.seeds), calls)), highlight=False)
     try:
         rows = map_rows(
             seeds.seeds,

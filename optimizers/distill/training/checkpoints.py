@@ -7,8 +7,8 @@ from typing import Any
 
 import ujson
 
-from optimizers.distill.training.lm.student import SAVING, Student
-from optimizers.distill.training.log import LOG
+from optimizers.distill.training.lm.student import SAVED, SAVING, Student
+from optimizers.distill.training.log import LOG, is_log
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import atomic_write, remove_temporaries
 
@@ -184,10 +184,24 @@ def check_no_weights(run: Path) -> None:
 
 
 def remove_unstarted(run: Path) -> None:
-    """Delete the files of a run that ended before its first checkpoint."""
-    if (run / LOG).exists():
-        shutil.rmtree(run / BEST, ignore_errors=True)
-        (run / LOG).unlink()
+    """Delete the files of a run that ended before its first checkpoint.
+
+    Raises:
+        UserError: There are files of these names that no run has written; nothing is deleted.
+    """
+    log, best = run / LOG, run / BEST
+    foreign = [] if is_log(log) or not log.exists() else [log]
+    if best.is_dir() and log.exists():
+        own = {path for kind in SAVED for path in best.glob(kind) if path.is_file()}
+        foreign += sorted(set(best.iterdir()) - own)
+    elif best.exists():
+        foreign.append(best)
+    if foreign:
+        name = foreign[0].relative_to(run).as_posix()
+        raise UserError(f"{str(run)!r} holds {name!r}, which no run has written. Choose another folder.")
+    if log.exists():
+        shutil.rmtree(best, ignore_errors=True)
+        log.unlink()
 
 
 def remove_checkpoints(run: Path) -> None:

@@ -1,6 +1,6 @@
 """The log of a training run, `training.jsonl`: one line per step."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import IO
 
@@ -9,6 +9,7 @@ import ujson
 from signatures.common.files import atomic_write
 
 LOG = "training.jsonl"
+_BEGINNING = '{"step":'
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,24 @@ def write_step(log: IO[str], step: Step) -> None:
     """Append a step."""
     log.write(ujson.dumps(asdict(step)) + "\n")
     log.flush()
+
+
+def is_log(path: Path) -> bool:
+    """Return whether a file holds nothing but steps; a kill may have cut the last one."""
+    names = {field.name for field in fields(Step)}
+    try:
+        with open(path, encoding="utf-8") as file:
+            return all(_is_step(line, names) for line in file)
+    except (OSError, ValueError):  # a folder; not UTF-8
+        return False
+
+
+def _is_step(line: str, names: set[str]) -> bool:
+    try:
+        step = ujson.loads(line)
+    except ValueError:
+        return line.startswith(_BEGINNING) and not line.endswith("\n")
+    return isinstance(step, dict) and step.keys() == names
 
 
 def cut_log(folder: Path, last: int) -> None:

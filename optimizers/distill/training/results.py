@@ -8,6 +8,7 @@ from typing import Any
 
 import ujson
 
+from optimizers.distill.training.checkpoints import BEST
 from programs.lms.weights.bases import DESCRIPTION
 from signatures.common.errors import UserError, unknown
 from signatures.common.files import atomic_write, sha256_file
@@ -45,12 +46,13 @@ def describe(training: Any, about: dict[str, Any]) -> dict[str, Any]:
         "validation": training.measured,
         "files": {path.name: sha256_file(path) for path in sorted(training.folder.glob("*.safetensors"))},
         "versions": {"python": platform.python_version(), **_versions()},
+        **({"best": best(training.measured, keep)} if (keep := training.settings.keep_best) else {}),
         **about,
     }
 
 
-def best(measured: Sequence[dict[str, Any]], name: str) -> int:
-    """Return the step with the best value of a metric, the latest of equals.
+def best(measured: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return the step with the best value of a metric, the latest of equals, with that value and its folder.
 
     Args:
         measured: Step, losses and metrics of each measurement.
@@ -67,7 +69,8 @@ def best(measured: Sequence[dict[str, Any]], name: str) -> int:
         if name not in there:
             raise unknown("metric", name, there)
         values.append((there[name], one["step"]))
-    return max(values)[1]
+    value, step = max(values)
+    return {"step": step, "metric": name, "value": -value if name == "loss" else value, "folder": BEST}
 
 
 def _versions() -> dict[str, str | None]:

@@ -1,11 +1,11 @@
 """The settings of a training run."""
 
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from signatures.common.errors import UserError, first_problem
+from signatures.common.files import expanded
 
 # What may differ when a run is resumed: it changes neither the data nor the order of the steps.
 EXECUTION = frozenset({"device", "threads", "checkpoint_minutes"})
@@ -87,10 +87,11 @@ def make_settings(**values: Any) -> TrainingSettings:
 
     Args:
         values: Settings by name; a learning rate of None is the default. Folders and files of the base and the adapter
-            become absolute, so that what is trained is served, and resumed, from any folder.
+            become absolute, with the home folder for `~`, so that what is trained is served, and resumed, from any
+            folder.
 
     Raises:
-        UserError: A value is out of its range, or settings contradict each other.
+        UserError: A value is out of its range, settings contradict each other, or there is no home folder for `~`.
     """
     if values.get("learning_rate", 0.0) is None:
         del values["learning_rate"]
@@ -111,10 +112,11 @@ def make_settings(**values: Any) -> TrainingSettings:
 
 
 def _located(name: str) -> str:
-    """Return the name of an LM or adapter with an absolute path where it is one that exists."""
+    """Return the name of an LM or adapter with an absolute path where it is one that exists, or begins with `~`."""
     path = name.removeprefix("gguf:")
+    place = expanded(path)
     try:
-        there = name != "embedded" and path != "" and Path(path).exists()
+        there = name != "embedded" and path != "" and (path.startswith("~") or place.exists())
     except (OSError, ValueError):  # too long for a path, or with a character that none has
         there = False
-    return name.removesuffix(path) + str(Path(path).absolute()) if there else name
+    return name.removesuffix(path) + str(place.absolute()) if there else name

@@ -272,6 +272,6 @@ class Training:
                 self.student.save(Path(name))
                 metrics = self.evaluate(Path(name))
         self.measured.append({"step": self.step, "losses": losses, "metrics": metrics})
-        if self.settings.keep_best and results.best(self.measured, self.settings.keep_best) == self.step:
+        if self.settings.keep_best and results.best(self.measured, self.settings.keep_best)["step"] == self.step:
             with uninterrupted():
                 checkpoints.replace_best(self.folder, self.student)

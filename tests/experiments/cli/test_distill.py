@@ -198,7 +198,7 @@ def test_the_recipes_of_the_papers_and_gold(verihop, world, tmp_path):
         (("--recipe", "cov_rag", "--verdicts", "people"), "Unknown verdicts 'people'"),
         (("--recipe", "mine"), "Unknown recipe 'mine'"),
         (("--answers-api-base", "http://localhost:1/v1"), "need a model: add --answers-lm"),
-        (("--recipe", "genground"), "need the corpus with the gold passages: name its file (passages)"),
+        (("--recipe", "genground"), "needs the corpus with the gold passages: name its file (passages)"),
     ],
 )
 def test_mistakes_in_recipes_are_one_line(arguments, message, synthesize, tmp_path):

@@ -113,6 +113,28 @@ def test_what_can_be_served_is_asked_next(verihop: Any, examples: Path, tmp_path
     assert load(out).shape.layers == 1
 
 
+def test_the_best_weights_are_asked_next(verihop: Any, examples: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    base, out = tmp_path / "base", tmp_path / "out"
+    write_servable_llama(base)
+    monkeypatch.chdir(tmp_path)
+    code, shown, err = verihop("distill", "train", examples, "--base", base, "-o", out, "--max-steps", 1, "--quiet",
+                               "--metric-examples", 0, "--evaluate-every", 1, "--keep-best", "loss")  # fmt: skip
+    assert code == 0, err
+    best = json.loads((out / "training.json").read_text())["best"]
+    assert f"best by loss: step {best['step']} ({best['value']:.3f}), in {out / 'best'}\n" in shown
+    assert f"Next: verihop demo --lm embedded:{out / 'best'}\n" in err
+    assert load(out / "best").shape.layers == 1
+
+
+def test_a_range_that_is_said_is_the_one_that_holds(verihop: Any, examples: Path, tmp_path: Path) -> None:
+    _, shown, _ = verihop("distill", "train", "--help")
+    for option in ("--epochs", "--hours"):
+        said = " ".join(shown.partition(f"{option} <float>")[2].partition("\n  --")[0].split())
+        assert ("more than 0" in said, "at least 0" in said) == (True, False)
+        code, _, err = verihop("distill", "train", examples, "-o", tmp_path / "out", option, 0)
+        assert (code, f"Training setting '{option[2:]}': input should be greater than 0" in err) == (2, True), err
+
+
 def test_what_cannot_be_served_is_said_before_it_is_trained(
     verihop: Any, tiny: Path, examples: Path, tmp_path: Path
 ) -> None:

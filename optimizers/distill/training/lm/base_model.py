@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from programs.lms.weights.adapter import CONFIG
+from programs.lms.weights.bases import exists
 from signatures.common.errors import UserError, one_line
 from signatures.common.files import sha256_file
 
@@ -105,6 +107,8 @@ def _load_gguf(name: str) -> BaseModel:
 def _load_hugging_face(name: str) -> BaseModel:
     from transformers import AutoTokenizer
 
+    if exists(Path(name) / CONFIG, Path.is_file):
+        raise _is_adapter(name)
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
         model, report = _read_model(name, dtype="auto", use_safetensors=True)
@@ -113,8 +117,17 @@ def _load_hugging_face(name: str) -> BaseModel:
             f"No LM {name!r} to train: {one_line(error)}. Name a folder or model in Hugging Face format, embedded, "
             "or gguf:PATH."
         ) from error
+    if getattr(model, "_hf_peft_config_loaded", False):  # transformers loads the base of an adapter, too
+        raise _is_adapter(name)
     _check_complete(name, report)
     return _checked(BaseModel(model, tokenizer, name, _weights_hash(name)))
+
+
+def _is_adapter(name: str) -> UserError:
+    return UserError(
+        f"{name!r} is an adapter, not an LM. Train its base and start from the adapter (resume_adapter), or export the "
+        "merged weights and train those."
+    )
 
 
 def _read_model(name: str | Path, **options: Any) -> tuple[Any, dict[str, Any]]:

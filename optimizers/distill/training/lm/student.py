@@ -16,6 +16,12 @@ from optimizers.distill.training.settings import TrainingSettings
 from signatures.common.files import atomic_write, sha256_file
 
 SAVING = ".saving-"
+SAVED = (
+    lora.CONFIG, lora.WEIGHTS, "config.json", "generation_config.json", "model*.safetensors", "model*.index.json",
+    "tokenizer*", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "vocab.*", "merges.txt",
+    "spiece.model", "sentencepiece.bpe.model",
+)  # fmt: skip
+"""Patterns of the files that `Student.save` writes."""
 
 
 class Student:

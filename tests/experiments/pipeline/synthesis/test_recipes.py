@@ -34,6 +34,15 @@ def test_genground_learns_to_ground_and_nothing_else(request_for, world, tmp_pat
     assert manifest["trajectories"] >= 12
 
 
+def test_the_estimate_counts_the_parts_of_the_questions(request_for, world, tmp_path, capsys):
+    asked = request_for(None, recipe="genground", passages=world / "passages.jsonl", knobs={})
+    open_synthesis(asked).run(tmp_path / "out")
+    trajectories, calls = (manifest_in(tmp_path / "out")[key] for key in ("trajectories", "cost"))
+    assert trajectories > 12
+    assert calls["calls"] <= 2 * trajectories
+    assert f"12 questions: at most {2 * trajectories} LM calls" in capsys.readouterr().err
+
+
 def test_cov_rag_learns_to_answer_and_to_verify(request_for, world, tmp_path):
     asked = request_for(None, recipe="cov_rag", limit=30, knobs={}, passages=world / "passages.jsonl",
                         verification=VerificationSettings(negatives=2))  # fmt: skip
@@ -107,7 +116,7 @@ def test_gold_and_a_teacher_are_mixed(request_for, world, tmp_path):
     ("changes", "message"),
     [
         ({"recipe": "mine"}, "Unknown recipe 'mine'"),
-        ({"recipe": "genground"}, "recipe genground need the corpus"),
+        ({"recipe": "genground"}, "The recipe genground needs the corpus"),
         ({"teacher": LMConfig("gold")}, "Gold annotations need the corpus"),
         ({"answers": LMConfig("simulated")}, "Only the recipes genground and cov_rag"),
     ],

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from optimizers.distill.training.lm import base_model
 from optimizers.distill.training.lm.base_model import embedded_tokenizer, load_base
 from signatures.common.errors import UserError
 
@@ -74,6 +75,34 @@ def test_a_damaged_folder_is_one_line(name: str, copy: Path) -> None:
     with pytest.raises(UserError, match=message) as raised:
         load_base(str(copy))
     assert len(str(raised.value).splitlines()) == 1
+
+
+def add_adapter(folder: Path, base: Path) -> None:
+    """Write an adapter of the base into a folder."""
+    from peft import LoraConfig, get_peft_model
+
+    adapter = get_peft_model(load_base(str(base)).model, LoraConfig(r=2, target_modules=["q_proj"]))
+    adapter.peft_config["default"].base_model_name_or_path = str(base)
+    adapter.save_pretrained(folder)
+
+
+@pytest.mark.parametrize("merged", [True, False])
+def test_an_adapter_is_no_base(merged: bool, tiny: Path, copy: Path) -> None:
+    """Not with the weights of a base beside it either."""
+    add_adapter(copy, tiny)
+    if not merged:
+        for name in ("config.json", "model.safetensors"):
+            (copy / name).unlink()
+    with pytest.raises(UserError, match=r"copy' is an adapter, not an LM\. Train its base") as raised:
+        load_base(str(copy))
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_an_adapter_of_the_hub_is_no_base(tiny: Path, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    add_adapter(copy, tiny)
+    monkeypatch.setattr(base_model, "exists", lambda *_: False)  # a name on the hub is no folder
+    with pytest.raises(UserError, match="is an adapter, not an LM"):
+        load_base(str(copy))
 
 
 def test_the_retries_of_the_hub_are_not_said_beside_our_error(

@@ -1,6 +1,7 @@
 """Runs that go wrong: an error, a kill, Ctrl-C or SIGTERM at a bad moment, a disk that fails in a write."""
 
 import os
+import re
 import signal
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from optimizers.distill.examples import write_examples
 from optimizers.distill.training.checkpoints import remove_leftovers
 from optimizers.distill.training.interrupts import uninterrupted
-from optimizers.distill.training.log import Step
+from optimizers.distill.training.log import Step, write_step
 from signatures.common.errors import UserError
 from tests.optimizers.distill.training.runs import make_training, read_log
 from tests.tiny_llama import make_examples
@@ -77,7 +78,11 @@ def test_a_run_killed_before_its_first_checkpoint_is_started_anew(tiny: Path, fo
     out = tmp_path / "out"
     (out / "best").mkdir(parents=True)
     (out / "best" / ADAPTER).write_bytes(b"of the killed run")
-    (out / "training.jsonl").write_text('{"step":1}\n{"step":2}\n')
+    first, second = (Step(number, 2.0, 1e-3, 9, 1.0, 0.1, 0.5) for number in (1, 2))
+    with open(out / "training.jsonl", "w", encoding="utf-8") as log:
+        write_step(log, first)
+        write_step(log, second)
+        log.write('{"step":3,"lo')  # cut by the kill
     with pytest.raises(UserError, match=r"holds no checkpoint to resume. Start without resuming"):
         make_training(tiny, folder, out).run(resume=True)
     make_training(tiny, folder, out).run()
@@ -85,6 +90,44 @@ def test_a_run_killed_before_its_first_checkpoint_is_started_anew(tiny: Path, fo
     assert not (out / "best").exists()
     with pytest.raises(UserError, match="holds a training run already"):
         make_training(tiny, folder, out).run()
+
+
+@pytest.mark.parametrize("method", ["lora", "full"])
+def test_the_best_weights_of_a_killed_run_are_known(method: str, tiny: Path, folder: Path, tmp_path: Path) -> None:
+    settings = {"method": method, "evaluate_every": 3, "keep_best": "loss"}
+    make_training(tiny, folder, tmp_path / "whole", **settings).run()
+    for name in ("best", "training.jsonl"):
+        (tmp_path / "out").mkdir(exist_ok=True)
+        (tmp_path / "whole" / name).rename(tmp_path / "out" / name)
+    assert make_training(tiny, folder, tmp_path / "out", **settings).run()["steps"] == 5
+
+
+MINE = {
+    "examples": {"training.jsonl": '{"messages": [], "completion": "x"}\n', "best/adapter_config.json": "{}"},
+    "one line": {"training.jsonl": '{"step": 1, "text": "x"}'},
+    "another log": {"training.jsonl": '{"step": 1, "loss": 2.0}\n'},
+    "not text": {"training.jsonl": b"\xff\xfe\n"},
+    "best": {"training.jsonl": "", "best/adapter_config.json": "{}", "best/notes.txt": "mine"},
+    "folder in best": {"training.jsonl": "", "best/mine/config.json": "{}"},
+    "best without a log": {"best/model.safetensors": "mine"},
+    "file": {"best": "mine"},
+}
+NAMED = {"best": "best/notes.txt", "folder in best": "best/mine", "best without a log": "best", "file": "best"}
+
+
+@pytest.mark.parametrize("name", sorted(MINE))
+def test_files_of_the_user_are_not_taken_for_those_of_a_run(
+    name: str, tiny: Path, folder: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    for path, content in MINE[name].items():
+        (out / path).parent.mkdir(parents=True, exist_ok=True)
+        (out / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+    before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
+    said = f"holds '{NAMED.get(name, 'training.jsonl')}', which no run has written. Choose another folder."
+    with pytest.raises(UserError, match=re.escape(said)):
+        make_training(tiny, folder, out, evaluate_every=2, keep_best="loss").run()
+    assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
 
 
 def test_the_command_with_a_mistyped_metric_can_be_corrected(tiny: Path, folder: Path, tmp_path: Path) -> None:

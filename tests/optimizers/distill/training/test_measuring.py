@@ -11,6 +11,7 @@ from optimizers.distill.training.data import read_data
 from optimizers.distill.training.estimate import estimate
 from optimizers.distill.training.lm.base_model import load_base
 from optimizers.distill.training.lm.generate import replies
+from optimizers.distill.training.log import Step
 from optimizers.distill.training.scoring import reply_scores, score_reply
 from optimizers.distill.training.settings import make_settings
 from optimizers.distill.training.train import Training
@@ -100,8 +101,32 @@ def test_the_best_weights_are_kept_by_a_function_of_their_folder(tiny: Path, fol
     training.evaluate = evaluate
     description = training.run()
     assert [one["step"] for one in description["validation"]] == [0, 2, 4, 5]
+    assert description["best"] == {"step": 2, "metric": "program", "value": 0.9, "folder": "best"}
     assert (tmp_path / "out" / "best" / "adapter_model.safetensors").read_bytes() == seen[1]
     assert (tmp_path / "out" / "adapter_model.safetensors").read_bytes() == seen[3]
+
+
+def test_a_run_that_is_resumed_says_which_weights_of_before_were_the_best(
+    tiny: Path, folder: Path, tmp_path: Path
+) -> None:
+    def stop(step: Step) -> None:
+        if step.step == 3:
+            raise KeyboardInterrupt
+
+    first, second = (
+        make_training(tiny, folder, tmp_path / "out", evaluate_every=2, keep_best="program") for _ in range(2)
+    )
+    scores = iter([0.9, 0.1, 0.3, 0.2])
+    first.evaluate = second.evaluate = lambda _: {"program": next(scores)}
+    with pytest.raises(KeyboardInterrupt):
+        first.run(report=stop)
+    kept = (tmp_path / "out" / "best" / "adapter_model.safetensors").read_bytes()
+    description = second.run(resume=True)
+    assert description["best"] == {"step": 0, "metric": "program", "value": 0.9, "folder": "best"}
+    assert (tmp_path / "out" / "best" / "adapter_model.safetensors").read_bytes() == kept
+    loss = make_training(tiny, folder, tmp_path / "loss", evaluate_every=2, keep_best="loss").run()
+    assert loss["best"]["value"] == min(one["losses"]["all"] for one in loss["validation"])
+    assert "best" not in make_training(tiny, folder, tmp_path / "other").run()
 
 
 def test_an_unknown_metric_is_refused_before_training(tiny: Path, folder: Path, tmp_path: Path) -> None:

@@ -20,6 +20,19 @@ def test_the_learning_rate_suits_the_method(method: str, rate: float) -> None:
     assert make_settings(method=method).model_dump(mode="json")["learning_rate"] == rate
 
 
+@pytest.mark.parametrize("name", ["base", "resume_adapter"])
+def test_a_tilde_is_the_home_folder(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    (tmp_path / "x").mkdir()
+    for path in ("x", "missing"):
+        assert getattr(make_settings(**{name: f"~/{path}"}), name) == str(tmp_path / path)
+    assert make_settings(base="gguf:~/x.gguf").base == f"gguf:{tmp_path / 'x.gguf'}"
+    assert make_settings(base="some/name~1").base == "some/name~1"
+    with pytest.raises(UserError, match="is no home folder"):
+        make_settings(**{name: "~nobody-of-this-name/x"})
+
+
 @pytest.mark.parametrize(
     "values",
     [
