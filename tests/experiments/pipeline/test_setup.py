@@ -88,7 +88,7 @@ def test_each_command_hands_its_options_on(command, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(setup, "open_lm", caught)
     monkeypatch.setattr(setup, "open_questions", lambda path, **chosen: [])
     needed = {
-        ask: {"question": "Who?"},
+        ask: {"question": "Who?", "program": "cot"},
         compile_: {"questions": tmp_path, "program": "rag", "out": tmp_path},
         eval_: {"questions": tmp_path, "out": tmp_path, "program": "rag"},
     }[command]
