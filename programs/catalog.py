@@ -140,14 +140,16 @@ def build(
 
 
 def chosen_knobs(name: str, preset: str, knobs: Mapping[str, Any]) -> tuple[type[dspy.Module], dict[str, Any]]:
-    """Return the class of a program, and the knobs of a preset, overridden by `knobs`; errors are those of `build`."""
+    """Return the class of a program, and the knobs of a preset, overridden by `knobs`, which are not checked.
+
+    Raises:
+        UserError: The program or the preset is unknown.
+    """
     cls = typed_program(name)
     presets = presets_of(cls)
     if preset not in presets:
         raise unknown(f"preset of {name}", preset, presets)
-    values = {**presets[preset], **knobs}
-    check_knobs(cls, values)
-    return cls, values
+    return cls, {**presets[preset], **knobs}
 
 
 def build_class(

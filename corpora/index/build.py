@@ -7,7 +7,6 @@ can be resumed.
 """
 
 import contextlib
-import errno
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,9 +26,9 @@ from corpora.retrievers.embedder import DEFAULT_EMBEDDER, Embedder
 from corpora.retrievers.settings import RetrievalSettings
 from corpora.retrievers.store import OFFSETS_FILE, PassageStore, write_store
 from signatures.common.errors import UserError, unknown
+from signatures.common.files import FULL
 from signatures.common.versions import RETRIEVAL, installed_versions
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 # Messages of errors without a number: tantivy and FAISS, tantivy at a file size limit, numpy.
 _FULL_WORDS = ("No space left", "os error 27", "requested and")
 
@@ -107,7 +106,7 @@ def explained(folder: Path, then: str) -> Iterator[None]:
     except UserError:
         raise
     except (OSError, RuntimeError, ValueError) as error:
-        if getattr(error, "errno", None) in _FULL or any(words in str(error) for words in _FULL_WORDS):
+        if getattr(error, "errno", None) in FULL or any(words in str(error) for words in _FULL_WORDS):
             raise UserError(f"The disk is full: free some space, {then}.") from error
         if isinstance(error, PermissionError):
             raise UserError(f"{folder} cannot be written to: choose another folder.") from error

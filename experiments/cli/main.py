@@ -70,7 +70,7 @@ try:
     from experiments.cli.shared.failures import user_error_message
     from experiments.cli.tuning.replay import replay
     from experiments.cli.tuning.tune import tune
-    from signatures.common.errors import UserNotice
+    from signatures.common.errors import UserNotice, with_causes
     from signatures.common.terminal import printable, printable_diagnostics
 except BaseException:
     _loaded(None)
@@ -180,10 +180,8 @@ def _run(interrupts: list[int]) -> None:
 
 def _end_interrupted(ended: BaseException | None) -> NoReturn:
     """Exit after Ctrl-C, with a line that says so unless the command has printed one."""
-    error = ended
-    while error is not None and not (isinstance(error, KeyboardInterrupt) and getattr(error, "__notes__", None)):
-        error = error.__cause__ or error.__context__
-    if error is None:
+    told = (isinstance(each, KeyboardInterrupt) and getattr(each, "__notes__", None) for each in with_causes(ended))
+    if not any(told):
         sys.stderr.write(_LINE)
     sys.exit(INTERRUPTED)
 

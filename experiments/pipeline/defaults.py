@@ -78,18 +78,17 @@ def _is_embedded(lm: LMConfig) -> bool:
 
 def _with_small_defaults(program: ProgramConfig, lm: LMConfig) -> Chosen:
     """Return the configurations for the embedded LM; named values stay."""
-    from programs.catalog import presets_of, typed_program
+    from programs.catalog import chosen_knobs, presets_of, typed_program
 
     named = program.program or SMALL_PROGRAM
-    presets = presets_of(typed_program(named))
     chosen = replace(program, program=named)
-    if program.preset is None and SMALL in presets:
+    if program.preset is None and SMALL in presets_of(typed_program(named)):
         chosen = replace(chosen, preset=SMALL)
         if program.rerank is None and program.index is not None and not _own_search(program):
             chosen = replace(chosen, rerank=SMALL_RERANK)
     if chosen == program:
         return Chosen(program, lm)
-    knobs = {**presets.get(chosen.preset or PAPER, {}), **program.knobs}
+    _, knobs = chosen_knobs(named, chosen.preset or PAPER, program.knobs)
     shown = [f"{name}={value}" for name, value in knobs.items()]
     shown += [f"reranker {chosen.rerank}"] if chosen.rerank != program.rerank else []
     return Chosen(chosen, lm, f"{named} with preset {chosen.preset or PAPER}: {', '.join(shown) or 'no knobs'}")

@@ -200,10 +200,11 @@ def check_program(config: ProgramConfig) -> None:
     An LM is asked when it is opened: mistakes are to be told before.
     """
     from programs.catalog import chosen_knobs
+    from programs.parts.knobs import check_knobs
 
     _check_named(config)
     if config.program is not None and config.artifact is None:
-        chosen_knobs(config.program, config.preset or PAPER, config.knobs)
+        check_knobs(*chosen_knobs(config.program, config.preset or PAPER, config.knobs))
 
 
 def open_program(

@@ -1,6 +1,6 @@
 """Errors and notices for the user: commands print them as a single line; an error exits with code 2."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Self
 
 from signatures.common.secrets import redact
@@ -44,13 +44,16 @@ def one_line(text: object, longest: int = 300) -> str:
 
 def user_error_within(error: BaseException | None) -> UserError | None:
     """Return the first UserError among an error and its causes, since libraries wrap errors; None if there is none."""
+    return next((each for each in with_causes(error) if isinstance(each, UserError)), None)
+
+
+def with_causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error, what caused it, and so on, each once; nothing for None."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
-        if isinstance(error, UserError):
-            return error
         seen.add(id(error))
+        yield error
         error = error.__cause__ or error.__context__
-    return None
 
 
 def first_problem(error: "ValidationError") -> str:

@@ -15,7 +15,7 @@ from signatures.common.errors import UserError
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # the disk, a quota, or the size that a file may have
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # error numbers: the disk, a quota, or the size that a file may have
 _TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")  # as `tempfile` names them
 
 
@@ -67,7 +67,7 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
         Path(name).replace(path)
     except BaseException as error:
         Path(name).unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.errno in _FULL and error.filename is None:
+        if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
             error.filename = str(path)  # a write names no file
         raise
 

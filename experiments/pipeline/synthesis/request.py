@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -113,7 +114,7 @@ class SynthesisRequest:
             return chosen.note
         return f"{chosen.program.program}, reranker {chosen.program.rerank or 'none'}"
 
-    @property
+    @cached_property
     def _chosen(self) -> Chosen:
         if self.program.program is None and self.program.artifact is None and self.recipe != OF_PROGRAM:
             return Chosen(replace(self.program, program=RECIPES[self.recipe].program), self.teacher)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.pipeline.tuning.config import DATABASE, QUICK_JOURNAL, TuneConfig
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, with_causes
 from signatures.common.files import exclusive_lock
 
 
@@ -49,12 +49,10 @@ def _full_disk_told() -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        cause: BaseException | None = error
-        while cause is not None and not (isinstance(cause, sqlite3.OperationalError) and "disk" in str(cause)):
-            cause = cause.__cause__ or cause.__context__
-        if cause is None:
-            raise
-        raise UserError(f"The study cannot be written ({cause}): free some space, then resume it.") from error
+        for cause in with_causes(error):
+            if isinstance(cause, sqlite3.OperationalError) and "disk" in str(cause):
+                raise UserError(f"The study cannot be written ({cause}): free some space, then resume it.") from error
+        raise
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from dspy.clients.call_result import CallResult
 
+from signatures.common.errors import with_causes
 from signatures.common.secrets import redact, redacted
 
 
@@ -18,11 +19,8 @@ def without_keys(result: CallResult) -> CallResult:
 
 def hide_keys_in(error: BaseException | None) -> None:
     """Hide keys in the texts of an error and of its causes, which a traceback prints."""
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        error.args = tuple(redact(part) if isinstance(part, str) else part for part in error.args)
-        for name, value in vars(error).items():
+    for each in with_causes(error):
+        each.args = tuple(redact(part) if isinstance(part, str) else part for part in each.args)
+        for name, value in vars(each).items():
             if isinstance(value, str):
-                setattr(error, name, redact(value))
-        error = error.__cause__ or error.__context__
+                setattr(each, name, redact(value))

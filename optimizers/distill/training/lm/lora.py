@@ -12,10 +12,11 @@ from typing import Any
 import ujson
 
 from optimizers.distill.training.divergence import Diverged, finite
+from programs.lms.weights import adapter
 from signatures.common.errors import UserError
 from signatures.common.files import atomic_write
 
-WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+WEIGHTS, CONFIG = adapter.TENSORS, adapter.CONFIG
 _PREFIX = "base_model.model."
 
 
