@@ -11,7 +11,8 @@ from experiments.cli.shared import options
 from experiments.cli.shared.console import WIDTH, emit, next_step, note, say, wrapped
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.option_groups import with_option_groups
-from experiments.cli.shared.settings.file import NAME
+from experiments.cli.shared.settings.approvals import approve, withdraw
+from experiments.cli.shared.settings.file import NAME, SettingsFile
 from experiments.cli.shared.settings.holding import TYPED, Held, held_here, shown
 from experiments.cli.shared.settings.known import (
     CURE,
@@ -19,6 +20,7 @@ from experiments.cli.shared.settings.known import (
     VARIABLES,
     WITHOUT_OPTION,
     converted,
+    harmless,
     has_key,
     has_secret,
     known_options,
@@ -39,16 +41,29 @@ def config(
     init: Annotated[
         bool, typer.Option("--init", help=f"Write {NAME} here, with all settings as comments and those typed.")
     ] = False,
+    trust: Annotated[
+        bool | None,
+        typer.Option(
+            "--trust/--distrust",
+            help="Let the file that was found, as it is now, choose LM, address, key and cache; or no longer.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Show every setting: the value that holds, and whether an option, a variable, a file or a default gives it.
 
     A setting is the default of the option of that name in every command. An option that is typed is stronger than a
-    variable, and a variable is stronger than verihop.toml in this folder or a parent. With options, e.g. --lm, the
-    table is that of a command with them.
+    variable, a variable than verihop.toml in this folder or a parent, and that than the one in your configuration
+    folder. With options, e.g. --lm, the table is that of a command with them. A file that is merely found decides LM,
+    address, key and cache only after --trust, and after each change again.
     """
     held = held_here()
     _check_variables()
+    if trust is not None:
+        _decide(held, trust)
+        next_step(command("verihop", "config"))
+        return
     for name in (name for name, number in held.numbers.items() if number == TYPED):
         converted(name, held.values[name], f"--{name.replace('_', '-')}")  # what no other command would accept, either
     if init:
@@ -65,7 +80,9 @@ def config(
     _show(held)
     if lm.api_base is not None and lm.lm is None:
         note("Note: no model is named for the server, so that only artifacts that name one can use it: add lm.")
-    if held.settings.file.path is None:
+    for line in held.ignored():
+        note(f"Note: {line}")
+    if not held.settings.files:
         next_step(command("verihop", "config", "--init", *used(lm), *used(limits)))
     else:
         next_step(command("verihop", "doctor", *used(lm)))
@@ -85,11 +102,15 @@ def _check_variables() -> None:
 
 def _record(held: Held) -> dict[str, Any]:
     """Return what is shown, by setting and by variable."""
-    path = held.settings.file.path
+    files = [str(file.path.resolve()) for file in held.settings.files if file.path is not None]
     rows = {name: _row(held, name) for name in known_options()}
     rows |= {name: _row_without_option(held, name) for name in WITHOUT_OPTION}
+    for file in held.settings.files:
+        for name, (value, reason) in file.ignored.items():
+            rows[name].setdefault("ignored", {"value": _plain(value), "place": file.place(name), "reason": reason})
     return {
-        "file": None if path is None else str(path.resolve()),
+        "file": next(iter(files), None),
+        "files": files,
         "settings": rows,
         "variables": {
             each.name: {
@@ -109,7 +130,7 @@ def _row(held: Held, name: str) -> dict[str, Any]:
     value = held.values[name]
     row: dict[str, Any] = {
         "value": _plain(value),
-        "from": "default" if number is None else _SOURCES[number],
+        "from": "default" if number is None else _SOURCES[min(number, len(_SOURCES) - 1)],
         "place": None if number is None else held.settings.place(name, number),
         "variable": f"{PREFIX}{name.upper()}",
         "default": option.default,
@@ -125,11 +146,14 @@ def _row(held: Held, name: str) -> dict[str, Any]:
 
 def _row_without_option(held: Held, name: str) -> dict[str, Any]:
     """Return value and source of a setting that has no option."""
-    variable, file, stated = f"{PREFIX}{name.upper()}", held.settings.file, held.settings.cache.get(name)
-    source = "variable" if stated is not None else "file" if name in file.values else "default"
-    place = {"variable": variable, "file": file.place(name), "default": None}[source]
-    value = file.values.get(name) if stated is None else stated
-    return {"value": value, "from": source, "place": place, "variable": variable, "default": None}
+    variable, stated = f"{PREFIX}{name.upper()}", held.settings.cache.get(name)
+    row = {"value": None, "from": "default", "place": None, "variable": variable, "default": None}
+    if stated is not None:
+        return row | {"value": stated, "from": "variable", "place": variable}
+    if of_file := held.settings.cache_of_files().get(name):
+        value, file = of_file
+        return row | {"value": value, "from": "file", "place": file.place(name)}
+    return row
 
 
 def _stated(held: Held, variable: str) -> str | None:
@@ -145,7 +169,8 @@ def _plain(value: Any) -> Any:
 
 def _show(held: Held) -> None:
     record = _record(held)
-    say(f"File: {record['file'] or f'none ({NAME} in this folder or a parent)'}")
+    for path in record["files"] or [f"none ({NAME} in this folder or a parent)"]:
+        say(f"File: {path}")
     panels: dict[str, list[str]] = {}
     for name in record["settings"]:
         panel = getattr(known_options().get(name), "rich_help_panel", None)
@@ -172,6 +197,8 @@ def _line(name: str, row: dict[str, Any]) -> str:
     source = row["place"] or row["from"]
     if "void" in row:
         source += f"; {row['void']} is of another LM or server"
+    if "ignored" in row:
+        source += f"; not {shown(row['ignored']['value'])} of {row['ignored']['place']}"
     return f"  {name:<16} {value:<32} {source}"
 
 
@@ -181,7 +208,7 @@ def _write(held: Held) -> Path:
     Raises:
         UserError: There is one, or a value has a key or a password in it.
     """
-    from signatures.common.files import atomic_write
+    from signatures.common.files import atomic_write, sha256_file
 
     path = Path(NAME)
     if path.exists():
@@ -211,9 +238,36 @@ def _write(held: Held) -> Path:
         lines += ["", f"# {meanings[f'{PREFIX}{name.upper()}']}", f"# {name} = {_toml(_EXAMPLES[name])}"]
     with atomic_write(path) as file:
         file.write("\n".join(lines) + "\n")
-    if held.settings.file.path is not None:
-        note(f"Note: {held.settings.file.path} no longer holds in this folder: the nearest file does.")
+    try:
+        approve(path, sha256_file(path))
+    except UserError as error:
+        note(f"Note: not approved: {error}")
+    if (before := _found_file(held)) is not None:
+        note(f"Note: {before.path} no longer holds in this folder: the nearest file does.")
     return path
+
+
+def _found_file(held: Held) -> SettingsFile | None:
+    return next((file for file in held.settings.files if file.found), None)
+
+
+def _decide(held: Held, trust: bool) -> None:
+    """Approve the file that was found with the content that was read, or no longer.
+
+    Raises:
+        UserError: No file was found, or the configuration folder cannot be written.
+    """
+    file = _found_file(held)
+    if file is None or file.path is None:
+        raise UserError(f"There is no {NAME} in this folder or a parent that needs approval.")
+    if not trust:
+        withdraw(file.path)
+        say(f"{file.path.resolve()} is not approved any more.")
+        return
+    approve(file.path, file.digest)
+    values = {**file.values, **{name: value for name, (value, _) in file.ignored.items()}}
+    decided = ", ".join(f"{name}={shown(value)}" for name, value in values.items() if not harmless(name))
+    say(f"Approved {file.path.resolve()} as it is now: {decided or 'it needs no approval'}")
 
 
 # Of settings whose default is none, for a file to begin with.

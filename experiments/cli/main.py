@@ -9,8 +9,12 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn, TextIO
+
+# Of processes that commands and libraries start with `python -c`: else these import modules of the working folder.
+os.environ["PYTHONSAFEPATH"] = "1"
 
 INTERRUPTED = 130  # as shells report a process that Ctrl-C ended
 _LINE = "verihop: Interrupted.\n"
@@ -68,6 +72,7 @@ try:
     from experiments.cli.serve import serve
     from experiments.cli.shared.app import App
     from experiments.cli.shared.failures import user_error_message
+    from experiments.cli.shared.settings.file import named_file
     from experiments.cli.tuning.replay import replay
     from experiments.cli.tuning.tune import tune
     from signatures.common.errors import UserNotice, with_causes
@@ -93,11 +98,17 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Show the version and exit.")
     ] = False,
+    settings_file: Annotated[
+        Path | None,
+        typer.Option("--config", help="Read this settings file in place of all others: --config FILE COMMAND."),
+    ] = None,
 ) -> None:
-    pass
+    token = named_file.set(settings_file)
+    context.call_on_close(lambda: named_file.reset(token))
 
 
 app.command("demo")(demo)

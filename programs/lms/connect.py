@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # else the first use of a model downloads a price list
+os.environ.setdefault("LITELLM_MODE", "PRODUCTION")  # else variables are read from any `.env` above the installation
 
 import dspy
 from dspy.clients.backend_selection import select_backend

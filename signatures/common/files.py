@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -23,13 +23,31 @@ def cache_dir() -> Path:
     """Return the cache folder: `VERIHOP_CACHE_DIR` if set, else `verihop` in the platform's cache folder.
 
     Raises:
-        UserError: The variable begins with `~name`, and nobody of that name has a home folder.
+        UserError: The variable begins with `~name`, and nobody of that name has a home folder, nor has the account.
     """
     if override := os.environ.get("VERIHOP_CACHE_DIR"):
         return expanded(override)
     import platformdirs
 
-    return platformdirs.user_cache_path("verihop", appauthor=False, opinion=False)
+    return _of_account(lambda: platformdirs.user_cache_path("verihop", appauthor=False, opinion=False))
+
+
+def config_dir() -> Path:
+    """Return the user's own configuration folder of verihop: `verihop` in the platform's.
+
+    Raises:
+        UserError: The account has no home folder.
+    """
+    import platformdirs
+
+    return _of_account(lambda: platformdirs.user_config_path("verihop", appauthor=False))
+
+
+def _of_account(folder: Callable[[], Path]) -> Path:
+    try:
+        return folder()
+    except RuntimeError:  # as in some containers; never a folder named "~" in the working folder
+        raise UserError("This account has no home folder: set HOME to a folder that only you can write.") from None
 
 
 def expanded(path: Path | str) -> Path:

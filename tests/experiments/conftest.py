@@ -49,7 +49,7 @@ def small_world(tmp_path_factory) -> Callable[[int], Path]:
 
 
 @pytest.fixture
-def verihop(monkeypatch, capsys):
+def verihop(monkeypatch, capsys, tmp_path):
     """Return a function that runs a command and returns (exit code, standard output, standard error).
 
     No settings hold, whatever file and variables the developer has.
@@ -57,6 +57,7 @@ def verihop(monkeypatch, capsys):
     for name in known_options():
         monkeypatch.delenv(f"VERIHOP_{name.upper()}", raising=False)
     monkeypatch.setenv("VERIHOP_CONFIG", "none")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "account"))  # what the developer approved counts in no test
 
     def run(*arguments) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["verihop", *map(str, arguments)])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeVar
 import typer
 
 from experiments.cli.shared import options
-from experiments.cli.shared.settings.holding import OF_MODEL
+from experiments.cli.shared.settings.known import OF_MODEL
 from signatures.common.errors import UserError, unknown
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from experiments.cli.shared.console import note
 from experiments.cli.shared.settings.holding import held_by, hold, in_force, read_settings
 from experiments.cli.shared.settings.known import setting_of
 from experiments.cli.shared.watching import logged_as_asked
+from signatures.common.errors import UserError
 
 _WIDEST = {"max_content_width": 110}  # as wide as the terminal up to here; 80 if there is none
 
@@ -42,6 +43,8 @@ class Command(TyperCommand):
                 joined[-1] += f",{word}"
             else:
                 joined.append(word)
+        if any(word.partition("=")[0] == "--config" for word in args):
+            raise UserError("--config stands before the command: verihop --config FILE COMMAND.")
         parameters = self.get_params(ctx)
         takes = self.uses_cache or any(setting_of(parameter) is not None for parameter in parameters)
         # The same help whatever the settings are.
@@ -61,8 +64,8 @@ class Command(TyperCommand):
                 return super().invoke(ctx)
             if self.name != _SHOWS_SETTINGS:
                 said = [f"{', '.join(settings)} ({place})" for place, settings in held.stated().items()]
-                if said:
-                    note(f"Settings: {'; '.join(said)}")
+                for line in ([f"Settings: {'; '.join(said)}"] if said else []) + held.ignored():
+                    note(line)
             with in_force(held):
                 return super().invoke(ctx)
 

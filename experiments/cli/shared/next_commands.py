@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from typer.models import OptionInfo
 
+from experiments.cli.shared.settings.file import named_file
 from experiments.cli.shared.settings.holding import to_type
 from experiments.cli.shared.settings.known import setting_of
 from signatures.common.own_code import is_own
@@ -25,8 +26,11 @@ QUESTION = "your question"
 def command(*words: object) -> str:
     """Return a line for the shell; words with spaces or other special characters are quoted.
 
-    A path that begins with a dash is written with ./ before it, which distinguishes it from an option.
+    A path that begins with a dash is written with ./ before it, which distinguishes it from an option. What runs
+    verihop names the settings file that this command was named.
     """
+    if words[:1] == ("verihop",) and (named := named_file.get()):
+        words = ("verihop", "--config", named, *words[1:])
     return " ".join(shlex.quote(_word(word)) for word in words)
 
 

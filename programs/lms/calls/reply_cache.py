@@ -7,6 +7,8 @@ text. A reply that the provider's filter ended is never cached.
 
 import contextlib
 import contextvars
+import os
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,6 +20,7 @@ from dspy.utils.exceptions import AdapterParseError
 
 from programs.lms.calls.reply_store import ReplyStore
 
+_ADDRESS = re.compile(r"(?:BASE|BASE_URL|API_URL|ENDPOINT|HOST)$")  # names of variables
 FILTERED = "content_filter"  # finish reason of a reply that a filter of the provider ended
 
 
@@ -169,10 +172,23 @@ def usage_of(result: CallResult) -> dict[str, Any]:
 
 
 def key_of(lm: dspy.LM, call: PreparedCall) -> dict[str, Any]:
-    """Return DSPy's key, with the server's dialect if the call sets reasoning, which decides how that is sent."""
+    """Return DSPy's key, with what else decides the reply.
+
+    That is the server's dialect if the call sets reasoning, which decides how that is sent; and the address that
+    variables such as `OPENAI_BASE_URL` give the LMs of a provider. The address of a server stands in the model string.
+    """
     reasoning = call.legacy.get("reasoning_effort") if call.request is None else call.request.config.reasoning
     dialect = getattr(lm.engine, "dialect_name", None)
-    return {**call.key(lm, False), **({"dialect": dialect} if reasoning and dialect else {})}
+    key = {**call.key(lm, False), **({"dialect": dialect} if reasoning and dialect else {})}
+    if isinstance(lm.engine, str) and (elsewhere := _addresses_of(lm.model.partition("/")[0])):
+        key["addresses"] = elsewhere  # a name that DSPy does not leave out of keys
+    return key
+
+
+def _addresses_of(provider: str) -> dict[str, str]:
+    """Return the variables that direct the calls of a provider's LMs to another host."""
+    begins = tuple(f"{name}_" for name in (provider.upper(), "LITELLM"))
+    return {name: os.environ[name] for name in sorted(os.environ) if name.startswith(begins) and _ADDRESS.search(name)}
 
 
 def _is_empty(outputs: Sequence[Any]) -> bool:

@@ -47,6 +47,7 @@ NOT_RUN = {  # start of a command -> why it does not run, or which test runs it
     "verihop keyfacts": "the simulated LM writes no key facts: tests/experiments/annotation",
     "verihop judge": "the simulated LM cannot compare answers: tests/experiments/cli/test_judge.py",
     "verihop review": "waits for a person: tests/experiments/annotation/review",
+    "verihop config --trust": "needs a file that was found: tests/experiments/cli/settings/test_config.py",
     "verihop data fetch": "needs the file of a benchmark: tests/experiments/cli/corpus/test_data.py",
     "verihop data subset": "needs the file of a benchmark: tests/experiments/cli/corpus/test_data.py",
     "verihop data convert": "needs the file of a benchmark: tests/experiments/cli/corpus/test_data.py",

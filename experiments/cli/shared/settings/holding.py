@@ -8,8 +8,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from experiments.cli.shared.settings.file import SettingsFile, find_file, read_file
+from experiments.cli.shared.settings.file import OF_UNAPPROVED, SettingsFile, read_files
 from experiments.cli.shared.settings.known import (
+    OF_ADDRESS,
+    OF_MODEL,
+    OF_SERVER,
     PREFIX,
     WITHOUT_OPTION,
     converted,
@@ -20,11 +23,7 @@ from signatures.common.secrets import without_keys, without_secrets
 
 _META = "verihop.settings"  # of the context of a command
 
-# Where a place names another LM than the one that holds, what it says of that LM does not hold, either.
-_OF_SERVER = ("api_key_env", "server")
-_OF_ADDRESS = (*_OF_SERVER, "api_base", "model_type", "reasoning", "thinking_tokens")  # none of an LM in this process
-OF_MODEL = (*_OF_ADDRESS, "temperature", "max_tokens", "context_size")
-TYPED, _VARIABLES, _FILE = range(3)  # places
+TYPED, VARIABLE = range(2)  # places; the files follow
 _ARTIFACT = ("artifact", "artifact_folder", "folder", "cheap")  # parameters that name one
 _ON_SERVER = "server-"  # model strings of LMs on a server begin so
 _ORDER = ("lm", "api_base")  # these decide which of the others hold
@@ -61,9 +60,9 @@ def _left_out(place: Mapping[str, Any], held: Mapping[str, Any]) -> set[str]:
     if "lm" in held and "lm" in place and place["lm"] != held["lm"]:
         void.update(OF_MODEL)
     if _is_local(held.get("lm")) and "api_base" not in held:
-        void.update(_OF_ADDRESS)
+        void.update(OF_ADDRESS)
     if "api_base" in held and "api_base" in place and place["api_base"] != held["api_base"]:
-        void.update(_OF_SERVER)
+        void.update(OF_SERVER)
     return void
 
 
@@ -77,21 +76,28 @@ class Settings:
 
     Args:
         variables: Values of the environment by name of the setting, for those that are options.
-        file: The file.
+        files: The settings files, the strongest first.
         cache: Texts of the environment by name of the setting, for those of the cache, which are no options.
     """
 
     variables: Mapping[str, Any] = field(default_factory=dict)
-    file: SettingsFile = field(default_factory=SettingsFile)
+    files: Sequence[SettingsFile] = ()
     cache: Mapping[str, str] = field(default_factory=dict)
 
     def places(self, typed: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """Return what each place says, the strongest first; `typed` is the command line."""
-        return [typed, self.variables, self.file.values]
+        return [typed, self.variables, *(file.values for file in self.files)]
 
     def place(self, name: str, number: int) -> str:
         """Return where a setting of `places` stands, in words."""
-        return ("command line", f"{PREFIX}{name.upper()}", self.file.place(name))[number]
+        if number > VARIABLE:
+            return self.files[number - VARIABLE - 1].place(name)
+        return f"{PREFIX}{name.upper()}" if number == VARIABLE else "command line"
+
+    def cache_of_files(self) -> dict[str, tuple[Any, SettingsFile]]:
+        """Return the settings of the cache that files decide, each with its file; variables are stronger."""
+        stated = {name: (file.values[name], file) for file in reversed(self.files) for name in file.values}
+        return {name: stated[name] for name in WITHOUT_OPTION if name in stated and name not in self.cache}
 
 
 class _NoContext:
@@ -104,10 +110,10 @@ _NO_CONTEXT: Any = _NoContext()
 
 
 def read_settings() -> Settings:
-    """Return what the environment and the settings file say.
+    """Return what the environment and the settings files say.
 
     Raises:
-        UserError: A variable or the file has a value that is not allowed; see `find_file` and `read_file`, too.
+        UserError: A variable or a file has a value that is not allowed; see `read_files`, too.
     """
     variables: dict[str, Any] = {}
     for name, option in known_options().items():
@@ -115,7 +121,7 @@ def read_settings() -> Settings:
         if text is not None:
             variables[name] = converted(name, text, option.envvar)
     cache = {name: text for name in WITHOUT_OPTION if (text := os.environ.get(f"{PREFIX}{name.upper()}"))}
-    return Settings(variables, read_file(find_file()), cache)
+    return Settings(variables, read_files(), cache)
 
 
 @dataclass(frozen=True)
@@ -133,14 +139,27 @@ class Held:
     numbers: Mapping[str, int]
 
     def stated(self) -> dict[str, list[str]]:
-        """Return by place the settings as name=value that are neither typed nor defaults."""
+        """Return by place the settings as name=value that are neither typed nor defaults, those of the cache, too."""
         found: dict[str, list[str]] = {}
         for name, number in self.numbers.items():
             if number == TYPED or self.values[name] == known_options()[name].default:
                 continue
-            where = str(self.settings.file.path) if number == _FILE else self.settings.place(name, number)
+            file = self.settings.files[number - VARIABLE - 1] if number > VARIABLE else None
+            where = self.settings.place(name, number) if file is None else str(file.path)
             found.setdefault(where, []).append(f"{name}={shown(self.values[name])}")
+        for name, (value, file) in self.settings.cache_of_files().items():
+            found.setdefault(str(file.path), []).append(f"{name}={shown(value)}")
         return found
+
+    def ignored(self) -> list[str]:
+        """Return a line for each reason why settings of a file that matter to the command do not apply."""
+        wanted = [*self.values, *WITHOUT_OPTION]
+        return [
+            f"{file.path} does not decide {', '.join(names)}: {reason}."
+            for file in self.settings.files
+            for reason, names in file.by_reason(wanted).items()
+            if reason != OF_UNAPPROVED
+        ]
 
 
 def shown(value: Any) -> str:
@@ -235,12 +254,7 @@ def in_force(held: Held) -> Iterator[None]:
 
     Variables of the cache are stronger than the file. Child processes inherit the choice.
     """
-    of_file = held.settings.file.values
-    added = {
-        f"{PREFIX}{name.upper()}": str(of_file[name])
-        for name in WITHOUT_OPTION
-        if name in of_file and name not in held.settings.cache
-    }
+    added = {f"{PREFIX}{name.upper()}": str(value) for name, (value, _) in held.settings.cache_of_files().items()}
     token = _in_force.set(held)
     os.environ.update(added)
     try:

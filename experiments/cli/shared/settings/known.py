@@ -27,6 +27,18 @@ CACHE_DIR, CACHE_BYTES = "cache_dir", "cache_bytes"
 _MOST = 10**18  # no setting is larger
 WITHOUT_OPTION: dict[str, tuple[type, ...]] = {CACHE_DIR: (str,), CACHE_BYTES: (int, float)}
 
+# What is said of an LM (and not of whoever calls it): with another LM it does not apply. Each group includes the last.
+OF_SERVER = ("api_key_env", "server")
+OF_ADDRESS = (*OF_SERVER, "api_base", "model_type", "reasoning", "thinking_tokens")  # none of an LM in this process
+OF_MODEL = (*OF_ADDRESS, "temperature", "max_tokens", "context_size")
+
+# What a file that is merely found may set: nothing here reaches a host, a key, a file outside of it, or code. Settings
+# that are not listed need approval, new ones too; `cache_bytes` because a small one deletes replies that were paid for.
+_HARMLESS = frozenset(
+    {"model_type", "temperature", "max_tokens", "context_size", "reasoning", "thinking_tokens", "server"}
+    | {"retries", "retry_timeout", "timeout", "cache", "budget", "threads"}
+)
+
 _NAME_OF_A_KEY = re.compile(r"key|token(?!s)|secret|password|credential|auth", re.IGNORECASE)
 _KEY = re.compile(
     r"(?:(?:sk|pk|rk|xai|pplx|nvapi|glpat)-|(?:hf|gsk|ghp|gho|r8)_|AIza)[\w-]{8,}|eyJ[\w-]{8,}\..*|(?i:bearer\s+\w.*)"
@@ -52,7 +64,7 @@ class Variable:
 
 
 VARIABLES = (
-    Variable(f"{PREFIX}CONFIG", "The settings file to read in place of verihop.toml; none reads no file."),
+    Variable(f"{PREFIX}CONFIG", "The settings file to read in place of all others, as --config; none reads no file."),
     Variable(f"{PREFIX}CACHE_DIR", "Folder of cached replies and converted models; by default the platform's."),
     Variable(f"{PREFIX}CACHE_BYTES", "Size of the reply cache at most; by default 2e9."),
     Variable(f"{PREFIX}DECOMPRESS_LIMIT", "Bytes that a compressed file may expand to; by default 1 GiB."),
@@ -85,6 +97,11 @@ def known_options() -> dict[str, Any]:
     every: Callable[..., None] = with_option_groups(every_setting)
     command = get_command_from_info(CommandInfo(callback=every), pretty_exceptions_short=False, rich_markup_mode=None)
     return {name: option for option in command.params if (name := setting_of(option)) is not None}
+
+
+def harmless(name: str) -> bool:
+    """Return whether a file that is merely found may set a setting."""
+    return name in _HARMLESS
 
 
 def names() -> list[str]:

@@ -20,6 +20,7 @@ def here(verihop, tmp_path, monkeypatch) -> Path:
 
 def test_every_setting_is_shown_with_where_it_comes_from(here, verihop, monkeypatch):
     (here / "verihop.toml").write_text('lm = "big"\napi_base = "http://a/v1"\nthreads = 2\ntimeout = 9\n')
+    assert verihop("config", "--trust")[0] == 0
     monkeypatch.setenv("VERIHOP_THREADS", "3")
     code, out, err = verihop("config")
     assert (code, err.splitlines()) == (0, ["Next: verihop doctor"])
@@ -139,6 +140,7 @@ def test_without_a_file_the_next_line_writes_one(here, verihop):
 
 def test_a_key_is_not_used_for_another_address(here, verihop):
     (here / "verihop.toml").write_text('lm = "m"\napi_base = "http://a/v1"\napi_key_env = "KEY_A"\nserver = "vllm"\n')
+    assert verihop("config", "--trust")[0] == 0
     found = json.loads(verihop("config", "--json", "--api-base", "http://b/v1")[1])["settings"]
     assert (found["lm"]["value"], found["api_base"]["value"]) == ("m", "http://b/v1")
     assert (found["api_key_env"]["value"], found["api_key_env"]["void"]) == (None, "verihop.toml:3")
@@ -179,6 +181,7 @@ def test_what_commands_would_refuse_is_not_shown_as_if_it_held(here, verihop, mo
 def test_the_cache_of_the_file_is_not_taken_for_a_variable(here, verihop, monkeypatch):
     monkeypatch.delenv("VERIHOP_CACHE_DIR")
     (here / "verihop.toml").write_text("cache_dir = 'kept'\ncache_bytes = 5e6\n")
+    assert verihop("config", "--trust")[0] == 0
     found = json.loads(verihop("config", "--json")[1])
     assert [found["settings"][name]["from"] for name in ("cache_dir", "cache_bytes")] == ["file", "file"]
     assert [found["variables"][f"VERIHOP_{name}"]["set"] for name in ("CACHE_DIR", "CACHE_BYTES")] == [False, False]
@@ -196,3 +199,66 @@ def test_json_has_no_bare_infinity(here, verihop):
 
     out = verihop("config", "--json", "--timeout", "inf")[1]
     assert json.loads(out, parse_constant=refused)["settings"]["timeout"]["value"] == "inf"
+
+
+EVIL = 'lm = "big"\napi_base = "http://127.0.0.1:9/v1"\napi_key_env = "OUR_KEY"\nthreads = 2\n'
+
+
+def test_what_does_not_apply_is_shown_with_place_and_reason(here, verihop):
+    (here / "verihop.toml").write_text(EVIL)
+    code, out, err = verihop("config")
+    assert code == 0
+    rows = {line.split()[0]: line for line in out.splitlines() if line.startswith("  ")}
+    assert "default; not http://127.0.0.1:9/v1 of verihop.toml:2" in rows["api_base"]
+    assert "verihop config --trust" in err
+    found = json.loads(verihop("config", "--json")[1])["settings"]
+    assert (found["api_key_env"]["value"], found["threads"]["value"]) == (None, 2)
+    assert found["api_key_env"]["ignored"]["place"] == "verihop.toml:3"
+    assert "found" in found["api_key_env"]["ignored"]["reason"]
+
+
+def test_a_file_is_approved_once_and_again_after_a_change(here, verihop):
+    path = here / "verihop.toml"
+
+    def address() -> str | None:
+        return json.loads(verihop("config", "--json")[1])["settings"]["api_base"]["value"]
+
+    path.write_text(EVIL)
+    code, out, _ = verihop("config", "--trust")
+    assert (code, "lm=big, api_base=http://127.0.0.1:9/v1, api_key_env=OUR_KEY" in out) == (0, True)
+    assert address() == "http://127.0.0.1:9/v1"
+    path.write_text(EVIL.replace(":9", ":10"))
+    assert address() is None
+    assert "changed" in verihop("config")[2]
+    assert verihop("config", "--trust")[0] == 0
+    assert address() == "http://127.0.0.1:10/v1"
+    assert verihop("config", "--distrust")[0] == 0
+    assert address() is None
+
+
+def test_what_needs_no_approval_says_so(here, verihop):
+    code, _, err = verihop("config", "--trust")
+    assert (code, "needs approval" in err) == (2, True)
+    (here / "verihop.toml").write_text("threads = 2\n")
+    assert "it needs no approval" in verihop("config", "--trust")[1]
+
+
+def test_a_file_that_config_wrote_is_approved(here, verihop):
+    assert verihop("config", "--init", "--lm", "simulated")[0] == 0
+    assert json.loads(verihop("config", "--json")[1])["settings"]["lm"]["value"] == "simulated"
+
+
+def test_a_named_file_is_read_in_place_of_all_others(here, verihop, monkeypatch):
+    (here / "verihop.toml").write_text("threads = 2\n")
+    (here / "team.toml").write_text(EVIL.replace("threads = 2", "threads = 3"))
+    code, out, err = verihop("--config", "team.toml", "config", "--json")
+    found = json.loads(out)
+    assert (code, found["file"], found["settings"]["threads"]["value"]) == (0, str(here / "team.toml"), 3)
+    assert found["settings"]["api_base"]["value"] == "http://127.0.0.1:9/v1"
+    assert "Next: verihop --config team.toml doctor" in verihop("--config", "team.toml", "config")[2]
+    monkeypatch.setenv("VERIHOP_CONFIG", "team.toml")
+    assert json.loads(verihop("config", "--json")[1])["settings"]["threads"]["value"] == 3
+    code, _, err = verihop("config", "--config", "team.toml")
+    assert (code, "before the command" in err) == (2, True)
+    code, _, err = verihop("--config", "gone.toml", "ask", "Who?")
+    assert (code, "gone.toml" in err) == (2, True)

@@ -1,12 +1,12 @@
 """The settings file: where it is found, and what it may not contain."""
 
-import os
 from pathlib import Path
 
 import pytest
 
-from experiments.cli.shared.settings.file import SettingsFile, find_file, read_file
-from experiments.cli.shared.settings.known import names
+from experiments.cli.shared.settings.approvals import approve, approved_digest, withdraw
+from experiments.cli.shared.settings.file import named_file, read_file, read_files
+from experiments.cli.shared.settings.known import harmless, names
 from signatures.common.errors import UserError
 
 
@@ -14,6 +14,7 @@ from signatures.common.errors import UserError
 def folder(tmp_path, monkeypatch) -> Path:
     """Return the working folder, two levels below the home folder."""
     monkeypatch.delenv("VERIHOP_CONFIG", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "account"))
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
     here = tmp_path / "home" / "project" / "part"
     here.mkdir(parents=True)
@@ -25,6 +26,16 @@ def write(folder: Path, text: str = "threads = 4\n") -> Path:
     path = folder / "verihop.toml"
     path.write_text(text)
     return path
+
+
+def find_file() -> Path | None:
+    files = read_files()
+    assert len(files) <= 1
+    return files[0].path if files else None
+
+
+def read(path: Path, **options) -> dict:
+    return dict(read_file(path, trusted=True, **options).values)
 
 
 def test_the_nearest_file_of_the_working_folder_and_its_parents_is_found(folder):
@@ -67,15 +78,120 @@ def test_a_folder_that_all_may_write_gives_no_settings_to_those_below(folder):
     assert find_file() is None
 
 
-def test_a_file_of_another_user_is_refused(folder, monkeypatch):
+def test_the_users_own_file_is_weaker_than_the_nearest_one_and_trusted(folder, tmp_path):
+    account = tmp_path / "account" / "verihop"
+    account.mkdir(parents=True)
+    own = write(account, 'lm = "simulated"\nthreads = 2\n')
+    assert [(file.path, file.found, dict(file.values)) for file in read_files()] == [
+        (own, False, {"lm": "simulated", "threads": 2})
+    ]
     write(folder)
-    if os.getuid() == 0:
-        os.chown(folder / "verihop.toml", 4321, 4321)
-    monkeypatch.setattr(os, "getuid", lambda: 1234)
-    with pytest.raises(UserError, match=r"verihop.toml belongs to another user. If you trust it, set VERIHOP_CONFIG="):
-        find_file()
-    monkeypatch.setenv("VERIHOP_CONFIG", str(folder / "verihop.toml"))
-    assert find_file() == folder / "verihop.toml"
+    assert [(file.path, file.found) for file in read_files()] == [(Path("verihop.toml"), True), (own, False)]
+
+
+def test_a_file_in_the_configuration_folder_is_read_once_where_that_is_the_working_folder(
+    folder, tmp_path, monkeypatch
+):
+    account = tmp_path / "account" / "verihop"
+    account.mkdir(parents=True)
+    write(account, 'lm = "simulated"\n')
+    monkeypatch.chdir(account)
+    assert [file.found for file in read_files()] == [False]
+
+
+def test_an_account_without_a_home_folder_has_no_file_and_no_approvals(folder, monkeypatch):
+    import platformdirs
+
+    def nowhere(*_, **__) -> Path:
+        raise RuntimeError("could not determine the home directory")
+
+    monkeypatch.setattr(platformdirs, "user_config_path", nowhere)
+    path = write(folder, 'lm = "simulated"\nthreads = 3\n')
+    assert [dict(file.values) for file in read_files()] == [{"threads": 3}]
+    with pytest.raises(UserError, match="HOME"):
+        approve(path, "0")
+
+
+def test_the_command_line_names_the_file(folder, tmp_path, monkeypatch):
+    write(folder)
+    other = tmp_path / "team.toml"
+    other.write_text('lm = "simulated"\n')
+    monkeypatch.setenv("VERIHOP_CONFIG", "none")
+    token = named_file.set(other)
+    try:
+        assert [(file.path, dict(file.values)) for file in read_files()] == [(other, {"lm": "simulated"})]
+        named_file.set(tmp_path / "gone.toml")
+        with pytest.raises(UserError, match=r"--config names .*gone.toml"):
+            read_files()
+    finally:
+        named_file.reset(token)
+
+
+SERVER = 'lm = "big"\napi_base = "http://127.0.0.1:9/v1"\napi_key_env = "AWS_SECRET_ACCESS_KEY"\nmax_tokens = 9\n'
+
+
+def test_a_file_that_is_merely_found_decides_only_what_is_harmless(folder):
+    path = write(folder, f'{SERVER}threads = 3\ncache_dir = "kept"\ncache_bytes = 1_000_000\n')
+    found = read_file(path)
+    assert found.values == {"threads": 3}
+    assert set(found.ignored) == {"lm", "api_base", "api_key_env", "max_tokens", "cache_dir", "cache_bytes"}
+    assert not any(map(harmless, ("lm", "api_base", "api_key_env", "cache_dir", "cache_bytes", "a_new_one")))
+
+
+def test_a_found_file_decides_limits_of_an_lm_that_it_does_not_name(folder):
+    assert read_file(write(folder, "max_tokens = 9\n")).values == {"max_tokens": 9}
+
+
+def test_an_approval_is_of_path_and_content(folder, tmp_path):
+    path = write(folder, SERVER)
+    approve(path, read_file(path).digest)
+    approved = read_file(Path("verihop.toml"))  # however it is written
+    assert set(approved.values) == {"lm", "api_base", "api_key_env", "max_tokens"}
+    assert approved.ignored == {}
+    copy = write(folder.parent, SERVER)
+    assert "lm" in read_file(copy).ignored
+    write(folder, SERVER.replace("127.0.0.1", "127.0.0.2"))
+    changed = read_file(path)
+    assert changed.values == {}
+    assert "changed" in changed.ignored["api_base"][1]
+    write(folder, SERVER)
+    assert read_file(path).ignored == {}
+    withdraw(path)
+    assert approved_digest(path) is None
+    assert "found" in read_file(path).ignored["lm"][1]
+
+
+def test_a_link_to_an_approved_file_is_that_file(folder, tmp_path):
+    path = write(folder, SERVER)
+    approve(path, read_file(path).digest)
+    link = tmp_path / "link.toml"
+    link.symlink_to(path)
+    assert read_file(link).ignored == {}
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"/a": 1}', b"null"])
+def test_damaged_approvals_approve_nothing_and_are_replaced(folder, tmp_path, content):
+    path = write(folder, SERVER)
+    account = tmp_path / "account" / "verihop"
+    account.mkdir(parents=True)
+    (account / "approved.json").write_bytes(content)
+    assert read_file(path).values == {}
+    approve(path, read_file(path).digest)
+    assert read_file(path).ignored == {}
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_an_address_and_a_key_need_an_lm_in_the_same_file(folder, trusted):
+    path = write(folder, "\n".join(SERVER.splitlines()[1:]))
+    found = read_file(path, trusted=trusted)
+    assert found.values == {"max_tokens": 9}
+    assert set(found.ignored) == {"api_base", "api_key_env"}
+
+
+def test_a_path_of_a_file_that_is_not_approved_is_not_looked_at(folder, monkeypatch):
+    path = write(folder, 'lm = "gguf:/net/host/share"\ncache_dir = "~nobody-here/x"\n')
+    monkeypatch.setattr(Path, "exists", lambda self: pytest.fail(f"looked at {self}"))
+    assert read_file(path).values == {}
 
 
 def test_a_variable_names_the_file_or_none(folder, monkeypatch, tmp_path):
@@ -96,17 +212,16 @@ def test_a_variable_names_the_file_or_none(folder, monkeypatch, tmp_path):
 
 def test_values_are_those_of_options_with_their_lines(folder):
     text = '# mine\nlm = "simulated"\nbudget = "calls=500 usd=0.2"\n\ntimeout = 30\ncache = false\ncache_bytes = 5e6\n'
-    found = read_file(write(folder, text))
+    found = read_file(write(folder, text), trusted=True)
     assert found.values == {
         "lm": "simulated", "budget": ["calls=500", "usd=0.2"], "timeout": 30.0, "cache": False, "cache_bytes": 5e6,
     }  # fmt: skip
     assert isinstance(found.values["timeout"], float)
     assert found.place("timeout").endswith("verihop.toml:5")
-    assert read_file(None) == SettingsFile()
     marked = write(folder)
     marked.write_text("threads = 4\n", encoding="utf-8-sig")
-    assert read_file(marked).values == {"threads": 4}
-    assert read_file(write(folder, 'budget = ["calls=1"]\n')).values == {"budget": ["calls=1"]}
+    assert read(marked) == {"threads": 4}
+    assert read(write(folder, 'budget = ["calls=1"]\n')) == {"budget": ["calls=1"]}
 
 
 @pytest.mark.parametrize(
@@ -155,7 +270,7 @@ def test_values_are_those_of_options_with_their_lines(folder):
 )
 def test_a_mistake_is_one_line_with_file_key_and_cure(folder, text, message):
     with pytest.raises(UserError) as error:
-        read_file(write(folder, text))
+        read_file(write(folder, text), trusted=True)
     assert message in str(error.value)
     assert "verihop.toml" in str(error.value)
     assert "\n" not in str(error.value)
@@ -191,20 +306,20 @@ def test_a_key_in_the_file_is_refused_with_the_cure_and_not_shown(folder, text):
 
 @pytest.mark.parametrize("name", ["OPENAI_API_KEY", "my_key", "KEY_2026_FOR_TEAM_7", "HF_TOKEN", "key_of_our_team_7"])
 def test_the_name_of_a_variable_is_no_key(folder, name):
-    assert read_file(write(folder, f"api_key_env = '{name}'")).values == {"api_key_env": name}
+    assert read(write(folder, f"lm = 'm'\napi_key_env = '{name}'")) == {"lm": "m", "api_key_env": name}
 
 
 def test_a_comment_may_speak_of_keys(folder):
     text = "# hf_hub_download_is_not_called, the key is in OPENAI_API_KEY (it begins with sk-)\nthreads = 4\n"
-    assert read_file(write(folder, text)).values == {"threads": 4}
+    assert read(write(folder, text)) == {"threads": 4}
 
 
 def test_paths_are_relative_to_the_file(folder):
     (folder.parent / "adapter").mkdir()
-    found = read_file(write(folder.parent, "lm = 'embedded:adapter'\ncache_dir = 'kept'\n")).values
+    found = read(write(folder.parent, "lm = 'embedded:adapter'\ncache_dir = 'kept'\n"))
     assert found == {"lm": f"embedded:{folder.parent / 'adapter'}", "cache_dir": str(folder.parent / "kept")}
     for lm in ("embedded:base", "embedded", "openai/adapter", "simulated:3"):
-        assert read_file(write(folder.parent, f"lm = '{lm}'")).values == {"lm": lm}
+        assert read(write(folder.parent, f"lm = '{lm}'")) == {"lm": lm}
 
 
 def test_every_setting_is_known():

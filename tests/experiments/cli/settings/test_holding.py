@@ -83,7 +83,7 @@ NONE = dict.fromkeys(LM)
 )
 def test_what_must_be_typed_for_the_same_to_hold_again(used, typed):
     file = SettingsFile(values={name: value for name, value in SERVER.items() if name in LM})
-    with in_force(Held(Settings(file=file), {}, {})):
+    with in_force(Held(Settings(files=[file]), {}, {})):
         assert to_type({**NONE, **used}) == typed
     again = {name: used[name] for name in typed}
     assert held(again, file.values) == used

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from experiments.cli.shared.settings.approvals import approve
 from experiments.cli.shared.settings.known import PREFIX, VARIABLES, names
-from signatures.common.files import cache_dir
+from signatures.common.files import cache_dir, sha256_file
 
 ROOT = Path(__file__).parents[4]
 PACKAGES = ("signatures", "corpora", "programs", "optimizers", "experiments")
@@ -16,15 +17,17 @@ PACKAGES = ("signatures", "corpora", "programs", "optimizers", "experiments")
 
 @pytest.fixture
 def project(verihop, tmp_path, monkeypatch, own_cache):
-    """Return a function that writes the settings file of the working folder, which has a space in its name."""
+    """Return a function that writes an approved settings file into the working folder, `my project`."""
     folder = tmp_path / "my project"
     folder.mkdir()
     monkeypatch.chdir(folder)
     monkeypatch.setattr(Path, "home", lambda: folder)
     monkeypatch.delenv("VERIHOP_CONFIG")
 
-    def write(text: str) -> None:
+    def write(text: str, *, approved: bool = True) -> None:
         Path("verihop.toml").write_text(text)
+        if approved:
+            approve(Path("verihop.toml"), sha256_file("verihop.toml"))
 
     return write
 

@@ -5,12 +5,13 @@ from typing import Any
 
 import dspy
 import pytest
-from dspy.clients.execution import IGNORED_CACHE_KEYS
+from dspy.clients.execution import IGNORED_CACHE_KEYS, prepare
 from dspy.lm15 import Message, Request, Response, TextPart, ThinkingPart, TokenLogprob, TopLogprob, Usage
 from dspy.utils.exceptions import AdapterParseError
 
 from programs.lms.adapter import ChatForm
 from programs.lms.calls.metered import metered_lm
+from programs.lms.calls.reply_cache import key_of
 from programs.parts.fanout import fanout
 from programs.parts.meter import metered
 from programs.parts.probability import probability
@@ -228,3 +229,20 @@ def test_an_empty_reply_is_shown_as_empty() -> None:
     with metered() as meter, pytest.raises(AdapterParseError):
         ask(Replies(None))
     assert meter.unreadable == ""
+
+
+def test_a_reply_of_a_provider_is_not_that_of_the_host_a_variable_names(monkeypatch) -> None:
+    lm = metered_lm("openai/gpt-4o-mini", temperature=0.0, max_tokens=20)
+    call = prepare(lm, "hello", None, {})
+    for name in ("OPENAI_API_BASE", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    plain = dspy.cache.cache_key(key_of(lm, call), IGNORED_CACHE_KEYS)
+    keys = {plain}
+    for name in ("OPENAI_API_BASE", "OPENAI_BASE_URL"):
+        for value in ("http://127.0.0.1:1/v1", "http://127.0.0.1:2/v1"):
+            monkeypatch.setenv(name, value)
+            keys.add(dspy.cache.cache_key(key_of(lm, call), IGNORED_CACHE_KEYS))
+        monkeypatch.delenv(name)
+    assert len(keys) == 5
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")  # of another provider
+    assert dspy.cache.cache_key(key_of(lm, call), IGNORED_CACHE_KEYS) == plain
