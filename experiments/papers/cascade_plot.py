@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.analysis.report.plots import empty_figure
 from signatures.common.files import atomic_write
 
 if TYPE_CHECKING:
@@ -16,11 +17,7 @@ _PERCENT = 100
 
 def draw(sets: Mapping[str, Mapping[str, Any]], path: Path) -> None:
     """Write the plot of all sets of a result file as PNG."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.2 * len(sets), 4.6), dpi=150, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
+    figure, canvas = empty_figure(6.2 * len(sets), 4.6)
     for axes, (name, record) in zip(figure.subplots(1, len(sets), squeeze=False)[0], sets.items(), strict=True):
         _panel(axes, name, record)
     with atomic_write(path, "wb") as file:

@@ -13,11 +13,28 @@ from signatures.common.files import atomic_write
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
 
     from experiments.analysis.statistics import Mean
 
 _COLOURS = ("#2f5fd0", "#d9822b", "#1a7f4b", "#8a4fbf", "#b42318", "#5b6472")
 _MAX_BINS = 40
+
+
+def empty_figure(width: float, height: float, dpi: int = 150) -> "tuple[Figure, FigureCanvasAgg]":
+    """Return an empty figure of this size, in inches, and what draws it; the same on all machines.
+
+    A `matplotlibrc` that lies in the working folder would be read before the user's own, so that none counts. Without
+    pyplot no display is chosen, and figures are not kept in memory.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    matplotlib.rcdefaults()
+    figure = Figure(figsize=(width, height), dpi=dpi, layout="constrained")
+    return figure, FigureCanvasAgg(figure)
 
 
 def token_histogram(groups: Mapping[str, Sequence[int]], path: Path, *, title: str) -> Path:
@@ -43,12 +60,7 @@ def token_histogram(groups: Mapping[str, Sequence[int]], path: Path, *, title: s
         raise UserError(f"There are no token counts to draw for {title!r}. Give a run with answered questions.")
     if min(everything) < 0:
         raise UserError(f"A question cannot take {min(everything)} tokens. Counts start at 0.")
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    # No pyplot: it would choose a display and keep every figure in memory.
-    figure = Figure(figsize=(7.2, 1.8 + 1.1 * len(counts)), dpi=150, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
+    figure, canvas = empty_figure(7.2, 1.8 + 1.1 * len(counts))
     panels = figure.subplots(len(counts), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     edges = _edges(everything)
     for axes, (name, of), colour in zip(panels, counts.items(), cycle(_COLOURS), strict=False):
@@ -80,11 +92,7 @@ def curves(lines: Mapping[str, Mapping[int, "Mean"]], path: Path, *, title: str,
     drawn = {name: [(x, mean) for x, mean in sorted(of.items()) if mean.mean is not None] for name, of in lines.items()}
     if not any(drawn.values()):
         raise UserError(f"There are no means to draw for {title!r}. Give runs with scored questions.")
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.2), dpi=150, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
+    figure, canvas = empty_figure(6.4, 4.2)
     axes = figure.add_subplot()
     for (name, points), colour in zip(drawn.items(), cycle(_COLOURS), strict=False):
         xs, ys, below, above = [], [], [], []

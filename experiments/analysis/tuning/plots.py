@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.analysis.report.plots import empty_figure
 from experiments.analysis.tuning.findings import Findings
 from experiments.runs.files import writing
 from optimizers.tuning.records import Trial
@@ -46,15 +47,6 @@ def draw_all(
     return [_save(figure, out / name) for name, figure in drawn.items()]
 
 
-def _figure(width: float, height: float) -> "Figure":
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
-    FigureCanvasAgg(figure)  # no pyplot: it would choose a display and keep every figure in memory
-    return figure
-
-
 def _save(figure: "Figure", path: Path) -> Path:
     # Without date and random ids, the same study gives the same file.
     from matplotlib import rc_context
@@ -91,7 +83,7 @@ def _slices(found: Findings, complete: Sequence[Trial], names: Sequence[str], me
     shown = list(names)[:_MOST_PANELS]
     columns = min(3, len(shown))
     rows = -(-len(shown) // columns)
-    figure = _figure(max(5.0, 3.4 * columns), 0.6 + 2.6 * rows)
+    figure = empty_figure(max(5.0, 3.4 * columns), 0.6 + 2.6 * rows)[0]
     panels = figure.subplots(rows, columns, sharey=True, squeeze=False)
     for axes, name in zip(panels.flat, shown, strict=False):
         having = [trial for trial in complete if name in trial.setting]
@@ -126,7 +118,7 @@ def _importance(importance: Mapping[str, Mapping[str, float]], metric: str) -> "
     """Draw one bar per dimension and evaluator."""
     names = list(next(iter(importance.values())))
     titles = {"fanova": "fANOVA: variance explained", "ped_anova": "PED-ANOVA: what the best share"}
-    figure = _figure(3.8 * len(importance) + 0.8, 1.1 + 0.34 * len(names))
+    figure = empty_figure(3.8 * len(importance) + 0.8, 1.1 + 0.34 * len(names))[0]
     panels = figure.subplots(1, len(importance), sharey=True, squeeze=False)[0]
     for axes, (evaluator, values) in zip(panels, importance.items(), strict=True):
         bars = axes.barh(names, [values.get(name, 0.0) for name in names], color=_LINE)
@@ -142,7 +134,7 @@ def _importance(importance: Mapping[str, Mapping[str, float]], metric: str) -> "
 def _front(found: Findings, complete: Sequence[Trial], metric: str) -> "Figure":
     """Draw score against cost, and the front."""
     cost = found.goal.cost or "calls"
-    figure = _figure(6.4, 4.2)
+    figure = empty_figure(6.4, 4.2)[0]
     axes = figure.subplots()
     _points(axes, found, complete, lambda trial: trial.cost(cost))
     front = list(found.front)

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.analysis.report.plots import empty_figure
 from experiments.analysis.statistics import means_and_differences
 from experiments.papers.compiling.records import FAULTS, METRIC, Record
 from experiments.papers.compiling.rows import DEFAULT, ROWS
@@ -120,15 +121,11 @@ def draw(programs: Mapping[str, Any], path: Path) -> Path:
         programs: Program -> its record.
         path: The PNG file, written atomically.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     from signatures.common.files import atomic_write
 
     columns = min(len(programs), _COLUMNS)
     lines = -(-len(programs) // columns)
-    figure = Figure(figsize=(5.6 * columns, 3.4 * lines), dpi=110, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
+    figure, canvas = empty_figure(5.6 * columns, 3.4 * lines, dpi=110)
     panels = list(figure.subplots(lines, 2 * columns, squeeze=False, width_ratios=[2.4, 1] * columns).flat)
     most = max(len(record["rows"]) for record in programs.values())
     for program, record, gains, price in zip(programs, programs.values(), panels[::2], panels[1::2], strict=False):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.analysis.report.plots import empty_figure
 from experiments.analysis.statistics import paired
 from experiments.analysis.summary import percent
 from experiments.papers.leaderboard.boards import SIZES, TITLES, WORLD
@@ -121,14 +122,10 @@ def draw(found: Mapping[str, Any], path: Path) -> Path:
         found: As `table` returns it.
         path: The PNG file, written atomically.
     """
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     from signatures.common.files import atomic_write
 
     most = max(len(of["programs"]) for of in found.values())
-    figure = Figure(figsize=(5.4 * len(found), 1.2 + 0.27 * most), dpi=110, layout="constrained")
-    canvas = FigureCanvasAgg(figure)
+    figure, canvas = empty_figure(5.4 * len(found), 1.2 + 0.27 * most, dpi=110)
     for axes, (board, of) in zip(figure.subplots(1, len(found), squeeze=False).flat, found.items(), strict=True):
         _panel(axes, of["programs"])
         axes.set_title(TITLES[board], loc="left", fontsize=11)

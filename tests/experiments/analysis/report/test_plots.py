@@ -59,3 +59,13 @@ def test_nothing_to_draw_and_negative_counts_are_refused(tmp_path, groups, said)
     with pytest.raises(UserError, match=said):
         token_histogram(groups, tmp_path / "x.png", title="t")
     assert not (tmp_path / "x.png").exists()
+
+
+def test_settings_of_matplotlib_in_the_working_folder_do_not_count(tmp_path, monkeypatch):
+    import matplotlib
+
+    counts = {"a": [1, 2, 3, 100]}
+    plain = token_histogram(counts, tmp_path / "plain.png", title="t").read_bytes()
+    found = {"text.usetex": True, "axes.facecolor": "black"}  # as a `matplotlibrc` sets them, which runs LaTeX
+    with matplotlib.rc_context(found):
+        assert token_histogram(counts, tmp_path / "again.png", title="t").read_bytes() == plain
