@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import os
 import signal
 import sys
 import threading
@@ -28,10 +29,12 @@ settings.load_profile("verihop")
 
 
 @pytest.fixture(autouse=True)
-def ctrl_c() -> None:
-    """Let Ctrl-C raise KeyboardInterrupt: a command that Ctrl-C ended, and some libraries, leave another handler."""
+def as_before_a_command() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt and Python import from anywhere: commands end without restoring either."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    os.environ.pop("PYTHONSAFEPATH", None)  # fixtures of the next module are made before this one
 
 
 def load_module(path: Path) -> ModuleType:

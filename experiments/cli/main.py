@@ -13,9 +13,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any, NoReturn, TextIO
 
-# Of processes that commands and libraries start with `python -c`: else these import modules of the working folder.
-os.environ["PYTHONSAFEPATH"] = "1"
-
 INTERRUPTED = 130  # as shells report a process that Ctrl-C ended
 _LINE = "verihop: Interrupted.\n"
 
@@ -142,6 +139,8 @@ app.command("mcp")(mcp)
 
 def main() -> None:
     """Run the command line; a user error is one line and exit code 2, a spent budget 3, Ctrl-C 130."""
+    # Processes that commands and libraries start with `python -c` import no modules of the working folder.
+    os.environ["PYTHONSAFEPATH"] = "1"
     interrupts: list[int] = []  # each Ctrl-C
 
     def interrupt(number: int, frame: FrameType | None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 PASSWORD = "correct-horse-7461"
 _DEBIAN = Path("/usr/lib/postgresql")
-_USER = "postgres"  # of the system: the server refuses to run as root
+_USER = "nobody"  # of every system, unlike "postgres": the server refuses to run as root
 
 
 def programs() -> Path | None:
