@@ -11,13 +11,14 @@ _EDGE = 2  # lines at the top and at the bottom of a page that may be running on
 _REPEATS = 3  # pages from which on such a line is a running one
 _SHORT = 0.8  # of the longest lines: a shorter one that ends a sentence ends its paragraph
 _LONGEST_HEADING = 4  # lines
-_LEADERS = re.compile(r"(?:\.\s?){5,}\s*(?:\d{1,4}|[ivxlc]{1,7})$")  # of a table of contents
+# Both begin where a run of such characters does, so that a long line takes time in proportion to its length.
+_LEADERS = re.compile(r"(?<!\.)(?<!\.\s)(?:\.\s?){5,}+\s*(?:\d{1,4}|[ivxlc]{1,7})$")  # of a table of contents
 _ENTRIES = 3  # such lines from which on a page has one
 # A colon ends what may stand alone: a list or a quotation follows. The full-width one is the same sign in Chinese text.
 _ENDS = (".", "!", "?", ":", "。", "！", "？", "：")
 _CLOSING = "\"'”’»)]」』）】"  # may follow an end
 _HYPHEN = "\ufffe"  # PDFium's sign for a hyphen at the end of a line
-_DIVIDED = re.compile(rf"(\w+){_HYPHEN}(\w+)")
+_DIVIDED = re.compile(rf"(?<!\w)(\w++){_HYPHEN}(\w+)")
 _ITEM = re.compile(r"^(?:[•‣◦▪●○■–*-]|\(?(?:\d{1,3}|[a-z])[.)])\s+\S")
 _NUMBERING = re.compile(
     r"^(?:(?:chapter|appendix|part|section)\s+)?(?:[A-Z]|\d+|[IVXLC]+)?(?:\.\d+)*[.:]?\s+", re.IGNORECASE
