@@ -166,7 +166,7 @@ class _Header:
     def text(self) -> str:
         size = self.number("Q")
         start = self._take(size)
-        return self._data[start : start + size].decode(errors="replace")
+        return self._data[start : start + size].decode(errors="surrogateescape")
 
     def value(self) -> Any:
         kind, count = self.number("I"), None
@@ -221,12 +221,12 @@ def _check_values(values: dict[str, Any]) -> None:
             raise ValueError(f"{str(kind)[:60]}.{name} is {value!r}; it must be from 1 to {most:,}")
     for name, value in values.items():
         if isinstance(value, float) and not (math.isfinite(value) and (value >= 0 or "epsilon" not in name)):
-            raise ValueError(f"{name[:60]} is {value}")
+            raise ValueError(f"{name[:60]!r} is {value}")
     if values.get("tokenizer.ggml.model") in ("none", "no_vocab"):
         return
     tokens = values.get("tokenizer.ggml.tokens")
-    if not isinstance(tokens, list) or not tokens or not isinstance(tokens[0], str):
-        raise ValueError("it has no vocabulary")
+    if not isinstance(tokens, list) or not isinstance((tokens or [0])[0], str) or len(set(tokens)) < len(tokens):
+        raise ValueError("it has no vocabulary, or a token twice")
     for name in ("scores", "token_type"):
         other = values.get(f"tokenizer.ggml.{name}", tokens)
         if not isinstance(other, list) or len(other) != len(tokens):

@@ -72,6 +72,7 @@ def changed(content):
         yield f"tensor {after} {value}", put(content, begin + 4 + after, form, value)
     for size in (0, 3, 5, 24, 1000, len(content) - 1000):
         yield f"{size} bytes", content[:size]
+    yield "a token twice", content.replace(b"\x01\x00\x00\x00\x00\x00\x00\x00A", b"\x01\x00\x00\x00\x00\x00\x00\x00B")
     yield "a tensor twice", content.replace(b"blk.0.attn_k", b"blk.0.attn_v")
     yield (
         "a value twice",
