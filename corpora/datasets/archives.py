@@ -81,5 +81,5 @@ def _tar(path: Path) -> Iterator[tuple[str, IO[bytes], int]]:
             file = archive.extractfile(member) if fnmatch(Path(member.name).name, _PART) else None
             if file is not None:
                 yield f"{path}: {member.name}", file, member.size
-            source.most = archive.offset + _LONGEST_HEADER  # type: ignore[attr-defined]
-            archive.members.clear()  # type: ignore[attr-defined]  # it would keep all headers in memory
+            source.most = archive.offset + _LONGEST_HEADER
+            archive.members.clear()  # it would keep all headers in memory
