@@ -30,6 +30,7 @@ _BLOCKS = frozenset("p div ul ol li br dl dt dd pre blockquote section article f
 _MORE_BLOCKS = ("dt", "dd", "caption", "summary", "details", "legend", "fieldset", "label", "form", "section", "option")
 _HANDLED = frozenset("table tr td th ul ol li br".split())  # by inscriptis, besides those with a style
 _MARKED = "marked"
+_VERBATIM = ("pre", "xmp", "listing", "plaintext")
 _LEVELS = {f"h{level}": [f"h{level}"] for level in range(1, 7)}
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}charset|<\?xml[^>]{0,200}encoding""", re.IGNORECASE)
 _HEAD = 4096  # bytes in which an encoding is declared
@@ -115,7 +116,7 @@ def _flatten(table: Any) -> None:
     layout = next(table.iterdescendants("table", *_LEVELS), None) is not None
     cells = [] if layout else list(table.iter("td", "th"))
     if layout or len(cells) * max((len(cell.text_content()) for cell in cells), default=0) > _LARGEST_TABLE:
-        for element in table.iter("table", "tbody", "thead", "tfoot", "tr", "td", "th"):
+        for element in [table, *table.iter("tbody", "thead", "tfoot", "tr", "td", "th")]:
             element.tag = "div"
         return
     for element in (inner for cell in cells for inner in cell.iterdescendants()):
@@ -128,8 +129,9 @@ def _join_text(element: Any, laid_out: set[str]) -> None:
     """Remove elements that only mark text, since inscriptis copies the line so far at each of them."""
     import lxml.etree
 
+    kept = {each for text in element.iter(*_VERBATIM) for each in text.iter()}  # inscriptis joins their lines
     for each in element.iterdescendants(lxml.etree.Element):
-        if each.tag not in laid_out and "style" not in each.attrib:
+        if each.tag not in laid_out and "style" not in each.attrib and each not in kept:
             each.tag = _MARKED
     lxml.etree.strip_tags(element, _MARKED)
 
