@@ -21,14 +21,14 @@ from signatures.common.files import atomic_write
 LIMIT_VARIABLE = "VERIHOP_DECOMPRESS_LIMIT"
 DEFAULT_LIMIT = 1 << 30  # bytes
 _MOST_RATIO = 100  # the benchmarks' files: 3 to 12
-LONGEST_LINE = 1 << 26  # bytes; a benchmark's longest record has about a million
+LONGEST_LINE = 1 << 24  # bytes; a benchmark's longest record has about a million, and 1 as JSON may take 30 of memory
 _CHUNK = 1 << 20
-_PIECE = 1 << 12  # of Zstandard data, whose 4 bytes can become 128 KiB
+_PIECE = 1 << 10  # of Zstandard data, whose 4 bytes can become 128 KiB
 _BROKEN = (gzip.BadGzipFile, zlib.error, EOFError, tarfile.TarError)
 
 
 def read_chunks(path: Path | str) -> Iterator[bytes]:
-    """Yield the uncompressed content of a file in chunks of about a megabyte.
+    """Yield the uncompressed content of a file in chunks of at most a megabyte.
 
     Raises:
         UserError: The file is missing or may not be read, or its compressed data is damaged or truncated.
@@ -66,18 +66,22 @@ def lines_of(chunks: Iterator[bytes], name: Path | str) -> Iterator[bytes]:
     r"""Yield the lines of content that comes in chunks, without their `\n`; `name` names it in errors.
 
     Raises:
-        UserError: A line is longer than 64 MiB.
+        UserError: A line is longer than 16 MiB.
     """
     parts: list[bytes] = []
+    length, number = 0, 1
     for chunk in chunks:
         first, *rest = chunk.split(b"\n")
         parts.append(first)
-        if sum(map(len, parts)) > LONGEST_LINE:
-            raise UserError(f"{str(name)!r} has a line of more than {LONGEST_LINE:,} bytes. Write one record per line.")
+        length += len(first)
+        if length > LONGEST_LINE:
+            why = f"line {number} has more than {LONGEST_LINE:,} bytes. Write one record per line."
+            raise UserError(f"{str(name)!r}, {why}")
         if rest:
             yield b"".join(parts)
             yield from rest[:-1]
-            parts = [rest[-1]]
+            parts, length = [rest[-1]], len(rest[-1])
+            number += len(rest)
     last = b"".join(parts)
     if last:
         yield last
@@ -104,14 +108,19 @@ def atomic_bytes(path: Path | str) -> Iterator[IO[bytes]]:
             yield raw
 
 
-def unpacked(file: IO[bytes], suffix: str, name: Path | str, size: int) -> Iterator[bytes]:
-    """Yield the content of an open file, decompressed as its suffix says; `reading` handles its errors.
+def unpacked(
+    file: IO[bytes], suffix: str, name: Path | str, size: int, default: int = DEFAULT_LIMIT
+) -> Iterator[bytes]:
+    """Yield the content of an open file in chunks of at most a megabyte, decompressed as its suffix says.
+
+    `reading` handles its errors.
 
     Args:
         file: Opened for reading bytes.
         suffix: Of its name.
         name: Names it in errors.
         size: Of the compressed file, in bytes.
+        default: See `size_limit`.
 
     Raises:
         UserError: The content is larger than the limit.
@@ -120,15 +129,16 @@ def unpacked(file: IO[bytes], suffix: str, name: Path | str, size: int) -> Itera
         while chunk := file.read(_CHUNK):
             yield chunk
         return
-    limit, done = size_limit(size), 0
+    limit, done = size_limit(size, default), 0
     for chunk in _zstandard(file) if suffix == ".zst" else _stream(file, suffix):
         done += len(chunk)
         check_size(done, limit, name)
-        yield chunk
+        for start in range(0, len(chunk), _CHUNK):  # lines of a chunk take many times its size
+            yield chunk[start : start + _CHUNK]
 
 
-def size_limit(size: int) -> int:
-    """Return how many bytes a compressed file of `size` bytes may become.
+def size_limit(size: int, default: int = DEFAULT_LIMIT) -> int:
+    """Return how many bytes a compressed file of `size` bytes may become: a hundred times that, or `default` if more.
 
     Raises:
         UserError: The variable that states the limit is not a number above 0.
@@ -136,7 +146,7 @@ def size_limit(size: int) -> int:
     stated = os.environ.get(LIMIT_VARIABLE)
     if stated is not None and not (stated.isascii() and stated.isdigit() and int(stated)):
         raise UserError(f"{LIMIT_VARIABLE}={stated!r} must be a number of bytes, e.g. {DEFAULT_LIMIT}.")
-    return max(int(stated) if stated else DEFAULT_LIMIT, _MOST_RATIO * size)
+    return max(int(stated) if stated else default, _MOST_RATIO * size)
 
 
 def check_size(done: int, limit: int, name: Path | str) -> None:

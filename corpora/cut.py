@@ -10,8 +10,8 @@ from corpora.passages import PassageRecord
 from signatures.common.errors import UserError
 from signatures.text import CJK, is_chinese, split_sentences
 
-_WORD = re.compile(r"\S+")
-_CHINESE_WORD = re.compile(rf"[{CJK}][^\w\s]*|[^\s{CJK}]+")
+_WORD = re.compile(r"\S{1,100}")  # a run of more characters, such as a key or a sequence, counts as several words
+_CHINESE_WORD = re.compile(rf"[{CJK}][^\w\s]{{,100}}|[^\s{CJK}]{{1,100}}")
 _LONGEST = 4000  # characters of a paragraph that are split into sentences at a time
 _END = re.compile(r"[.!?][\"'”’)]*\s+(?=[A-Z\"'“‘(])|[。！？]")
 _WIDE_END = re.compile(rf"[{CJK}\u3000-\u303f\uff00-\uffef][”’…]*$")
@@ -22,7 +22,7 @@ def cut_document(title: str, text: str, words: int = 100) -> list[PassageRecord]
 
     Passages are filled sentence by sentence, across paragraph breaks, up to `words` words; only a longer sentence is
     split, between words. White space becomes single spaces. In Chinese sentences every character counts as a word,
-    and no space follows them.
+    and no space follows them. What is no language counts as a word per 100 characters, and may be split there.
 
     Args:
         title: Title of the document and of every passage.
@@ -85,17 +85,24 @@ def _bounded(paragraph: str) -> Iterator[str]:
     start = 0
     while len(paragraph) - start > _LONGEST:
         ends = [match.end() for match in _END.finditer(paragraph, start, start + _LONGEST)]
-        cut = ends[-1] if ends else paragraph.rfind(" ", start + 1, start + _LONGEST)
-        if cut <= start:
-            break
+        cut = ends[-1] if ends else _last_blank(paragraph, start + 1, start + _LONGEST)
         yield paragraph[start:cut]
         start = cut
     yield paragraph[start:]
 
 
+def _last_blank(text: str, start: int, end: int) -> int:
+    """Return where the last white space of a part of a text is; its end if there is none, which cuts a word."""
+    return next((place for place in range(end - 1, start - 1, -1) if text[place].isspace()), end)
+
+
 def _sentences(paragraph: str) -> list[str]:
     """Split into sentences; if the splitter would lose a character, keep the paragraph in one piece."""
+    if len(paragraph) == _LONGEST and len(paragraph.split()) == 1:  # no language, which the splitter takes seconds for
+        return [paragraph]
     sentences = split_sentences(paragraph)
+    if len(sentences) == 1:
+        return sentences
     # The order of characters does not count, because citation marks move in front of the full stop.
     kept = Counter("".join("".join(sentences).split()))
     return sentences if kept == Counter("".join(paragraph.split())) else [paragraph]

@@ -1,5 +1,6 @@
 """HotpotQA's Wikipedia as published: a `.tar.bz2` of `wiki_*.bz2` files of JSON lines, or the unpacked folder."""
 
+import math
 import tarfile
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -11,6 +12,30 @@ from corpora.jsonl import parse_objects
 from signatures.common.errors import UserError
 
 _PART = "wiki_*.bz2"
+_LONGEST_HEADER = (
+    1 << 20
+)  # bytes of a member; tarfile reads those of the extended formats into memory, whatever they say
+
+
+class _Content:
+    """What tarfile reads from: content that comes in chunks.
+
+    Attributes:
+        most: Bytes that may be read so far.
+    """
+
+    def __init__(self, chunks: Iterator[bytes]):
+        self._chunks, self._rest, self._done = chunks, b"", 0
+        self.most: float = _LONGEST_HEADER
+
+    def read(self, size: int) -> bytes:
+        """Return the next bytes, at most `size`; none at the end."""
+        self._rest = self._rest or next(self._chunks, b"")
+        part, self._rest = self._rest[:size], self._rest[size:]
+        self._done += len(part)
+        if self._done > self.most:
+            raise tarfile.ReadError(f"a header of more than {_LONGEST_HEADER:,} bytes")
+        return part
 
 
 def is_archive(path: str) -> bool:
@@ -45,11 +70,16 @@ def _folder(folder: Path) -> Iterator[tuple[str, IO[bytes], int]]:
 
 def _tar(path: Path) -> Iterator[tuple[str, IO[bytes], int]]:
     """Yield name, content and size of each part."""
-    with reading(path), tarfile.open(path, "r|*") as archive:
-        limit = size_limit(path.stat().st_size)
+    size = path.stat().st_size
+    limit, suffix = size_limit(size), ".gz" if path.suffix == ".tgz" else path.suffix
+    with reading(path), path.open("rb") as packed:
+        source = _Content(unpacked(packed, suffix, path, size))
+        archive = tarfile.open(fileobj=source, mode="r|")  # type: ignore[call-overload]  # noqa: SIM115 - nothing to close
         while (member := archive.next()) is not None:
+            source.most = math.inf
             check_size(member.offset_data + member.size, limit, path)  # what is skipped is decompressed, too
             file = archive.extractfile(member) if fnmatch(Path(member.name).name, _PART) else None
             if file is not None:
                 yield f"{path}: {member.name}", file, member.size
-            archive.members.clear()  # type: ignore[attr-defined]  # it would keep all headers in memory
+            source.most = archive.offset + _LONGEST_HEADER
+            archive.members.clear()  # it would keep all headers in memory

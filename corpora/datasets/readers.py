@@ -15,7 +15,9 @@ from corpora.jsonl import read_objects
 from signatures.common.errors import UserError, one_line
 
 ALL_VALUES = "*"  # as the place of records: every value of the one object in the file
-_LARGEST_RECORD = 1 << 26  # bytes; a benchmark's record has about 10,000
+_LARGEST_RECORD = 1 << 24  # bytes; a benchmark's record has about 10,000
+_DEEPEST = 500  # levels; the parser writes down the path of each
+_OTHERS = bytes(set(range(256)) - set(b"[]{}"))
 _HUB = re.compile(r"hub:(?P<name>[^@]+)(?:@(?P<split>[^@]+))?")
 # Datasets older than the hub's `owner/name`, so `hotpot_qa/distractor` is a name and a configuration.
 _WITHOUT_OWNER = ("hotpot_qa",)
@@ -98,7 +100,7 @@ def _parsed(path: str, chunks: Iterable[bytes], parser: Any, values: list[Any]) 
     A lone surrogate in a text becomes "?".
     """
     number = unparsed = 0
-    for chunk in chain(chunks, [b""]):
+    for chunk in chain(_shallow(chunks, path), [b""]):
         problem = _send(parser, chunk)
         unparsed = 0 if values else unparsed + len(chunk)
         for value in values:
@@ -110,6 +112,21 @@ def _parsed(path: str, chunks: Iterable[bytes], parser: Any, values: list[Any]) 
         if problem is not None:
             how = "Convert the file to UTF-8" if "utf" in problem.lower() else "Fetch the file again"
             raise UserError(f"{path}, record {number + 1}: not JSON ({problem}). {how}.")
+
+
+def _shallow(chunks: Iterable[bytes], path: str) -> Iterator[bytes]:
+    """Yield chunks of JSON, or raise UserError for one that is nested too deeply."""
+    depth, inside, escape = 0, 0, b""
+    for chunk in chunks:
+        text = escape + chunk
+        escape = b"\\" * ((len(text) - len(text.rstrip(b"\\"))) % 2)
+        parts = text[: len(text) - len(escape)].replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+        for bracket in b"".join(parts[inside::2]).translate(None, _OTHERS):
+            depth += 1 if bracket in b"[{" else -1
+            if depth > _DEEPEST:
+                raise UserError(f"{path}: not JSON that can be read: it is nested deeper than {_DEEPEST} levels.")
+        inside = (inside + len(parts) - 1) % 2
+        yield chunk
 
 
 def _send(parser: Any, chunk: bytes) -> str | None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+LONGEST_NAME = 1000  # characters of a title or heading, which every passage below it repeats
+
 
 @dataclass(frozen=True)
 class Heading:
@@ -70,9 +72,12 @@ def make_document(
 
     A first heading that stands in front of all text, and above all other headings, is the title of the document, or
     repeats the `title` that is given; if it says something else, it is a heading like others. A heading with nothing
-    below it is a section of its own words.
+    below it is a section of its own words, and one of more than 1,000 characters a paragraph.
     """
-    flow = list(blocks)
+    flow = [
+        Paragraph(block.text) if isinstance(block, Heading) and len(block.text) > LONGEST_NAME else block
+        for block in blocks
+    ]
     headings = [block for block in flow if isinstance(block, Heading)]
     top = next(iter(flow), None)
     alone = isinstance(top, Heading) and all(other.level > top.level for other in headings[1:])

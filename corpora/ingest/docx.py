@@ -11,6 +11,7 @@ from corpora.ingest.html import read_html
 from signatures.common.errors import UserError
 
 _CORE = "docProps/core.xml"
+_MOST_XML = 64 << 20  # bytes of text with markup, as of ten thousand pages; reading them takes fifty times the memory
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 # Below the title, which is a heading of the first level here.
 _HEADINGS = [f"p[style-name='heading {level}'] => h{min(level + 1, 6)}:fresh" for level in range(1, 10)]
@@ -28,6 +29,8 @@ def read_docx(data: bytes) -> Document:
     _check_archive(data)
     try:
         page = mammoth.convert_to_html(io.BytesIO(data), style_map=_STYLES, convert_image=_no_picture).value
+    except MemoryError:
+        raise
     except Exception as error:  # mammoth's own errors are those of whatever it tripped over
         raise UserError(f"it cannot be read as a Word document ({type(error).__name__}: {error})") from error
     document = read_html(f"<html><body><main>{page}</main></body></html>".encode("utf-8", "replace"))
@@ -44,9 +47,13 @@ def _check_archive(data: bytes) -> None:
         raise UserError("it is an old Word file (.doc) or protected by a password: save it as .docx without one")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            check_size(sum(item.file_size for item in archive.infolist()), size_limit(len(data)), "the document")
-    except zipfile.BadZipFile as error:
+            parts = archive.infolist()
+    except (zipfile.BadZipFile, NotImplementedError, OverflowError) as error:
         raise UserError("it is no Word document (.docx)") from error
+    check_size(sum(part.file_size for part in parts), size_limit(len(data)), "the document")
+    markup = sum(part.file_size for part in parts if part.filename.endswith((".xml", ".rels")))
+    if markup > _MOST_XML:
+        raise UserError(f"its text and markup have {markup:,} bytes, more than {_MOST_XML:,}: save it in several parts")
 
 
 def _stated_title(data: bytes) -> str:

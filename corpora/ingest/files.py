@@ -60,7 +60,7 @@ def _files(path: Path, *, several: bool) -> Iterator[tuple[str, Path]]:
         yield path.name, path
         return
     if not path.is_dir():
-        raise UserError(f"{path} does not exist.")
+        raise UserError(f"{path} is not a file or folder." if path.exists() else f"{path} does not exist.")
     front = f"{path.resolve().name}/" if several else ""
     for file in sorted(path.rglob("*")):
         inside = file.relative_to(path)

@@ -53,6 +53,8 @@ def read_document(path: Path) -> Document:
         raise UserError(f"{path}: {error}.") from error
     except OSError as error:
         raise UserError(f"{path}: it cannot be opened ({error.strerror}).") from error
+    except MemoryError:
+        raise
     except Exception as error:  # libraries meet hostile files with errors of all kinds
         raise UserError(f"{path}: it cannot be read ({type(error).__name__}: {one_line(error, 100)}).") from error
     if not document.sections:

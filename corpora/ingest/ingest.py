@@ -9,9 +9,10 @@ from corpora.index.progress import progress_bar
 from corpora.ingest.files import Found, find_documents
 from corpora.ingest.formats import BY_SUFFIX, read_document
 from corpora.ingest.passages import document_passages
-from corpora.ingest.workers import run_in_processes
+from corpora.ingest.workers import MEMORY, run_in_processes
 from corpora.passages import PassageRecord, write_passages
 from signatures.common.errors import UserError
+from signatures.common.terminal import shown
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ def ingest(
     *,
     settings: Settings | None = None,
     processes: int = 1,
+    memory: int = MEMORY,
     progress: bool = False,
 ) -> Ingested:
     """Write the passages of documents, in the order of their names; the file appears complete or not at all.
@@ -68,7 +70,8 @@ def ingest(
         out: `passages.jsonl`, compressed if its suffix is `.gz`, `.bz2` or `.zst`.
         settings: None for the defaults.
         processes: How many documents are read at a time, always in other processes, so that one that crashes its
-            reader, or takes longer than five minutes, costs itself only.
+            reader, or takes longer than five minutes or too much memory, costs itself only.
+        memory: MiB that reading one document may take, on Linux.
         progress: Show progress on stderr.
 
     Raises:
@@ -77,7 +80,7 @@ def ingest(
     found = find_documents([Path(path) for path in paths])
     report = Ingested(left_out=found.left_out)
     with progress_bar("Documents", len(found.sources), progress) as advance:
-        records = _distinct(_all(found, settings or Settings(), processes, report, advance), report)
+        records = _distinct(_all(found, settings or Settings(), processes, memory, report, advance), report)
         first = next(records, None)
         if first is None:
             raise UserError(f"No document could be read. {report.errors[0]}")
@@ -91,20 +94,30 @@ def _chain(first: PassageRecord, rest: Iterator[PassageRecord]) -> Iterator[Pass
 
 
 def _all(
-    found: Found, settings: Settings, processes: int, report: Ingested, advance: Callable[[int], object]
+    found: Found,
+    settings: Settings,
+    processes: int,
+    memory: int,
+    report: Ingested,
+    advance: Callable[[int], object],
 ) -> Iterator[PassageRecord]:
     tasks = [(source, path, settings) for source, path in found.sources.items()]
-    results = run_in_processes(_read, tasks, min(processes, len(tasks)))
+    results = run_in_processes(_read, tasks, min(processes, len(tasks)), memory=memory)
     for (_, path, _), result in zip(tasks, results, strict=True):
         advance(1)
         if isinstance(result, UserError):
             text = str(result)
-            report.errors.append(text if text.startswith(str(path)) else f"{path}: {text}.")
+            report.errors.append(_line(text if text.startswith(str(path)) else f"{path}: {text}."))
             continue
         passages, notes = result
         report.documents[BY_SUFFIX[path.suffix.lower()].name] += 1
-        report.notes += [f"{path}: {note}." for note in notes]
+        report.notes += [_line(f"{path}: {note}.") for note in notes]
         yield from passages
+
+
+def _line(text: str) -> str:
+    """Return a text that may contain the name of a file on one line."""
+    return shown(text).replace("\n", "\\n")
 
 
 def _read(task: tuple[str, Path, Settings]) -> tuple[list[PassageRecord], tuple[str, ...]]:

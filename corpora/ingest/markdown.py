@@ -15,7 +15,8 @@ _MARKUP = frozenset(
     "h6 hr i img ins kbd li mark ol p picture pre q s small source span strong sub summary sup table tbody td tfoot th "
     "thead tr u ul".split()
 )
-_TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)[^>]*>")
+_TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)[^<>]*>")
+_LONGEST_FRONT = 1 << 16  # characters of front matter; parsing takes a thousand times the memory
 _CODE = re.compile(r"\s*<(?:script|style)\b", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -32,7 +33,7 @@ def read_markdown(data: bytes) -> Document:
     from markdown_it import MarkdownIt
 
     text, notes = decode(data)
-    front = _FRONT_MATTER.match(text)
+    front = _FRONT_MATTER.match(text, 0, _LONGEST_FRONT)
     stated = _parsed(front.group(1)) if front else None
     body = text[front.end() :] if front and stated is not None else text
     parser = MarkdownIt("commonmark").enable("table")

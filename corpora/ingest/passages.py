@@ -1,16 +1,18 @@
 """A document as passages: cut at sentence ends, never across headings; each knows its file, headings and page."""
 
 import bisect
+import json
 from collections.abc import Iterator
 from typing import Any
 
 from corpora.cut import cut_text
-from corpora.ingest.document import Document, Section
+from corpora.ingest.document import LONGEST_NAME, Document, Section
 from corpora.paragraphs import passage_id
 from corpora.passages import SECTION_DIVIDER, PassageRecord
 from corpora.retrievers.store import utf8
 
 OWN_KEYS = ("id", "title", "text", "sentences", "score", "source", "headings", "page", "last_page")
+_LONGEST_KEYS = 4000  # characters as JSON; every passage repeats them
 
 
 def document_passages(
@@ -19,17 +21,20 @@ def document_passages(
     """Yield the passages of a document in order.
 
     Keys of a passage: `source`; `headings` above it, if any, outermost first; in formats with pages `page`, on which it
-    begins, and `last_page` if it ends on another; and the keys of the document, unless they have one of these names.
+    begins, and `last_page` if it ends on another; and the keys of the document, unless they have one of these names or
+    more than 4,000 characters.
 
     Args:
-        document: With a title.
+        document: With a title, of which the first 1,000 characters count.
         source: Path of its file in the corpus, with `/`.
         words: Maximum per passage, at least 1.
         headings_in_title: The title is "document > innermost heading", which search engines and readers see; else it is
             the document's alone.
     """
     keys = {name: value for name, value in document.keys.items() if name not in OWN_KEYS}
-    named = document.title.replace(SECTION_DIVIDER, " / ")  # else its first part would be the document
+    if len(json.dumps(keys)) > _LONGEST_KEYS:
+        keys = {}
+    named = document.title[:LONGEST_NAME].replace(SECTION_DIVIDER, " / ")  # else its first part would be the document
     for section in document.sections:
         inner = section.headings[-1] if headings_in_title and section.headings else ""
         title = SECTION_DIVIDER.join(part for part in (named, inner) if part)

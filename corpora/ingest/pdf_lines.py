@@ -1,23 +1,25 @@
 """Lines of PDF pages as headings and paragraphs: what a layout lost is guessed from the lines alone. Pure functions."""
 
+import bisect
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from corpora.ingest.document import Heading, Paragraph
+from corpora.ingest.document import LONGEST_NAME, Heading, Paragraph
 
 _EDGE = 2  # lines at the top and at the bottom of a page that may be running ones
 _REPEATS = 3  # pages from which on such a line is a running one
 _SHORT = 0.8  # of the longest lines: a shorter one that ends a sentence ends its paragraph
 _LONGEST_HEADING = 4  # lines
-_LEADERS = re.compile(r"(?:\.\s?){5,}\s*(?:\d{1,4}|[ivxlc]{1,7})$")  # of a table of contents
+# Both begin where a run of such characters does, so that a long line takes time in proportion to its length.
+_LEADERS = re.compile(r"(?<!\.)(?<!\.\s)(?:\.\s?){5,}+\s*(?:\d{1,4}|[ivxlc]{1,7})$")  # of a table of contents
 _ENTRIES = 3  # such lines from which on a page has one
 # A colon ends what may stand alone: a list or a quotation follows. The full-width one is the same sign in Chinese text.
 _ENDS = (".", "!", "?", ":", "。", "！", "？", "：")
 _CLOSING = "\"'”’»)]」』）】"  # may follow an end
 _HYPHEN = "\ufffe"  # PDFium's sign for a hyphen at the end of a line
-_DIVIDED = re.compile(rf"(\w+){_HYPHEN}(\w+)")
+_DIVIDED = re.compile(rf"(?<!\w)(\w++){_HYPHEN}(\w+)")
 _ITEM = re.compile(r"^(?:[•‣◦▪●○■–*-]|\(?(?:\d{1,3}|[a-z])[.)])\s+\S")
 _NUMBERING = re.compile(
     r"^(?:(?:chapter|appendix|part|section)\s+)?(?:[A-Z]|\d+|[IVXLC]+)?(?:\.\d+)*[.:]?\s+", re.IGNORECASE
@@ -90,8 +92,9 @@ def blocks_of_page(lines: Sequence[str], outline: Sequence[Outlined], page: int)
         page: Number of the page, from 1.
     """
     found, start = [], 0
+    places = _places(lines) if outline else {}
     for entry in outline:
-        place = _find(entry.title, lines, start)
+        place = _find(entry.title, lines, places, start)
         if place is None:
             found.append((start, start, entry))
         else:
@@ -108,21 +111,31 @@ def blocks_of_page(lines: Sequence[str], outline: Sequence[Outlined], page: int)
     return blocks
 
 
-def _find(title: str, lines: Sequence[str], start: int) -> tuple[int, int] | None:
-    """Return first and last line (exclusive) of a title at or after `start`, with or without its number."""
-    wanted = _letters(title)
-    if not wanted:
-        return None
-    for first in range(start, len(lines)):
+def _places(lines: Sequence[str]) -> dict[str, list[tuple[int, int]]]:
+    """Return where each text of a few lines stands, with and without its number: first and last line (exclusive)."""
+    places: dict[str, list[tuple[int, int]]] = {}
+    for first in range(len(lines)):
         text = ""
         for last in range(first, min(first + _LONGEST_HEADING, len(lines))):
             text = f"{text} {lines[last]}".strip()
-            if wanted in (_letters(text), _letters(_NUMBERING.sub("", text, count=1))):
-                numbered = first > start and not _letters(_NUMBERING.sub("", f"{lines[first - 1]} ", count=1))
-                return first - numbered, last + 1  # "Chapter 4" may stand on a line of its own
-            if len(_letters(text)) > len(wanted) + 20:
+            if len(text) > LONGEST_NAME:
                 break
-    return None
+            for letters in {_letters(text), _letters(_NUMBERING.sub("", text, count=1))}:
+                places.setdefault(letters, []).append((first, last + 1))
+    return places
+
+
+def _find(
+    title: str, lines: Sequence[str], places: Mapping[str, Sequence[tuple[int, int]]], start: int
+) -> tuple[int, int] | None:
+    """Return first and last line (exclusive) of a title at or after `start`, with or without its number."""
+    found = places.get(_letters(title), ())
+    at = bisect.bisect_left(found, (start, 0))
+    if not _letters(title) or at == len(found):
+        return None
+    first, end = found[at]
+    numbered = first > start and not _letters(_NUMBERING.sub("", f"{lines[first - 1]} ", count=1))
+    return first - numbered, end  # "Chapter 4" may stand on a line of its own
 
 
 def _letters(text: str) -> str:

@@ -16,6 +16,8 @@ Questions without a row (of a run that was stopped) have no calls here; `costs.j
 
 import contextlib
 import errno
+import io
+import itertools
 import json
 import mmap
 import os
@@ -26,6 +28,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, NamedTuple
 
+from corpora.compressed import lines_of, reading, unpacked
 from experiments.runs.files import CALLS, Json, Row, RowKey, writing
 from signatures.common.errors import UserError, UserNotice
 from signatures.common.secrets import redacted
@@ -34,9 +37,9 @@ from signatures.common.strict_json import parse_strict_json
 _SKIPPABLE = 0x184D2A5E  # one of the sixteen magic numbers of frames that decompressors skip
 _HEADER = struct.Struct("<II")  # magic number, bytes that follow
 _LONGEST_LABEL = 1 << 20
-_MOST_BYTES = 1 << 30  # of one frame, decompressed
+_MOST_BYTES = 1 << 26  # of one frame, decompressed, if that is more than a hundred times its size
 _FRAME = b"\x28\xb5\x2f\xfd"  # begins a Zstandard frame; no UTF-8, so no text that is kept contains it
-_PART = 1 << 14
+_PART = 1 << 10  # bytes, which can become 32 MiB
 _LEVEL = 3
 
 
@@ -175,16 +178,14 @@ def read_calls(folder: Path, frame: Frame) -> list[Json]:
     Raises:
         UserError: They are damaged.
     """
-    import zstandard
-
     path = folder / CALLS
     packed = raw_frame(folder, frame)[frame.content - frame.start :]
     try:
-        if (size := zstandard.frame_content_size(packed)) > _MOST_BYTES:
-            raise ValueError(f"{size:,} bytes")
-        text = zstandard.ZstdDecompressor().decompress(packed, allow_extra_data=False)
-        calls = [parse_strict_json(line) for line in text.splitlines()]
-    except (zstandard.ZstdError, ValueError) as error:
+        chunks = unpacked(io.BytesIO(packed), ".zst", path, len(packed), _MOST_BYTES)
+        with reading(path):
+            lines = lines_of(chunks, path)
+            calls = [parse_strict_json(line) for line in itertools.islice(lines, frame.calls + 1)]
+    except ValueError as error:
         raise _damaged(path, frame.start, error) from None
     if not all(isinstance(call, dict) and isinstance(call.get("messages"), list) for call in calls):
         raise _damaged(path, frame.start, "a line that is no call")

@@ -23,7 +23,7 @@ from signatures.common.strict_json import parse_strict_json
 Place = tuple[int, int]  # start and end of a member, in bytes
 _GZIP = 31  # of zlib's window bits: 15 with the header of gzip
 _CHUNK = 1 << 16  # bytes read at a time
-_MOST_BYTES = 256 << 20  # of one member, decompressed; RetroRAG's 200 replies with log-probabilities take 1 MB
+_MOST_BYTES = 64 << 20  # of one member, decompressed; RetroRAG's 200 replies with log-probabilities take 1 MB
 
 
 def read_members(path: Path) -> Iterator[Any]:

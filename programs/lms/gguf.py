@@ -1,6 +1,13 @@
-"""Any GGUF file as an LM, by llama.cpp in this process; on an accelerator if its build supports one."""
+"""Any GGUF file as an LM, by llama.cpp in this process; on an accelerator if its build supports one.
+
+llama.cpp ends the process over some headers (docs/gguf.md of ggml describes them), so `check_gguf` reads them first.
+"""
 
 import functools
+import math
+import mmap
+import re
+import struct
 import threading
 from pathlib import Path
 from typing import Any
@@ -8,13 +15,32 @@ from typing import Any
 from dspy.lm15 import ContextLengthError, Message, Request, Response, TextPart, TokenLogprob, TopLogprob, Usage
 
 from programs.lms.requests import turns
-from signatures.common.errors import UserError
+from signatures.common.errors import UserError, one_line
 from signatures.common.files import expanded, sha256_file, sha256_text
 from signatures.common.versions import installed_versions
 
 THREADS = 2
 SLOTS = 4  # requests decoded together; the context is divided among them
 CONTEXT_SIZE = 8192  # tokens per slot; the runtime does not state how many the model was trained with
+_NUMBERS = {
+    0: "B",
+    1: "b",
+    2: "H",
+    3: "h",
+    4: "I",
+    5: "i",
+    6: "f",
+    7: "?",
+    10: "Q",
+    11: "q",
+    12: "d",
+}
+_TEXT, _ARRAY = 8, 9  # the other types of values
+_LONGEST_ARRAY = 1 << 24  # values; the largest vocabularies have 300,000 tokens
+_LONGEST_NAME = 63  # bytes, of a tensor
+_MOST = {"block_count": 512, "context_length": 1 << 28, "embedding_length": 1 << 20}  # what a model must state
+_INTEGERS = (24, 25, 26, 27, 28)  # and float64: types of tensors, though not of these
+_COMPUTED = re.compile(r"(?:.*\.)?(?:token_embd|output|\w+_norm|attn_\w+|ffn_(?:gate|up|down))\.weight")
 
 
 @functools.cache
@@ -81,6 +107,7 @@ class GgufEngine:
         """Answer one request; safe under threads.
 
         Raises:
+            UserError: The file cannot be loaded.
             ContextLengthError: The prompt does not fit.
             RuntimeError: llama.cpp reports another failure.
         """
@@ -116,9 +143,124 @@ class GgufEngine:
             return self._server
 
 
+class _Header:
+    """Reads values from the beginning of a file, the next at the byte `place`; a ValueError says what is wrong."""
+
+    def __init__(self, data: mmap.mmap):
+        self._data, self.place = data, 0
+
+    def _take(self, size: int) -> int:
+        start, rest = self.place, len(self._data) - self.place
+        if size > rest:
+            raise ValueError(f"{size:,} bytes are stated at byte {start:,}, where {rest:,} are left")
+        self.place += size
+        return start
+
+    def numbers(self, form: str, count: int) -> tuple[Any, ...]:
+        start = self._take(count * struct.calcsize(f"<{form}"))
+        return struct.unpack_from(f"<{count}{form}", self._data, start)
+
+    def number(self, form: str) -> Any:
+        return self.numbers(form, 1)[0]
+
+    def text(self) -> str:
+        size = self.number("Q")
+        start = self._take(size)
+        return self._data[start : start + size].decode(errors="surrogateescape")
+
+    def value(self) -> Any:
+        kind, count = self.number("I"), None
+        if kind == _ARRAY:
+            kind, count = self.number("I"), self.number("Q")
+            if count > _LONGEST_ARRAY:
+                raise ValueError(f"an array of {count:,} values")
+        if kind == _TEXT:
+            return self.text() if count is None else [self.text() for _ in range(count)]
+        if kind not in _NUMBERS:
+            raise ValueError(f"a value of the unknown type {kind}")
+        return self.number(_NUMBERS[kind]) if count is None else list(self.numbers(_NUMBERS[kind], count))
+
+
+def check_gguf(path: Path) -> None:
+    """Raise UserError if a file's header is not that of a language model, or states what the file does not have."""
+    try:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            _check(_Header(data), len(data))
+    except (ValueError, OSError) as error:
+        raise _refused(path, error) from error
+
+
+def _refused(path: Path, why: object) -> UserError:
+    what = "is damaged, or not a GGUF file of a language model"
+    return UserError(f"{str(path)!r} {what} ({one_line(why)}). Fetch or convert it again.")
+
+
+def _check(header: _Header, size: int) -> None:
+    magic, version = header.number("I"), header.number("I")
+    if magic != int.from_bytes(b"GGUF", "little") or version not in (2, 3):
+        raise ValueError(f"version {version}; 2 and 3 can be read")
+    tensors, count = header.number("Q"), header.number("Q")
+    values: dict[str, Any] = {}
+    for _ in range(count):
+        name = header.text()
+        if name in values:
+            raise ValueError(f"{name[:60]!r} is stated twice")
+        values[name] = header.value()
+    _check_values(values)
+    alignment = values.get("general.alignment", 32)
+    if alignment not in [1 << power for power in range(20)]:
+        raise ValueError(f"general.alignment is {str(alignment)[:60]}, no power of two")
+    _check_tensors(header, tensors, alignment, size)
+
+
+def _check_values(values: dict[str, Any]) -> None:
+    kind = values.get("general.architecture")
+    for name, most in _MOST.items():
+        value = values.get(f"{kind}.{name}")
+        if not isinstance(value, int) or not 1 <= value <= most:
+            raise ValueError(f"{str(kind)[:60]}.{name} is {value!r}; it must be from 1 to {most:,}")
+    for name, value in values.items():
+        if isinstance(value, float) and not (math.isfinite(value) and (value >= 0 or "epsilon" not in name)):
+            raise ValueError(f"{name[:60]!r} is {value}")
+    if values.get("tokenizer.ggml.model") in ("none", "no_vocab"):
+        return
+    tokens = values.get("tokenizer.ggml.tokens")
+    if not isinstance(tokens, list) or not isinstance((tokens or [0])[0], str) or len(set(tokens)) < len(tokens):
+        raise ValueError("it has no vocabulary, or a token twice")
+    for name in ("scores", "token_type"):
+        other = values.get(f"tokenizer.ggml.{name}", tokens)
+        if not isinstance(other, list) or len(other) != len(tokens):
+            raise ValueError(f"tokenizer.ggml.{name} does not fit the {len(tokens):,} tokens")
+
+
+def _check_tensors(header: _Header, count: int, alignment: int, size: int) -> None:
+    import gguf
+
+    names, start, end = set[str](), 0, 0
+    for _ in range(count):
+        name, dimensions = header.text(), header.number("I")
+        if name in names or len(name.encode()) > _LONGEST_NAME or not 1 <= dimensions <= 4:
+            raise ValueError(f"the tensor {name[:60]!r} of {dimensions} dimensions, or another of its name")
+        names.add(name)
+        shape, kind, offset = header.numbers("Q", dimensions), header.number("I"), header.number("Q")
+        if kind not in gguf.GGML_QUANT_SIZES or (kind in _INTEGERS and _COMPUTED.fullmatch(name)):
+            raise ValueError(f"{name!r} has the type {kind}, which is unknown, or not one of weights")
+        block, width = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType(kind)]
+        if min(shape) < 1 or math.prod(shape) >= 1 << 60 or shape[0] % block:
+            raise ValueError(f"{name!r} has the shape {shape}")
+        if offset != start:
+            raise ValueError(f"{name!r} begins at byte {offset:,}, not at {start:,}")
+        end = offset + math.prod(shape) // block * width
+        start = end + -end % alignment
+    needed = header.place + -header.place % alignment + end
+    if not names or needed > size:
+        raise ValueError(f"its {count:,} tensors need {needed:,} bytes, and it has {size:,}")
+
+
 def _start(path: Path) -> Any:
     import xllamacpp
 
+    check_gguf(path)
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(path)
     parameters.n_ctx = CONTEXT_SIZE * SLOTS
@@ -128,7 +270,10 @@ def _start(path: Path) -> Any:
     for threads in (parameters.cpuparams, parameters.cpuparams_batch):
         threads.n_threads = THREADS
         threads.poll = 0  # busy waiting slows it down to one token per second on a busy machine
-    return xllamacpp.Server(parameters)
+    try:
+        return xllamacpp.Server(parameters)
+    except RuntimeError as error:  # its log, which is off, would say why
+        raise _refused(path, f"llama.cpp cannot load it: {error}") from error
 
 
 def _body(request: Request) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import io
+import json
 import resource
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import zstandard
 
 from corpora.compressed import LIMIT_VARIABLE, read_chunks, read_lines
 from corpora.datasets.archives import read_archive
+from corpora.datasets.readers import read_source
 from corpora.passages import read_passages
 from corpora.questions import read_questions
 from signatures.common.errors import UserError
@@ -70,9 +72,43 @@ def test_an_archive_stops_before_the_part_that_is_beyond_the_limit(tmp_path, mon
 
 def test_a_line_without_an_end_is_refused_before_it_fills_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr("corpora.compressed.LONGEST_LINE", 1000)
-    (tmp_path / "p.jsonl").write_bytes(b"a" * 3000)
-    with pytest.raises(UserError, match="a line of more than 1,000 bytes"):
+    monkeypatch.setattr("corpora.compressed._CHUNK", 500)
+    (tmp_path / "p.jsonl").write_bytes(b"b\n\n" + b"a" * 3000)
+    with pytest.raises(UserError, match="line 3 has more than 1,000 bytes"):
         list(read_lines(tmp_path / "p.jsonl"))
+
+
+@pytest.mark.parametrize("suffix", ["", *PACK])
+def test_chunks_are_small_however_well_the_file_compresses(suffix, tmp_path):
+    path = tmp_path / f"p{suffix}"
+    path.write_bytes(PACK.get(suffix, bytes)(b"ab\n" * (40 << 20)))
+    sizes = [len(chunk) for chunk in read_chunks(path)]
+    assert sum(sizes) == 120 << 20
+    assert max(sizes) <= 1 << 20
+
+
+def test_a_header_that_would_fill_the_memory_is_refused(tmp_path):
+    header = tarfile.TarInfo("pax")
+    header.type, header.size = b"x", 40 << 20
+    content = header.tobuf(tarfile.USTAR_FORMAT) + b"a" * header.size + bytes(1 << 14)
+    (tmp_path / "a.tar.bz2").write_bytes(bz2.compress(content))
+    with pytest.raises(UserError, match="a header of more than 1,048,576 bytes"):
+        list(read_archive(str(tmp_path / "a.tar.bz2")))
+
+
+@pytest.mark.parametrize(
+    "text", ['[{"a": ' + "[" * 600, '{"data": [{"a": "\\\\", "b":' + '[{"c": "]\\""},' * 200 + "[" * 600]
+)
+def test_json_that_is_nested_deeply_is_refused_before_it_is_parsed(text, tmp_path):
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(UserError, match="nested deeper than 500 levels"):
+        list(read_source(str(tmp_path / "a.json"), ("data",))[0])
+
+
+def test_brackets_in_texts_are_no_levels(tmp_path):
+    records = [{"text": '[{\\"[' * 300_000 + "\\" * number} for number in range(3)]
+    (tmp_path / "a.json").write_text(json.dumps(records))
+    assert [record for _, record in read_source(str(tmp_path / "a.json"))[0]] == records
 
 
 def test_a_link_to_itself_is_refused(tmp_path):

@@ -57,4 +57,14 @@ def test_long_paragraphs_are_split_in_parts_without_a_loss():
     passages = cut_document("T", text, words=50)
     assert "".join("".join(p.text.split()) for p in passages) == "".join(text.split())
     assert {sentence for p in passages for sentence in p.sentences or []} == {"The lamp burns oil and never goes out."}
-    assert cut_document("T", "x" * 9000, words=5)[0].text == "x" * 9000
+    assert "".join(p.text for p in cut_document("T", "x" * 9000, words=5)) == "x" * 9000
+
+
+@pytest.mark.parametrize("text", ["x" * 50_000, "x.y!" * 10_000, "灯" * 20_000, "ab\n" * 10_000, "[" * 50_000])
+def test_the_splitter_gets_no_long_text_and_no_passage_is_long(text, monkeypatch):
+    given = []
+    monkeypatch.setattr("corpora.cut.split_sentences", lambda part: given.append(len(part)) or [part])
+    passages = cut_document("T", text, words=20)
+    assert max(given, default=0) <= 4000
+    assert max(len(passage.text) for passage in passages) <= 20 * 101
+    assert "".join("".join(p.text.split()) for p in passages) == "".join(text.split())

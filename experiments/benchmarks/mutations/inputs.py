@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import dspy
+from dspy.lm15 import Config, ContextLengthError, Message, Request
 
 from corpora.index import manifest
 from corpora.index.build import build_index
 from corpora.index.open import open_index
+from corpora.ingest.files import find_documents
+from corpora.ingest.formats import read_document
 from corpora.passages import read_passages, write_passages
 from corpora.questions import Question, read_questions, write_questions
 from corpora.retrievers.settings import make_settings
@@ -19,7 +22,15 @@ from experiments.analysis.report.html import write_report
 from experiments.analysis.traces import traces
 from experiments.annotation.build_keyfacts import build_key_facts
 from experiments.annotation.judge_runs import judge_runs
-from experiments.benchmarks.mutations.samples import EMBEDDER, QUERIES, Fixed, connection, passages, questions
+from experiments.benchmarks.mutations.samples import (
+    EMBEDDER,
+    QUERIES,
+    Fixed,
+    connection,
+    passages,
+    questions,
+    write_tiny_gguf,
+)
 from experiments.pipeline.defaults import with_artifact_defaults
 from experiments.pipeline.evaluate import evaluate
 from experiments.pipeline.setup import ProgramConfig
@@ -27,6 +38,7 @@ from experiments.runs.config import LMConfig, RunConfig
 from optimizers.metrics.entailment.catalog import open_oracle
 from programs.artifact import digest_of, freeze, load
 from programs.genground import GenGround
+from programs.lms.gguf import GgufEngine
 from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
@@ -191,6 +203,29 @@ def _make_key_facts(folder: Path) -> None:
     _key_facts(folder, resume=False)
 
 
+def _use_gguf(folder: Path) -> Any:
+    engine = GgufEngine(str(folder / "model.gguf"))
+    request = Request(model="tiny", messages=(Message.user("he"),), config=Config(max_tokens=3))
+    try:
+        return str(engine.complete(request).message)
+    except ContextLengthError as error:  # the file says that few tokens fit
+        return str(error)
+
+
+def _make_documents(folder: Path) -> None:
+    (folder / "a.md").write_text(
+        "---\ntitle: Lamps\n---\n# Oil\n\n| a | b |\n|---|---|\n| 1 | *2* |\n\nLamps burn oil.\n"
+    )
+    (folder / "b.html").write_text("<title>Wax</title><main><h1>Wax</h1><ul><li>Bees<li>make</ul><p>wax.</main>")
+    (folder / "c.txt").write_text("The lamp burns.\f\nThe wick \u2013 of cotton \u2013 lasts.", encoding="utf-16")
+
+
+def _use_documents(folder: Path) -> Any:
+    files = find_documents([folder]).sources
+    results = [_or_refusal(lambda file=file: read_document(file)) for file in files.values()]  # type: ignore[misc]
+    return _all_or_refusal(results)
+
+
 def _or_refusal(read: Callable[[], Any]) -> Any:
     try:
         return read()
@@ -221,5 +256,7 @@ INPUTS: dict[str, Input] = {
     "questions": Input(_make_questions, _use_questions, protected=True, files="questions.jsonl"),
     "run": Input(_make_run, _use_run, files="run/*.json*"),
     "judgements": Input(_make_judged, _use_judged, files="judged/*.json*"),
+    "gguf": Input(lambda folder: write_tiny_gguf(folder / "model.gguf"), _use_gguf, files="model.gguf"),
+    "documents": Input(_make_documents, _use_documents),
     "key facts": Input(_make_key_facts, lambda folder: _key_facts(folder, resume=True), files="**/*.jsonl"),
 }

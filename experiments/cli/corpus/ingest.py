@@ -38,6 +38,7 @@ def ingest(
     cutting: Cutting,
     output: options.Replacing,
     out: Annotated[Path, typer.Option("--out", "-o", help="Passages, also .gz or .zst.")] = Path("passages.jsonl"),
+    memory: Annotated[int, typer.Option(min=256, help="MiB that reading one document may take (Linux).")] = 1024,
     processes: Annotated[
         int | None, typer.Option(min=1, help="Documents read at a time; by default one per core.", show_default=False)
     ] = None,
@@ -58,6 +59,7 @@ def ingest(
         out,
         settings=Settings(cutting.words, headings_in_title=cutting.titles == "headings"),
         processes=processes or os.cpu_count() or 1,
+        memory=memory,
         progress=not output.quiet,
     )
     if output.as_json:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from programs.lms.gguf import check_gguf
 from programs.lms.weights.adapter import Adapter
 from programs.lms.weights.llama import Shape, from_gguf, gguf_name, read_shape
 from programs.lms.weights.tensors import TensorFile, read_shards
@@ -93,6 +94,7 @@ def open_gguf(path: Path) -> Any:
 def _open(path: Path, size: int, modified: int) -> Any:
     import gguf
 
+    check_gguf(path)  # the reader follows sizes out of the file
     try:
         return gguf.GGUFReader(path)
     except (OSError, ValueError, KeyError, IndexError, TypeError, OverflowError, struct.error) as error:

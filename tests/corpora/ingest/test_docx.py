@@ -53,6 +53,16 @@ def test_an_archive_that_decompresses_to_too_much_is_refused(monkeypatch):
         read_docx(_archive(large="0" * 1_000_000))
 
 
+def test_markup_that_would_fill_the_memory_is_refused_before_it_is_read(make_docx):
+    buffer = io.BytesIO(make_docx([("Normal", "Text.")]))
+    with zipfile.ZipFile(buffer, "a", zipfile.ZIP_DEFLATED) as archive, archive.open("word/more.xml", "w") as part:
+        for _ in range(65):
+            part.write(b"<w:p/>" + b" " * (1 << 20))
+    assert len(buffer.getvalue()) < 100_000
+    with pytest.raises(UserError, match="save it in several parts"):
+        read_docx(buffer.getvalue())
+
+
 def test_entities_of_a_hostile_document_are_not_expanded(make_docx):
     laughs = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "ha" * 1000}">' for n in range(8))
     buffer = io.BytesIO(make_docx([("Normal", "Text.")]))

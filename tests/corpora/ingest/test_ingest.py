@@ -1,5 +1,8 @@
 """Folders of documents become one file of passages; nothing is left out silently."""
 
+import sys
+import zlib
+
 import pytest
 import ujson
 
@@ -125,3 +128,44 @@ def test_names_that_are_no_unicode_and_guesses_are_told(folder, tmp_path):
 
 def test_a_file_given_with_its_folder_is_read_once(folder, tmp_path):
     assert ingest([folder, folder / "b.md"], tmp_path / "p.jsonl").documents.total() == 5
+
+
+def _unfolding_pdf(make_pdf, size):
+    """Return a PDF of a few kB with a page of `size` bytes of operators, compressed twice."""
+    page = b"BT /F1 10 Tf 60 760 Td (Wax) Tj ET\n"
+    packer = zlib.compressobj(9)
+    once = b"".join(packer.compress(page * (1 << 15)) for _ in range(size // (len(page) << 15))) + packer.flush()
+    packed = zlib.compress(once, 9)
+    start, _, rest = make_pdf([["here"]]).partition(b"<< /Length")
+    stream = b" %d /Filter [/FlateDecode /FlateDecode] >>\nstream\n" % len(packed) + packed
+    return start + b"<< /Length" + stream + b"\nendstream" + rest.partition(b"endstream")[2]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the memory of a process")
+def test_a_document_that_unfolds_to_gigabytes_is_refused_in_a_line_and_the_others_go_on(folder, tmp_path, make_pdf):
+    (folder / "unfolds.pdf").write_bytes(_unfolding_pdf(make_pdf, 80 << 20))
+    assert (folder / "unfolds.pdf").stat().st_size < 5000
+    report = ingest([folder], tmp_path / "p.jsonl", memory=300)
+    assert report.documents.total() == 5
+    [line] = report.errors
+    assert "unfolds.pdf" in line
+    assert "memory than 300 MiB" in line
+    assert ingest([folder / "unfolds.pdf"], tmp_path / "q.jsonl", memory=4000).documents.total() == 1
+
+
+def test_long_headings_titles_and_keys_are_not_repeated_in_every_passage(tmp_path):
+    long = "wax " * 2000
+    (tmp_path / "a.md").write_text(f"---\nkey: {long}\n---\n# {long}\n\n" + "Lamps burn oil. " * 500)
+    (tmp_path / "b.html").write_text(f"<title>{long}</title><link rel=canonical href='x{long}'><h2>Oil</h2>" + long)
+    (tmp_path / "c.md").write_text("---\n" + "key: value\n" * 7000 + "---\nLamps.\n")
+    ingest([tmp_path], tmp_path / "p.jsonl")
+    lines = (tmp_path / "p.jsonl").read_text().splitlines()
+    assert len(lines) > 5
+    assert max(map(len, lines)) < 4000
+
+
+def test_the_name_of_a_file_cannot_break_a_line(tmp_path):
+    (tmp_path / "a.md").write_text("Lamps.")
+    (tmp_path / "b\nNot read: \x1b[2Jc.pdf").write_bytes(b"no pdf")
+    [line] = ingest([tmp_path], tmp_path / "p.jsonl").errors
+    assert line.isprintable()

@@ -2,19 +2,26 @@
 
 import multiprocessing
 import os
+import sys
 import time
+
+import pytest
 
 from corpora.ingest.workers import run_in_processes
 from signatures.common.errors import UserError
 
 
 def work(task: int) -> int:
-    """Crash at 13, refuse 5, and return the square of any other number."""
+    """Crash at 13, fail at 6, refuse 5, fill the memory at 99, and return the square of any other number."""
     if task == 13:
         os._exit(1)
     if task == 77:
         while True:
             pass
+    if task == 99:
+        return sum(len(part) for part in [bytes(1 << 20) for _ in range(1 << 14)])
+    if task == 6:
+        raise KeyError("a line\nand another")
     if task == 5:
         raise UserError("five is refused")
     time.sleep(0.02 if task % 7 == 0 else 0)  # later tasks finish first
@@ -24,7 +31,8 @@ def work(task: int) -> int:
 def test_results_come_in_order_and_a_crash_costs_one_task():
     tasks = [*range(12), 13, *range(14, 22)]
     found = list(run_in_processes(work, tasks, 2))
-    assert [result for result in found if isinstance(result, int)] == [n * n for n in tasks if n not in (5, 13)]
+    assert [result for result in found if isinstance(result, int)] == [n * n for n in tasks if n not in (5, 6, 13)]
+    assert str(found[6]) == "it cannot be read (KeyError: 'a line\\nand another')"
     assert str(found[5]) == "five is refused"
     assert "its reader crashed" in str(found[12])
 
@@ -44,3 +52,11 @@ def test_an_iteration_that_ends_early_ends_its_processes():
 
 def test_no_task_needs_no_process():
     assert list(run_in_processes(work, [], 2)) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the memory of a process")
+def test_a_task_that_takes_too_much_memory_costs_itself_only():
+    found = list(run_in_processes(work, [1, 99, 3, 99, 4], 1, memory=300))
+    assert (found[0], found[2], found[4]) == (1, 9, 16)
+    assert "more memory than 300 MiB" in str(found[1])
+    assert "--memory" in str(found[3])

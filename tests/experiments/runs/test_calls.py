@@ -3,9 +3,11 @@
 import contextlib
 import json
 import os
+import struct
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from corpora.compressed import read_lines
 from experiments.runs.calls import CallFile, call_frames, last_frames, packed_calls, raw_frame, read_calls
@@ -108,6 +110,17 @@ def test_a_tail_without_calls_is_left_out_with_a_notice(tail, tmp_path):
     with pytest.warns(UserNotice, match="left out"):
         write(tmp_path, (("b", 1), "two"))
     assert contents(tmp_path) == {("a", 1): ["one"], ("b", 1): ["two"]}
+
+
+def test_calls_that_unfold_to_gigabytes_are_refused(tmp_path):
+    spaces = " " * (1 << 20)
+    key, record = ("a", 1), {"id": "a", "repeat": 1, **call("one")}
+    packed = zstandard.compress("".join(f"{json.dumps(record)}{spaces}\n" for _ in range(70)).encode())
+    label = json.dumps({"id": "a", "repeat": 1, "calls": 70, "bytes": len(packed)}).encode()
+    (tmp_path / CALLS).write_bytes(struct.pack("<II", 0x184D2A5E, len(label)) + label + packed)
+    assert (tmp_path / CALLS).stat().st_size < 20_000
+    with pytest.raises(UserError, match="VERIHOP_DECOMPRESS_LIMIT"):
+        read_calls(tmp_path, last_frames(tmp_path)[key])
 
 
 def test_calls_are_on_the_disk_before_the_rows_to_which_they_belong(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
+from experiments.benchmarks.mutations.samples import write_tiny_gguf
 from programs.lms import smollm
 from programs.lms.weights import choice
 from programs.lms.weights.adapter import Adapter
@@ -160,20 +161,15 @@ def test_a_damaged_gguf_file_is_one_line(tmp_path) -> None:
     content = path.read_bytes()
     for damaged in (b"", b"hello", *(content[:size] for size in (4, 9, 100, 5000, len(content) - 100))):
         path.write_bytes(damaged)
-        refused(folder, "x.gguf.*is damaged or no GGUF file")
+        refused(folder, "x.gguf.*is damaged")
     path.write_bytes(content.replace(b"llama.block_count", b"llama.block_kount"))
-    refused(folder, "x.gguf.* lacks 'llama.block_count'")
+    refused(folder, "x.gguf.*llama.block_count")
     path.write_bytes(content.replace(b"blk.1.ffn_up.weight", b"blk.1.ffn_xp.weight"))
     refused(folder, "blk.1.ffn_xp.weight is no tensor")
 
 
 def test_a_gguf_file_of_another_architecture_is_refused(tmp_path) -> None:
-    import gguf
-
-    writer = gguf.GGUFWriter(tmp_path / "x.gguf", "qwen3")
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.close()
+    write_tiny_gguf(tmp_path / "x.gguf", "qwen3")
     folder = make_adapter(tmp_path / "a", base_model_name_or_path=f"gguf:{tmp_path / 'x.gguf'}")
     refused(folder, "architecture 'qwen3' is not served here, only 'llama'")
 
