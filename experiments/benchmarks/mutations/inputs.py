@@ -19,6 +19,7 @@ from experiments.analysis.report.html import write_report
 from experiments.analysis.traces import traces
 from experiments.annotation.build_keyfacts import build_key_facts
 from experiments.annotation.judge_runs import judge_runs
+from experiments.benchmarks.mutations import continued
 from experiments.benchmarks.mutations.samples import EMBEDDER, QUERIES, Fixed, connection, passages, questions
 from experiments.pipeline.defaults import with_artifact_defaults
 from experiments.pipeline.evaluate import evaluate
@@ -77,7 +78,7 @@ def _seal_artifact(folder: Path) -> None:
     path.write_text(json.dumps({**record, "digest": digest_of(record)}))
 
 
-def _index(retriever: str, dense_kind: str = "auto") -> Input:
+def _index(retriever: str, dense_kind: str = "auto", files: str = "**/*") -> Input:
     def make(folder: Path) -> None:
         write_passages(folder.parent / f"{folder.name}.jsonl", passages())
         chosen = make_settings(dense_kind=dense_kind)
@@ -88,7 +89,11 @@ def _index(retriever: str, dense_kind: str = "auto") -> Input:
         retrieve = open_index(folder, embedder=EMBEDDER)
         return [[passage.model_dump() for passage in found] for k in (5, 60) for found in retrieve.many(QUERIES, k)]
 
-    return Input(make, use, _seal_index, protected=True)
+    return Input(make, use, _seal_index, protected=True, files=files)
+
+
+def _base() -> Path:
+    return ORIGINALS["run"].parent / "base"
 
 
 def _seal_index(folder: Path) -> None:
@@ -206,8 +211,28 @@ def _all_or_refusal(results: list[Any]) -> Any:
     return [str(result) for result in results]
 
 
+_JOURNAL = "journal:{folder}/study.jsonl"
 INPUTS: dict[str, Input] = {
     "artifact": Input(_make_artifact, _use_artifact, _seal_artifact, protected=True, files="artifact/*"),
+    "study": Input(continued.make_study, continued.use_study, files="study/study.db"),
+    "study journal": Input(
+        lambda folder: continued.make_study(folder, _JOURNAL),
+        lambda folder: continued.use_study(folder, _JOURNAL),
+        files="*.jsonl",
+    ),
+    "training": Input(
+        lambda folder: continued.make_training(folder, _base()),
+        lambda folder: continued.use_training(folder, _base()),
+        files="stopped/**/*",
+    ),
+    "adapter": Input(
+        lambda folder: continued.make_training(folder, _base()),
+        lambda folder: continued.use_adapter(folder, _base()),
+        files="adapter/*",
+    ),
+    "settings": Input(continued.make_settings_file, continued.use_settings_file),
+    "faiss": _index("dense", "ivf_rabitq", files="dense/*"),
+    "tantivy": _index("bm25", files="bm25/*"),
     "index bm25": _index("bm25"),
     "index bm25s": _index("bm25s"),
     "index dense flat": _index("dense"),
