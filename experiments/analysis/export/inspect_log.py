@@ -93,7 +93,7 @@ def _log(folder: Path) -> "tuple[EvalLog, int]":
             eval_id=id,
             run_id=id,
             task_id=id,
-            created=run["started"],
+            created=run.get("started") or "",
             task=f"verihop/{summary.program}",
             task_args=run["program"].get("knobs") or {},
             solver=summary.program,
@@ -117,7 +117,9 @@ def _log(folder: Path) -> "tuple[EvalLog, int]":
             metadata={"verihop": run},
         ),
         results=_results(summary),
-        stats=EvalStats(started_at=run["started"], completed_at=run.get("finished") or "", model_usage=_sums(answers)),
+        stats=EvalStats(
+            started_at=run.get("started") or "", completed_at=run.get("finished") or "", model_usage=_sums(answers)
+        ),
         samples=answers,
     )
     return log, not_kept

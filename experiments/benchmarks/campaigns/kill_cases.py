@@ -276,8 +276,7 @@ class Merge(Case):
 
     def resumed(self, work: Path) -> list[str]:
         """Return the same command; a merged run, which it would refuse to replace, is read by another one."""
-        page = str(work / _CACHE / "report.html")
-        return ["report", str(work / "out"), "--out", page] if (work / "out").exists() else self.arguments(work)
+        return ["trace", str(work / "out")] if (work / "out").exists() else self.arguments(work)
 
     def missing(self, work: Path) -> bool:
         """Return whether there is a run, but not a whole one."""

@@ -15,6 +15,7 @@ from corpora.passages import read_passages, write_passages
 from corpora.questions import Question, read_questions, write_questions
 from corpora.retrievers.settings import make_settings
 from experiments.analysis.compare import compare_runs
+from experiments.analysis.export.inspect_log import write_inspect_log
 from experiments.analysis.report.html import write_report
 from experiments.analysis.traces import traces
 from experiments.annotation.build_keyfacts import build_key_facts
@@ -23,8 +24,12 @@ from experiments.benchmarks.mutations import continued
 from experiments.benchmarks.mutations.samples import EMBEDDER, QUERIES, Fixed, connection, passages, questions
 from experiments.pipeline.defaults import with_artifact_defaults
 from experiments.pipeline.evaluate import evaluate
+from experiments.pipeline.merging.merge import merge
+from experiments.pipeline.scoring.score import score_run
+from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.pipeline.setup import ProgramConfig
 from experiments.runs.config import LMConfig, RunConfig
+from optimizers.metrics.catalog import get_metric
 from optimizers.metrics.entailment.catalog import open_oracle
 from programs.artifact import digest_of, freeze, load
 from programs.genground import GenGround
@@ -139,6 +144,7 @@ def _make_run(folder: Path) -> None:
 
 def _use_run(folder: Path) -> Any:
     other = ORIGINALS["run"] / "run"
+    scored = ScoreConfig(metrics=[get_metric("acc[substring]")], progress=False)
     results: list[Any] = []
     for read in (
         lambda: compare_runs([folder / "run", other]).as_dict(),
@@ -147,7 +153,10 @@ def _use_run(folder: Path) -> Any:
         lambda: len(write_report([folder / "run", other], folder / "both.html").read_text()),
         lambda: str(traces([folder / "run"], "q1").as_table()),
         lambda: _judge(folder / "judged", [folder / "run", other]),
+        lambda: write_inspect_log(folder / "run", folder / "run.eval").samples,
+        lambda: merge([folder / "run"], folder / "merged").summary.as_dict(),
         lambda: _run(folder / "run", questions(), resume=True).as_dict(),
+        lambda: score_run(folder / "run", scored).summary.as_dict(),
     ):
         results.append(_or_refusal(read))
     return _all_or_refusal(results)
