@@ -19,7 +19,6 @@ from signatures.common.files import sha256_text
 _MEMORY = 6 << 30  # bytes
 _MUCH = 1 << 30  # bytes that one input may take
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_NAMELESS = getattr(os, "O_TMPFILE", -1)  # a file that is never in the folder
 _REMOVALS = {"os.remove", "os.rmdir"}
 # Audited event -> which of its arguments are written.
 _PLACES = {
@@ -48,9 +47,9 @@ def _written(event: str, arguments: tuple[Any, ...]) -> list[str]:
     """Return the paths that an audited event writes."""
     if event == "open":
         path, mode, flags = (*arguments, 0, 0)[:3]
-        flags = 0 if isinstance(flags, int) and flags & _NAMELESS == _NAMELESS else flags
         writes = (isinstance(flags, int) and flags & _WRITING) or any(letter in str(mode or "") for letter in "wax+")
-        paths = [path] if writes else []
+        nameless = os.path.isdir(path)  # noqa: PTH112 - of an open file, too: a temporary one is opened in a folder
+        paths = [path] if writes and not nameless else []
     elif event in _REMOVALS and arguments[-1] != -1:
         return []  # relative to an open folder: of `shutil.rmtree`, whose own event is heard
     else:

@@ -6,6 +6,7 @@ An adapter is an untrusted file: everything that would change the computation an
 import json
 import math
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
 LARGEST_RANK = 1024
 LARGEST_UPDATE = 10.0  # norm of an update over the norm of the weights; training stays far below 1
 
-_MOST = 1e300  # of a number; integers of JSON may be larger than any float
+_MOST = sys.float_info.max  # integers of JSON may be larger
 _NAME = re.compile(r"base_model\.model\.model\.layers\.(\d{1,4})\.([a-z_.]+)\.lora_([AB])(?:\.default)?\.weight")
 _PLAIN = re.compile(r"\w+(\.\w+)*")  # a pattern that is the end of a module's name
 _REFUSED = (
