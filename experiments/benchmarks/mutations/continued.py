@@ -1,6 +1,9 @@
 """Folders that commands go on with, and a settings file: how each is made, and what reads it."""
 
+import json
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +12,7 @@ from unittest import mock
 
 from experiments.benchmarks.mutations.samples import Fixed, connection, questions
 from programs.single_step.rag import RAG
+from signatures.common.errors import UserError
 
 _STEPS = 2  # of training until it is stopped
 
@@ -31,7 +35,7 @@ def _tune(folder: Path, storage: str | None, *, trials: int = 3, resume: bool = 
     link, _ = connection()
     place = None if storage is None else storage.format(folder=folder)
     config = TuneConfig(metric=get_metric("em"), trials=trials, threads=1, folds=2, storage=place, study="study")
-    how = {"resume": resume, "progress": False, "out": folder / "study"}
+    how: dict[str, Any] = {"resume": resume, "progress": False, "out": folder / "study"}
     with _without_plots():
         found = tune_program(RAG(Fixed(), k=2), questions(), config, connection=link, **how)
     return [found.record["counts"], found.present]
@@ -85,7 +89,12 @@ def _write_base(folder: Path) -> None:
     tokenizer = embedded_tokenizer()
     tokenizer.save_pretrained(folder)
     torch.manual_seed(0)
-    sizes = {"hidden_size": 64, "intermediate_size": 32, "num_attention_heads": 1, "num_hidden_layers": 1}
+    sizes: dict[str, Any] = {
+        "hidden_size": 64,
+        "intermediate_size": 32,
+        "num_attention_heads": 1,
+        "num_hidden_layers": 1,
+    }
     config = LlamaConfig(vocab_size=len(tokenizer), max_position_embeddings=512, eos_token_id=2, **sizes)
     LlamaForCausalLM(config).save_pretrained(folder)
 
@@ -129,8 +138,12 @@ def make_settings_file(folder: Path) -> None:
 
 
 def use_settings_file(folder: Path) -> Any:
-    """Read the settings as every command does."""
-    from experiments.cli.shared.settings.holding import read_settings, shown
-
-    with mock.patch.dict(os.environ, {"VERIHOP_CONFIG": str(folder / "verihop.toml")}):
-        return {name: shown(value) for name, value in read_settings().file.values.items()}
+    """Return what `verihop config` says of the settings."""
+    command = [sys.executable, "-m", "experiments.cli.main", "config", "--json"]
+    environment = {**os.environ, "VERIHOP_CONFIG": str(folder / "verihop.toml")}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    if done.returncode == 2 and "Traceback" not in done.stderr:
+        raise UserError(done.stderr.strip())
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr)
+    return json.loads(done.stdout)["settings"]
