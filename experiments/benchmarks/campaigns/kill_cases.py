@@ -1,10 +1,8 @@
 """What is killed: commands on a small generated world, and what each leaves on disk and finally returns."""
 
-import contextlib
 import json
 import re
 import shutil
-import sqlite3
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,13 +21,8 @@ _COSTS = frozenset(
     | {"usd", "cached_usd"}
 )
 _UUID = re.compile(r"[0-9a-f]{32}")  # names of tantivy's segments
-_CACHE = "cache"
+CACHE = "cache"
 SHARDS, SMALL = ("shard-1", "shard-2"), ("small", "small-hybrid")
-_COMPLETE = """
-    SELECT (SELECT group_concat(param_name || '=' || param_value, ', ') FROM
-            (SELECT * FROM trial_params WHERE trial_id = trials.trial_id ORDER BY param_name)), value
-    FROM trials JOIN trial_values USING (trial_id) WHERE state = 'COMPLETE'
-"""
 
 
 @dataclass(frozen=True)
@@ -78,7 +71,7 @@ class Case:
 
     def parts(self, work: Path) -> Parts:
         """Return the complete parts on disk, which a resumed command must keep."""
-        return _rows(work / "out")
+        return rows_of(work / "out")
 
     def result(self, work: Path) -> Any:
         """Return the final result, without what may differ between runs."""
@@ -118,7 +111,7 @@ class Index(Case):
 
     def missing(self, work: Path) -> bool:
         """Return whether neither the old nor the new index can be opened."""
-        return self.variant == 2 and not _opens(work / "out")
+        return self.variant == 2 and not opens(work / "out")
 
     def parts(self, work: Path) -> Parts:
         """Return the finished files, without those about the build; shards of vectors are joined into one file."""
@@ -222,143 +215,18 @@ class KeyFacts(Case):
         return [self.parts(work), sha256_file(work / "out" / "questions.jsonl")]
 
 
-class Tune(Case):
-    """`tune` of GenGround's knobs."""
-
-    def arguments(self, work: Path) -> list[str]:
-        """Return the command line."""
-        limits = ["--trials", "6", "--limit", "12", "--sampler", "random"]
-        return ["tune", str(self.materials.world / "val.jsonl"), "--program", "genground", "--out", str(work / "out"),
-                *self._simulated(), *limits]  # fmt: skip
-
-    def parts(self, work: Path) -> Parts:
-        """Return the complete trials of the study, by their settings."""
-        path = work / "out" / "study.db"
-        if not path.exists():
-            return {}
-        with contextlib.closing(sqlite3.connect(path)) as database:
-            try:
-                return {settings: str(value) for settings, value in database.execute(_COMPLETE)}
-            except sqlite3.OperationalError:  # its tables were not made yet
-                return {}
-
-    def result(self, work: Path) -> Any:
-        """Return the settings with their scores, the chosen one, and the state of the artifact."""
-        study = json.loads((work / "out" / "study.json").read_text())
-        chosen = next((trial["setting"] for trial in study["trials"] if trial["number"] == study["frozen"]), None)
-        return [self.parts(work), chosen, sha256_file(work / "out" / "artifact" / "program.json")]
-
-
-class Synthesize(Case):
-    """`distill synthesize` with the replies of GenGround."""
-
-    def arguments(self, work: Path) -> list[str]:
-        """Return the command line."""
-        lm = ["--teacher", *self._simulated()[1:], "--student", "chat"]
-        return ["distill", "synthesize", f"world={self.materials.world / 'train.jsonl'}", "--program", "genground",
-                "--out", str(work / "out"), *lm]  # fmt: skip
-
-    def parts(self, work: Path) -> Parts:
-        """Return the rows of the questions."""
-        return _rows(work / "out" / "questions")
-
-    def result(self, work: Path) -> Any:
-        """Return the rows and the examples made of them."""
-        return [self.parts(work), sha256_file(work / "out" / "examples.jsonl")]
-
-
-class Merge(Case):
-    """`merge` of two shards."""
-
-    def arguments(self, work: Path) -> list[str]:
-        """Return the command line."""
-        return ["merge", *(str(self.materials.folder / name) for name in SHARDS), "--out", str(work / "out")]
-
-    def resumed(self, work: Path) -> list[str]:
-        """Return the same command; a merged run, which it would refuse to replace, is read by another one."""
-        return ["trace", str(work / "out")] if (work / "out").exists() else self.arguments(work)
-
-    def missing(self, work: Path) -> bool:
-        """Return whether there is a run, but not a whole one."""
-        return (work / "out").exists() and not (work / "out" / "summary.json").exists()
-
-    def result(self, work: Path) -> Any:
-        """Return the rows and the means."""
-        return [self.parts(work), json.loads((work / "out" / "summary.json").read_text())["metrics"]]
-
-
-class Add(Index):
-    """`index --add` to an index of full texts; in the second variant to one of vectors, too."""
-
-    variants = 2
-
-    def prepare(self, work: Path) -> None:
-        """Copy the index that is changed."""
-        shutil.copytree(self.materials.folder / SMALL[self.variant], work / "out")
-
-    def arguments(self, work: Path) -> list[str]:
-        """Return the command line."""
-        return ["index", "--add", str(self.materials.world / "more.jsonl"), "--out", str(work / "out"), "--quiet"]
-
-    def resumed(self, work: Path) -> list[str]:
-        """Return the same command, which goes on."""
-        return self.arguments(work)
-
-    def missing(self, work: Path) -> bool:
-        """Return whether neither the old nor the new index can be opened."""
-        return not _opens(work / "out")
-
-    def parts(self, work: Path) -> Parts:
-        """Return nothing: the files of the old index go."""
-        return {}
-
-
-class Ingest(Case):
-    """`ingest` of a folder of documents."""
-
-    def arguments(self, work: Path) -> list[str]:
-        """Return the command line."""
-        out = str(work / "out" / "passages.jsonl")
-        return ["ingest", str(self.materials.world / "documents"), "--out", out, "--processes", "2", "--overwrite"]
-
-    def resumed(self, work: Path) -> list[str]:
-        """Return the same command, which starts again."""
-        return self.arguments(work)
-
-    def parts(self, work: Path) -> Parts:
-        """Return nothing: it appears whole."""
-        return {}
-
-    def result(self, work: Path) -> Any:
-        """Return the passages."""
-        return sha256_file(work / "out" / "passages.jsonl")
-
-
-CASES: dict[str, type[Case]] = {
-    "index": Index,
-    "eval": Eval,
-    "compile": Compile,
-    "judge": Judge,
-    "keyfacts build": KeyFacts,
-    "tune": Tune,
-    "distill synthesize": Synthesize,
-    "merge": Merge,
-    "index --add": Add,
-    "ingest": Ingest,
-}
-
-
 def names_of(work: Path) -> list[str]:
     """Return the names of all files and folders but those of the cache, hidden ones included."""
     paths = (path.relative_to(work) for path in work.rglob("*"))
-    return sorted({_UUID.sub("ID", str(path)) for path in paths if path.parts[0] != _CACHE})
+    return sorted({_UUID.sub("ID", str(path)) for path in paths if path.parts[0] != CACHE})
 
 
 def _server(materials: Materials) -> list[str]:
     return ["--lm", materials.model, "--api-base", materials.base, "--threads", "4", "--quiet"]
 
 
-def _opens(index: Path) -> bool:
+def opens(index: Path) -> bool:
+    """Return whether an index can be opened and asked."""
     from corpora.index.open import open_index
 
     try:
@@ -372,7 +240,7 @@ def _hidden(path: Path, work: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(work).parts)
 
 
-def _rows(folder: Path) -> Parts:
+def rows_of(folder: Path) -> Parts:
     """Return the complete rows by id; an incomplete last line is none."""
     path = folder / "rows.jsonl"
     if not path.exists():

@@ -24,7 +24,8 @@ from typing import Annotated, Any
 import typer
 
 from experiments.benchmarks.campaigns.chat_server import MODEL, ChatServer
-from experiments.benchmarks.campaigns.kill_cases import CASES, SHARDS, SMALL, Case, Materials, differing, names_of
+from experiments.benchmarks.campaigns.kill_cases import SHARDS, SMALL, Case, Materials, differing, names_of
+from experiments.benchmarks.campaigns.kill_commands import CASES
 from experiments.runs.files import write_json
 from experiments.runs.provenance import portable, provenance
 

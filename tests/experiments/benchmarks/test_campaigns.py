@@ -10,7 +10,8 @@ import pytest
 from experiments.benchmarks.campaigns.chat_server import MODEL, ChatServer
 from experiments.benchmarks.campaigns.faults import compare, complete
 from experiments.benchmarks.campaigns.faulty_server import FAULTS, FaultyServer
-from experiments.benchmarks.campaigns.kill_cases import CASES, Materials, differing, names_of
+from experiments.benchmarks.campaigns.kill_cases import Materials, differing, names_of
+from experiments.benchmarks.campaigns.kill_commands import CASES
 from experiments.benchmarks.campaigns.kills import Trial, totals
 from experiments.benchmarks.run_memory import growth
 
