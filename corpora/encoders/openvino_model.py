@@ -19,7 +19,7 @@ import numpy as np
 
 from corpora.encoders.openvino_encoder import OpenVinoEncoder
 from corpora.encoders.torch_encoder import TorchEncoder, load_model
-from signatures.common.files import cache_dir, sha256_file
+from signatures.common.files import cache_dir, sha256_file, temporary_folder
 from signatures.common.strict_json import read_strict_json
 
 if TYPE_CHECKING:
@@ -68,23 +68,23 @@ def open_converted(
     if _is_sound(target):
         with contextlib.suppress(Exception):  # damaged in a way that the digests do not show: convert anew
             return OpenVinoEncoder(target / MODEL, target / TOKENIZER, **options)
-    try:
-        home.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(dir=home, prefix=f".{target.name}."))
-    except OSError:  # a cache folder that cannot be written: convert for this process alone
-        part, home = Path(tempfile.mkdtemp(prefix="verihop-embedder-")), target
-    try:
-        _convert(folder, part)
-        if home is not target:
-            _put(part, target)
-        place = target if _is_sound(target) else part
-        return OpenVinoEncoder(place / MODEL, place / TOKENIZER, **options)
-    except NotConvertible:
-        raise
-    except Exception as error:  # OpenVINO raises RuntimeError and others for what it cannot convert
-        raise NotConvertible(str(error)) from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        try:
+            home.mkdir(parents=True, exist_ok=True)
+            part = stack.enter_context(temporary_folder(home, f".{target.name}."))
+        except OSError:  # a cache folder that cannot be written: convert for this process alone
+            part = stack.enter_context(temporary_folder(tempfile.gettempdir(), "verihop-embedder-"))
+            home = target
+        try:
+            _convert(folder, part)
+            if home is not target:
+                _put(part, target)
+            place = target if _is_sound(target) else part
+            return OpenVinoEncoder(place / MODEL, place / TOKENIZER, **options)
+        except NotConvertible:
+            raise
+        except Exception as error:  # OpenVINO raises RuntimeError and others for what it cannot convert
+            raise NotConvertible(str(error)) from error
 
 
 def _is_sound(target: Path) -> bool:

@@ -36,6 +36,7 @@ from tantivy import (
 
 from corpora.retrievers.engine import Ranking
 from signatures.common.errors import UserError, one_line
+from signatures.common.files import temporary_folder
 from signatures.common.strict_json import parse_strict_json
 from signatures.common.words import QUERY_STOPWORDS
 from signatures.text import CJK
@@ -150,19 +151,17 @@ def _check_sums(folder: Path) -> None:
             raise ValueError(f"{path.name} differs from its checksum")
 
 
-def _linked(folder: Path) -> Path:
-    """Return a new temporary folder of links to the files of `folder`.
+def _link(folder: Path, links: Path) -> None:
+    """Fill a temporary folder with links to the files of `folder`.
 
     tantivy writes a lock file beside the files that it opens, but an index may be read-only, or another user's.
     """
-    links = Path(tempfile.mkdtemp(prefix="verihop-bm25-"))
     for file in folder.resolve().iterdir():
         if file.is_file() and not file.name.startswith(".tantivy-"):
             try:
                 (links / file.name).symlink_to(file)
             except OSError:  # Windows without the right to make links
                 shutil.copyfile(file, links / file.name)
-    return links
 
 
 class Bm25Engine:
@@ -182,8 +181,10 @@ class Bm25Engine:
     def __init__(self, folder: Path, *, passages: int, title_boost: float = 0.5):
         with tantivy_errors(folder):
             _check_sums(folder)
-            links = _linked(folder)
-            weakref.finalize(self, shutil.rmtree, links, ignore_errors=True)
+            opened = contextlib.ExitStack()
+            links = opened.enter_context(temporary_folder(tempfile.gettempdir(), "verihop-bm25-"))
+            weakref.finalize(self, opened.close)
+            _link(folder, links)
             index = Index.open(str(links))
             index.config_reader(reload_policy="Manual")  # an index never changes once built: no file watcher is needed
             index.reload()

@@ -153,9 +153,18 @@ class _Program(_Record):
     artifact_sha256: str | None = None
 
 
+class _Sampling(_Record):
+    temperature: _Number | None = None
+    top_p: _Number | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+
+
 class _LM(_Record):
     id: str
     adapter: str
+    model: str | None = None
+    settings: _Sampling = _Sampling()
 
 
 class _Questions(_Record):
@@ -174,6 +183,19 @@ class _Shard(_Record):
     questions: _Questions
 
 
+class _Paths(_Record):
+    questions: str | None = None
+    questions_file_sha256: str | None = None
+
+
+class _MergedPart(_Record):
+    shard: Json | None = None
+
+
+class _Merged(_Record):
+    parts: list[_MergedPart] = []
+
+
 class RunDescription(_Record):
     """`run.json` of a run with answers."""
 
@@ -186,6 +208,16 @@ class RunDescription(_Record):
     repeats: Annotated[int, Field(ge=1, le=_MOST_REPEATS)] = 1
     git_revision: str | None = None
     shard: _Shard | None = None
+    merged: _Merged | None = None
+    paths: _Paths | None = None
+    started: str | None = None
+    finished: str | None = None
+    versions: dict[str, str | None] | None = None
+    notes: list[str] = []
+    scored: list[Json] = []
+    resumed: list[Json] = []
+    given: Json | None = None
+    sentences: Json | None = None
 
 
 def _parse_twice(line: bytes, kind: type[AnyRow] | type[Spent]) -> tuple[Json, AnyRow | Spent]:

@@ -12,7 +12,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
@@ -20,7 +19,14 @@ from types import FrameType
 from typing import Any
 
 from experiments.pipeline.parallel.choice import can_fork
-from experiments.pipeline.parallel.messages import exit_reason, packed_error, receive, send, unpacked_error
+from experiments.pipeline.parallel.messages import (
+    end_processes,
+    exit_reason,
+    packed_error,
+    receive,
+    send,
+    unpacked_error,
+)
 from experiments.service.limits import Limits
 from signatures.common.errors import UserError, user_error_within
 
@@ -252,13 +258,6 @@ def _died(member: _Member) -> BaseException:
 
 
 def _end(members: list[_Member]) -> None:
-    """End all processes within some seconds."""
+    end_processes([member.process for member in members], _LAST_WORDS)
     for member in members:
-        if member.process.is_alive():
-            member.process.terminate()
-    until = time.monotonic() + _LAST_WORDS
-    for member in members:
-        member.process.join(max(0.0, until - time.monotonic()))
-        if member.process.is_alive():
-            member.process.kill()
         member.link.close()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from experiments.service.guards import LOOPBACK
 from experiments.service.limits import Limits
 from signatures.common.errors import UserError
+from signatures.common.secrets import register
 
 if TYPE_CHECKING:
     import dspy
@@ -47,7 +48,8 @@ class Address:
     token: str | None = None
 
     def __post_init__(self) -> None:
-        """Raise UserError if others could ask without a token."""
+        """Hide the token from now on; raise UserError if others could ask without one."""
+        register(self.token)
         if self.token is None and not self.local:
             raise UserError(
                 f"Everyone who reaches {self.host} could ask, at your cost: set a token, or listen on 127.0.0.1."

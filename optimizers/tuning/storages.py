@@ -23,6 +23,7 @@ from optuna.storages._rdb import models
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import FrozenTrial, TrialState
 
+from optimizers.tuning.checks import check_database
 from optimizers.tuning.journals import Journal, QuickJournal
 from optimizers.tuning.objective import BASELINE, SURPLUS
 from optimizers.tuning.signs import GRACE_SECONDS, HEARTBEAT_SECONDS
@@ -123,13 +124,16 @@ def open_storage(place: str, *, heartbeat: int = HEARTBEAT_SECONDS, grace: int =
         Path(url.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
     try:
         with _no_experimental_warning():
-            return DatabaseWithHeartbeat(
+            storage = DatabaseWithHeartbeat(
                 url,
                 heartbeat_interval=heartbeat,
                 grace_period=grace,
                 heartbeat_stale_trial_callback=queue_again,
                 engine_kwargs={} if url.startswith("sqlite") else {"pool_pre_ping": True},
             )
+        if url.startswith("sqlite"):
+            check_database(storage)
+        return storage
     except ImportError:
         raise UserError("PostgreSQL needs its driver: pip install 'verihop[tune]' (package psycopg).") from None
     except Exception as error:  # noqa: BLE001 - SQLAlchemy and its drivers have many
@@ -151,7 +155,7 @@ def database_url(place: str) -> str:
             f"A study is kept in an SQLite file, a journal (journal:FILE) or a PostgreSQL database "
             f"(postgresql://USER@HOST/DATABASE), not in {without_password(place)!r}."
         )
-    return f"sqlite:///{Path(place).resolve()}"
+    return f"sqlite:///{Path(place).absolute()}"
 
 
 def without_password(place: str) -> str:
@@ -180,7 +184,9 @@ def _open_journal(path: Path, *, heartbeat: int, grace: int) -> JournalStorage:
             return JournalStorage(QuickJournal(str(path)))
         alive = path.with_name(f"{path.name}.alive")
         return JournalWithHeartbeat(Journal(str(path)), alive, heartbeat=heartbeat, grace=grace)
-    except (ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        raise UserError(f"The journal {path} cannot be opened: {_reason(error, str(path))}") from None
+    except Exception as error:  # noqa: BLE001 - whatever Optuna makes of the lines
         raise UserError(f"{path} is not the journal of a study ({one_line(error)}): name another file.") from None
 
 

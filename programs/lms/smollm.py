@@ -8,12 +8,11 @@ import functools
 import importlib.util
 import re
 import shutil
-import tempfile
 from pathlib import Path
 
 from programs.lms.caches import cache_dir
 from signatures.common.errors import UserError
-from signatures.common.files import sha256_file
+from signatures.common.files import sha256_file, temporary_folder
 
 NAME = "smollm2-135m-instruct"
 CONTEXT_SIZE = 8192  # tokens, as trained
@@ -64,8 +63,8 @@ def converted() -> Path:
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".converting-") as name:
-        model = Path(name) / "model"
+    with temporary_folder(folder.parent, ".converting-") as temporary:
+        model = temporary / "model"
         model.mkdir()
         # The runtime writes into the folder of the file, and the package's folder may be read-only.
         gguf = model / "model.gguf"

@@ -5,6 +5,8 @@ import errno
 import hashlib
 import os
 import re
+import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # error numbers: the disk, a quota, or the size that a file may have
-_TEMPORARY = re.compile(r"\..+\.[a-z0-9_]{8}\.tmp")  # as `tempfile` names them
+_RANDOM = "[a-z0-9_]{8}"  # as `tempfile` names files
 
 
 def cache_dir() -> Path:
@@ -75,9 +77,10 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    remove_temporaries(path.parent, path.name)
+    name, lock = _locked(lambda: _named(*tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")))
     try:
-        with open(handle, mode, encoding=None if "b" in mode else "utf-8") as file:
+        with open(name, mode, encoding=None if "b" in mode else "utf-8") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -88,13 +91,79 @@ def atomic_write(path: Path | str, mode: str = "w") -> Iterator[IO[Any]]:
         if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
             error.filename = str(path)  # a write names no file
         raise
+    finally:
+        _release(lock)
 
 
-def remove_temporaries(folder: Path | str) -> None:
-    """Remove temporary files that killed calls of `atomic_write` left in a folder; the caller must have its lock."""
-    for path in Path(folder).glob(".*.tmp"):
-        if _TEMPORARY.fullmatch(path.name) and path.is_file():
-            path.unlink(missing_ok=True)
+@contextlib.contextmanager
+def temporary_folder(parent: Path | str, prefix: str) -> Iterator[Path]:
+    """Yield a new folder in `parent`, which is removed at the end; those of this prefix that kills left go first."""
+    _remove_abandoned(Path(parent), re.compile(rf"{re.escape(prefix)}{_RANDOM}"))
+    name, lock = _locked(lambda: tempfile.mkdtemp(dir=parent, prefix=prefix))
+    try:
+        yield Path(name)
+    finally:
+        shutil.rmtree(name, ignore_errors=True)
+        _release(lock)
+
+
+def remove_temporaries(folder: Path | str, name: str | None = None) -> None:
+    """Remove the temporary files that killed calls of `atomic_write` left in a folder, but not those being written.
+
+    Args:
+        folder: May be missing.
+        name: Of the finished file; None for all.
+    """
+    finished = ".+" if name is None else re.escape(name)
+    _remove_abandoned(Path(folder), re.compile(rf"\.{finished}\.{_RANDOM}\.tmp"))
+
+
+def _remove_abandoned(folder: Path, names: re.Pattern[str]) -> None:
+    with contextlib.suppress(OSError):  # a folder that cannot be listed has nothing that could be removed
+        for path in [path for path in folder.iterdir() if names.fullmatch(path.name)]:
+            if not path.is_symlink() and (lock := _lock(path, wait=False)) is not None:
+                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+                _release(lock)
+
+
+def _named(handle: int, name: str) -> str:
+    os.close(handle)
+    return name
+
+
+def _locked(make: Callable[[], str]) -> tuple[str, int | None]:
+    """Make a temporary file or folder, and lock it as long as this process lives, so that no other one removes it."""
+    while True:
+        name = make()
+        lock = _lock(name, wait=True)
+        if os.path.lexists(name):
+            return name, lock
+        _release(lock)  # another process took it for abandoned before it was locked
+
+
+def _lock(path: Path | str, *, wait: bool) -> int | None:
+    """Lock a temporary file or folder; return the descriptor that has the lock, which ends with its process.
+
+    None means that a living process has it, or that there are no such locks: on Windows, where what is open cannot be
+    removed, and in some network file systems, whose temporaries are never removed.
+    """
+    if sys.platform == "win32":
+        return None
+    import fcntl
+
+    handle = None
+    try:
+        handle = os.open(path, os.O_RDONLY if Path(path).is_dir() else os.O_RDWR)
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        _release(handle)
+        return None
+    return handle
+
+
+def _release(lock: int | None) -> None:
+    if lock is not None:
+        os.close(lock)
 
 
 @contextlib.contextmanager

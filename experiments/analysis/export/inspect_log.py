@@ -5,7 +5,6 @@ sample's metadata; a question without a score of a metric has none there either.
 """
 
 import json
-import tempfile
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,7 +15,7 @@ from experiments.analysis.statistics import Mean
 from experiments.analysis.summary import RunSummary, summarise
 from experiments.runs.files import Json, read_run, repeat_of, writing
 from signatures.common.errors import UserError
-from signatures.common.files import sha256_text
+from signatures.common.files import sha256_text, temporary_folder
 from signatures.common.secrets import redacted
 
 if TYPE_CHECKING:
@@ -68,8 +67,8 @@ def write_inspect_log(folder: Path, out: Path) -> Written:
     log, not_kept = _log(folder)
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as hidden:
-            made = Path(hidden) / out.name
+        with temporary_folder(out.parent, f".{out.name}.") as hidden:
+            made = hidden / out.name
             write_eval_log(log, str(made))
             made.replace(out)
     return Written(len(log.samples or []), not_kept)
@@ -94,7 +93,7 @@ def _log(folder: Path) -> "tuple[EvalLog, int]":
             eval_id=id,
             run_id=id,
             task_id=id,
-            created=run["started"],
+            created=run.get("started") or "",
             task=f"verihop/{summary.program}",
             task_args=run["program"].get("knobs") or {},
             solver=summary.program,
@@ -118,7 +117,9 @@ def _log(folder: Path) -> "tuple[EvalLog, int]":
             metadata={"verihop": run},
         ),
         results=_results(summary),
-        stats=EvalStats(started_at=run["started"], completed_at=run.get("finished") or "", model_usage=_sums(answers)),
+        stats=EvalStats(
+            started_at=run.get("started") or "", completed_at=run.get("finished") or "", model_usage=_sums(answers)
+        ),
         samples=answers,
     )
     return log, not_kept

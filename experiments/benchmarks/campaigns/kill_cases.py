@@ -1,4 +1,4 @@
-"""What is killed: five commands on a small generated world, and what each leaves on disk and finally returns."""
+"""What is killed: commands on a small generated world, and what each leaves on disk and finally returns."""
 
 import json
 import re
@@ -21,7 +21,8 @@ _COSTS = frozenset(
     | {"usd", "cached_usd"}
 )
 _UUID = re.compile(r"[0-9a-f]{32}")  # names of tantivy's segments
-_CACHE = "cache"
+CACHE = "cache"
+SHARDS, SMALL = ("shard-1", "shard-2"), ("small", "small-hybrid")
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class Materials:
     """What the commands read.
 
     Args:
-        folder: Contains the world, an index, two runs and an artifact.
+        folder: Contains the world, indexes, two runs, two shards of one and an artifact.
         base: URL of the chat server.
         model: The model's name there.
     """
@@ -70,7 +71,7 @@ class Case:
 
     def parts(self, work: Path) -> Parts:
         """Return the complete parts on disk, which a resumed command must keep."""
-        return _rows(work / "out")
+        return rows_of(work / "out")
 
     def result(self, work: Path) -> Any:
         """Return the final result, without what may differ between runs."""
@@ -110,15 +111,7 @@ class Index(Case):
 
     def missing(self, work: Path) -> bool:
         """Return whether neither the old nor the new index can be opened."""
-        from corpora.index.open import open_index
-
-        if self.variant != 2:
-            return False
-        try:
-            open_index(work / "out")("harbour", 1)
-        except UserError:
-            return True
-        return False
+        return self.variant == 2 and not opens(work / "out")
 
     def parts(self, work: Path) -> Parts:
         """Return the finished files, without those about the build; shards of vectors are joined into one file."""
@@ -168,11 +161,10 @@ class Compile(Case):
 
     def arguments(self, work: Path) -> list[str]:
         """Return the command line."""
-        questions = str(self.materials.world / "questions.jsonl")
-        options = ["--max-demos", "16", "--val", questions, "--val-limit", "20"]
+        options = ["--max-demos", "16", "--val", str(self.materials.world / "val.jsonl"), "--val-limit", "20"]
         replacing = ["--overwrite"] if self.variant else []
-        return ["compile", questions, "--program", "genground", "--out", str(work / "out"), *self._simulated(),
-                *options, *replacing]  # fmt: skip
+        return ["compile", str(self.materials.world / "train.jsonl"), "--program", "genground",
+                "--out", str(work / "out"), *self._simulated(), *options, *replacing]  # fmt: skip
 
     def parts(self, work: Path) -> Parts:
         """Return the rows of the validation that is in progress; the finished compilation has none."""
@@ -223,30 +215,32 @@ class KeyFacts(Case):
         return [self.parts(work), sha256_file(work / "out" / "questions.jsonl")]
 
 
-CASES: dict[str, type[Case]] = {
-    "index": Index,
-    "eval": Eval,
-    "compile": Compile,
-    "judge": Judge,
-    "keyfacts build": KeyFacts,
-}
-
-
 def names_of(work: Path) -> list[str]:
     """Return the names of all files and folders but those of the cache, hidden ones included."""
     paths = (path.relative_to(work) for path in work.rglob("*"))
-    return sorted({_UUID.sub("ID", str(path)) for path in paths if path.parts[0] != _CACHE})
+    return sorted({_UUID.sub("ID", str(path)) for path in paths if path.parts[0] != CACHE})
 
 
 def _server(materials: Materials) -> list[str]:
     return ["--lm", materials.model, "--api-base", materials.base, "--threads", "4", "--quiet"]
 
 
+def opens(index: Path) -> bool:
+    """Return whether an index can be opened and asked."""
+    from corpora.index.open import open_index
+
+    try:
+        open_index(index)("harbour", 1)
+    except UserError:
+        return False
+    return True
+
+
 def _hidden(path: Path, work: Path) -> bool:
     return any(part.startswith(".") for part in path.relative_to(work).parts)
 
 
-def _rows(folder: Path) -> Parts:
+def rows_of(folder: Path) -> Parts:
     """Return the complete rows by id; an incomplete last line is none."""
     path = folder / "rows.jsonl"
     if not path.exists():

@@ -1,9 +1,9 @@
-"""`kill -9` at random moments in five commands, each then resumed: nothing that was complete may be lost or wrong.
+"""`kill -9` at random moments in commands, each then run again: nothing that was complete may be lost or wrong.
 
     python -m experiments.benchmarks.campaigns.kills
 
-The commands run as users run them, in processes of their own, on a small generated world: `index`, `eval` and `compile`
-with the simulated LM, `judge` and `keyfacts build` on a chat server of this process. Half of the kills come after a
+The commands run as users run them, in processes of their own, on a small generated world, with the simulated LM;
+`judge` and `keyfacts build` on a chat server of this process. Half of the kills come after a
 random time from the first file on, half in front of a random change of a file (open for writing, rename, remove, make a
 folder), which also hits the short moments between two renames. A command that ended before its kill is run again.
 """
@@ -24,7 +24,8 @@ from typing import Annotated, Any
 import typer
 
 from experiments.benchmarks.campaigns.chat_server import MODEL, ChatServer
-from experiments.benchmarks.campaigns.kill_cases import CASES, Case, Materials, differing, names_of
+from experiments.benchmarks.campaigns.kill_cases import SHARDS, SMALL, Case, Materials, differing, names_of
+from experiments.benchmarks.campaigns.kill_commands import CASES
 from experiments.runs.files import write_json
 from experiments.runs.provenance import portable, provenance
 
@@ -180,10 +181,25 @@ def prepare(folder: Path, base: str, *, questions: int, seed: int) -> Materials:
 
     materials = Materials(folder, base, MODEL)
     passages, asked = generate(materials.world, questions=questions, seed=seed)
-    few = passages.read_text(encoding="utf-8").splitlines(keepends=True)[:120]
-    (materials.world / "few.jsonl").write_text("".join(few), encoding="utf-8")
+    lines = passages.read_text(encoding="utf-8").splitlines(keepends=True)
+    half = asked.read_text(encoding="utf-8").splitlines(keepends=True)
+    for name, some in {
+        "few": lines[:120], "more": lines[120:200], "train": half[: questions // 2], "val": half[questions // 2 :]
+    }.items():  # fmt: skip
+        (materials.world / f"{name}.jsonl").write_text("".join(some), encoding="utf-8")
+    (materials.world / "documents").mkdir()
+    for number in range(20):
+        texts = [json.loads(line) for line in lines[10 * number : 10 * number + 10]]
+        document = "\n\n".join(f"## {text['title']}\n\n{text['text']}" for text in texts)
+        (materials.world / "documents" / f"{number}.md").write_text(document, encoding="utf-8")
     index = ["--index", str(folder / "index"), "--lm", f"simulated:{seed}", "--quiet"]
     commands = [["index", str(passages), "--retriever", "bm25", "--out", str(folder / "index"), "--quiet"]]
+    for name, retriever in zip(SMALL, ("bm25s", "hybrid"), strict=True):
+        few = str(materials.world / "few.jsonl")
+        commands.append(["index", few, "--retriever", retriever, "--out", str(folder / name), "--quiet"])
+    for number, name in enumerate(SHARDS, start=1):
+        shard = ["--shard", f"{number}/{len(SHARDS)}", "--out", str(folder / name)]
+        commands.append(["eval", str(asked), "--program", "rag", *shard, *index])
     for program in ("rag", "genground"):
         commands.append(["eval", str(asked), "--program", program, "--out", str(folder / program), *index])
     commands.append(["compile", str(asked), "--program", "genground", "--limit", "10", "--max-demos", "1",

@@ -8,6 +8,7 @@ a process of its own. Artifacts and indexes are changed both with and without co
 
 - accepted, or refused with a UserError of one line;
 - traceback: anything else was raised; crash: the process ended; hang: no answer within a minute;
+- memory: it took more than 1 GiB;
 - written outside: a file outside of the input's folder was written, renamed or deleted;
 - silently wrong: accepted, although its digests say that it is another file than the one that was written, and the
   result (the program's prompts and answer; rankings; passages that an index of them accepts; questions that a run of
@@ -34,7 +35,7 @@ from experiments.runs.files import write_json
 from experiments.runs.provenance import provenance
 
 RESULTS = Path(__file__).parents[2] / "results"
-OUTCOMES = ("accepted", "refused", "traceback", "crash", "hang", "written outside", "silently wrong")
+OUTCOMES = ("accepted", "refused", "traceback", "crash", "hang", "memory", "written outside", "silently wrong")
 _SECONDS = 60  # for one input; the first of a process includes loading
 
 

@@ -1,8 +1,10 @@
-"""Seeded mutations of files: bytes, JSON values, whole files."""
+"""Seeded mutations of files: bytes, JSON values, rows of databases, whole files."""
 
 import json
 import random
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +35,8 @@ def mutate(files: list[Path], rng: random.Random) -> str:
     done = []
     for _ in range(rng.choice([1, 1, 1, 2])):
         path = rng.choice([path for path in files if path.exists() or path.is_symlink()] or files)
-        textual = path.suffix in (".json", ".jsonl") and path.is_file()
-        kinds = [_bytes] if not textual else [_json, _json, _json, _bytes]
+        known = _OF_SUFFIX.get(path.suffix) if path.is_file() else None
+        kinds = [_bytes] if known is None else [known, known, known, _bytes]
         change = rng.choice([*kinds, *kinds, *kinds, _whole])
         done.append(f"{path.name}: {change(path, files, rng)}")
     return "; ".join(done)
@@ -117,6 +119,82 @@ def _text_level(line: bytes, rng: random.Random) -> tuple[bytes, str]:
     return line[: place + 1] + raw.encode() + line[comma:], f"raw {raw[:10]}"
 
 
+def _safetensors(path: Path, files: list[Path], rng: random.Random) -> str:
+    """Change a value of the header."""
+    raw = path.read_bytes()
+    end = 8 + int.from_bytes(raw[:8], "little")
+    try:
+        header = json.loads(raw[8:end])
+    except (ValueError, RecursionError):
+        return _bytes(path, files, rng)
+    holder = {"": header}
+    what = _change_value(*rng.choice(_places(holder)), rng)
+    text = json.dumps(holder.get("", {})).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + raw[end:])
+    return what
+
+
+def _toml(path: Path, files: list[Path], rng: random.Random) -> str:
+    """Change the value of a line, or repeat a line."""
+    lines = path.read_bytes().decode(errors="replace").split("\n")
+    number = rng.randrange(len(lines))
+    name = lines[number].partition("=")[0]
+    values = [*map(json.dumps, [*_TEXTS[:5], *_NUMBERS[:5], [], [[]], True]), *_RAW, "{a = 1}", "1979-05-27", "inf"]
+    new = rng.choice([f"{name}= {rng.choice(values)}", lines[number], f"[{name}]", f"{rng.choice(_KEYS)} = 1"])
+    lines[number : number + rng.randrange(2)] = [new]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return f"line {number + 1}"
+
+
+def _sqlite(path: Path, files: list[Path], rng: random.Random) -> str:
+    """Change a value, a table or a column, without the constraints of its schema."""
+    try:
+        with closing(sqlite3.connect(path, isolation_level=None)) as database:
+            table, columns = rng.choice(_tables(database))
+            column = rng.choice(columns)
+            kind = rng.choice(["value", "value", "value", "value", "drop table", "drop column", "delete", "repeat"])
+            if kind != "drop table":  # keys and types go
+                database.execute(f'CREATE TABLE "{_COPY}" AS SELECT * FROM "{table}"')
+            database.execute(f'DROP TABLE "{table}"')
+            if kind == "value":
+                _change_row(database, column, rng)
+            elif kind == "drop column" and len(columns) > 1:
+                database.execute(f'ALTER TABLE "{_COPY}" DROP COLUMN "{column}"')
+            elif kind == "delete":
+                database.execute(f'DELETE FROM "{_COPY}"')
+            elif kind == "repeat":
+                database.execute(f'INSERT INTO "{_COPY}" SELECT * FROM "{_COPY}"')
+            if kind != "drop table":
+                database.execute(f'ALTER TABLE "{_COPY}" RENAME TO "{table}"')
+            return f"{kind} of {table}.{column}"
+    except (sqlite3.Error, IndexError):  # changed before; no table is left
+        return _bytes(path, files, rng)
+
+
+def _tables(database: sqlite3.Connection) -> list[tuple[str, list[str]]]:
+    """Return the tables that have rows, with their columns."""
+    names = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")]
+    return [
+        (name, [row[1] for row in database.execute(f'PRAGMA table_info("{name}")')])
+        for name in names
+        if not name.startswith("sqlite_") and database.execute(f'SELECT 1 FROM "{name}"').fetchone()
+    ]
+
+
+def _change_row(database: sqlite3.Connection, column: str, rng: random.Random) -> None:
+    rows = database.execute(f'SELECT rowid, "{column}" FROM "{_COPY}" ORDER BY rowid').fetchall()
+    number, value = rng.choice(rows)
+    holder = {"": value}
+    try:  # attributes and distributions are JSON
+        holder[""] = json.loads(value)
+    except (TypeError, ValueError, RecursionError):
+        changed = rng.choice([None, "text", "", b"\xff\x00", -1, 2.5, 2**62, "NaN", 1e308, "2024-99-99"])
+    else:
+        _change_value(*rng.choice(_places(holder)), rng)
+        changed = json.dumps(holder.get(""))
+    database.execute(f'UPDATE "{_COPY}" SET "{column}" = ? WHERE rowid = ?', (changed, number))
+
+
 def _places(root: Any) -> list[tuple[Any, Any]]:
     """Return `(container, key)` of every value below `root`."""
     found, level = [], [root]
@@ -155,3 +233,7 @@ def copied(source: Path, target: Path) -> Path:
     """Return a fresh copy of a folder."""
     shutil.rmtree(target, ignore_errors=True)
     return Path(shutil.copytree(source, target))
+
+
+_COPY = "mutated"
+_OF_SUFFIX = {".json": _json, ".jsonl": _json, ".safetensors": _safetensors, ".toml": _toml, ".db": _sqlite}

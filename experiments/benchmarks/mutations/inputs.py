@@ -18,10 +18,12 @@ from corpora.passages import read_passages, write_passages
 from corpora.questions import Question, read_questions, write_questions
 from corpora.retrievers.settings import make_settings
 from experiments.analysis.compare import compare_runs
+from experiments.analysis.export.inspect_log import write_inspect_log
 from experiments.analysis.report.html import write_report
 from experiments.analysis.traces import traces
 from experiments.annotation.build_keyfacts import build_key_facts
 from experiments.annotation.judge_runs import judge_runs
+from experiments.benchmarks.mutations import continued
 from experiments.benchmarks.mutations.samples import (
     EMBEDDER,
     QUERIES,
@@ -33,8 +35,12 @@ from experiments.benchmarks.mutations.samples import (
 )
 from experiments.pipeline.defaults import with_artifact_defaults
 from experiments.pipeline.evaluate import evaluate
+from experiments.pipeline.merging.merge import merge
+from experiments.pipeline.scoring.score import score_run
+from experiments.pipeline.scoring.score_config import ScoreConfig
 from experiments.pipeline.setup import ProgramConfig
 from experiments.runs.config import LMConfig, RunConfig
+from optimizers.metrics.catalog import get_metric
 from optimizers.metrics.entailment.catalog import open_oracle
 from programs.artifact import digest_of, freeze, load
 from programs.genground import GenGround
@@ -89,7 +95,7 @@ def _seal_artifact(folder: Path) -> None:
     path.write_text(json.dumps({**record, "digest": digest_of(record)}))
 
 
-def _index(retriever: str, dense_kind: str = "auto") -> Input:
+def _index(retriever: str, dense_kind: str = "auto", files: str = "**/*") -> Input:
     def make(folder: Path) -> None:
         write_passages(folder.parent / f"{folder.name}.jsonl", passages())
         chosen = make_settings(dense_kind=dense_kind)
@@ -100,7 +106,11 @@ def _index(retriever: str, dense_kind: str = "auto") -> Input:
         retrieve = open_index(folder, embedder=EMBEDDER)
         return [[passage.model_dump() for passage in found] for k in (5, 60) for found in retrieve.many(QUERIES, k)]
 
-    return Input(make, use, _seal_index, protected=True)
+    return Input(make, use, _seal_index, protected=True, files=files)
+
+
+def _base() -> Path:
+    return ORIGINALS["run"].parent / "base"
 
 
 def _seal_index(folder: Path) -> None:
@@ -146,6 +156,7 @@ def _make_run(folder: Path) -> None:
 
 def _use_run(folder: Path) -> Any:
     other = ORIGINALS["run"] / "run"
+    scored = ScoreConfig(metrics=[get_metric("acc[substring]")], progress=False)
     results: list[Any] = []
     for read in (
         lambda: compare_runs([folder / "run", other]).as_dict(),
@@ -154,7 +165,10 @@ def _use_run(folder: Path) -> Any:
         lambda: len(write_report([folder / "run", other], folder / "both.html").read_text()),
         lambda: str(traces([folder / "run"], "q1").as_table()),
         lambda: _judge(folder / "judged", [folder / "run", other]),
+        lambda: write_inspect_log(folder / "run", folder / "run.eval").samples,
+        lambda: merge([folder / "run"], folder / "merged").summary.as_dict(),
         lambda: _run(folder / "run", questions(), resume=True).as_dict(),
+        lambda: score_run(folder / "run", scored).summary.as_dict(),
     ):
         results.append(_or_refusal(read))
     return _all_or_refusal(results)
@@ -241,8 +255,28 @@ def _all_or_refusal(results: list[Any]) -> Any:
     return [str(result) for result in results]
 
 
+_JOURNAL = "journal:{folder}/study.jsonl"
 INPUTS: dict[str, Input] = {
     "artifact": Input(_make_artifact, _use_artifact, _seal_artifact, protected=True, files="artifact/*"),
+    "study": Input(continued.make_study, continued.use_study, files="study/study.db"),
+    "study journal": Input(
+        lambda folder: continued.make_study(folder, _JOURNAL),
+        lambda folder: continued.use_study(folder, _JOURNAL),
+        files="*.jsonl",
+    ),
+    "training": Input(
+        lambda folder: continued.make_training(folder, _base()),
+        lambda folder: continued.use_training(folder, _base()),
+        files="stopped/**/*",
+    ),
+    "adapter": Input(
+        lambda folder: continued.make_training(folder, _base()),
+        lambda folder: continued.use_adapter(folder, _base()),
+        files="adapter/*",
+    ),
+    "settings": Input(continued.make_settings_file, continued.use_settings_file),
+    "faiss": _index("dense", "ivf_rabitq", files="dense/*"),
+    "tantivy": _index("bm25", files="bm25/*"),
     "index bm25": _index("bm25"),
     "index bm25s": _index("bm25s"),
     "index dense flat": _index("dense"),

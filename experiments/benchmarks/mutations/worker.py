@@ -17,6 +17,7 @@ from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
 
 _MEMORY = 6 << 30  # bytes
+_MUCH = 1 << 30  # bytes that one input may take
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _REMOVALS = {"os.remove", "os.rmdir"}
 # Audited event -> which of its arguments are written.
@@ -47,7 +48,8 @@ def _written(event: str, arguments: tuple[Any, ...]) -> list[str]:
     if event == "open":
         path, mode, flags = (*arguments, 0, 0)[:3]
         writes = (isinstance(flags, int) and flags & _WRITING) or any(letter in str(mode or "") for letter in "wax+")
-        paths = [path] if writes else []
+        nameless = os.path.isdir(path)  # noqa: PTH112 - of an open file, too: a temporary one is opened in a folder
+        paths = [path] if writes and not nameless else []
     elif event in _REMOVALS and arguments[-1] != -1:
         return []  # relative to an open folder: of `shutil.rmtree`, whose own event is heard
     else:
@@ -100,6 +102,7 @@ def _outcome(
             done += " (not sealed)"
     writes.allowed = allowed
     outcome: dict[str, Any] = {"input": name, "seed": seed, "sealed": sealed, "change": done}
+    before = _resident(reset=True)
     try:
         result = _digest(kind.use(folder))
         outcome["outcome"] = "accepted"
@@ -111,8 +114,21 @@ def _outcome(
             outcome |= {"outcome": "traceback", "error": f"several lines: {str(error)[:300]!r}"}
     except BaseException as error:  # noqa: BLE001  # a panic of a library is no Exception
         outcome |= {"outcome": "traceback", "error": "".join(traceback.format_exception(error)[-4:])[-1500:]}
+    if (taken := _resident() - before) > _MUCH:
+        outcome |= {"outcome": "memory", "error": f"{taken >> 20} MiB"}
     # The hook hears Python; a library's own writes beside the folder are found afterwards.
     beside = [path.name for path in folder.parent.iterdir() if path != folder]
     if writes.seen or beside:
         outcome |= {"outcome": "written outside", "error": "; ".join([*writes.seen[:5], *beside])}
     return outcome
+
+
+def _resident(*, reset: bool = False) -> int:
+    """Return the most bytes that this process has had in memory since the last reset; 0 where Linux does not say."""
+    try:
+        if reset:
+            Path("/proc/self/clear_refs").write_text("5")
+        (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+        return int(line.split()[1]) << 10
+    except (OSError, ValueError):
+        return 0

@@ -1,7 +1,9 @@
-"""What a worker process and its parent say to each other: JSON over a pipe, never a pickle."""
+"""What a worker process and its parent say to each other, JSON over a pipe and never a pickle, and how it ends."""
 
 import json
+import time
 import traceback
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -27,6 +29,18 @@ def exit_reason(code: int | None) -> str:
     """Return why a process ended that was not told to, by its exit code, which is negative for a signal."""
     reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
     return f"{reason} (9 is what the system sends when memory runs out)" if code == -9 else reason
+
+
+def end_processes(processes: Sequence[Any], seconds: float) -> None:
+    """Send SIGTERM to all processes, and SIGKILL to those that have not ended within `seconds`, all together."""
+    for process in processes:
+        process.terminate()
+    until = time.monotonic() + seconds
+    for process in processes:
+        process.join(max(0.0, until - time.monotonic()))
+        if process.is_alive():
+            process.kill()
+            process.join()
 
 
 def send(link: Connection, message: Message) -> None:

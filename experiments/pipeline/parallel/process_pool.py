@@ -16,7 +16,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from experiments.pipeline.parallel.messages import WorkerDied, exit_reason, receive, send, unpacked_error
+from experiments.pipeline.parallel.messages import (
+    WorkerDied,
+    end_processes,
+    exit_reason,
+    receive,
+    send,
+    unpacked_error,
+)
 from experiments.pipeline.parallel.thread_pool import Outcome, deferred_interrupt
 from experiments.pipeline.parallel.worker import Job, Worker
 from signatures.common.errors import UserNotice
@@ -26,7 +33,8 @@ Result = TypeVar("Result")
 
 AHEAD = 64  # items that a worker knows of before it can start them, so that it can prepare for them together
 _SLICE = 0.1  # seconds between checks for Ctrl-C
-_LAST_WORDS = 5.0  # seconds that a worker has to say what unfinished items have cost
+# Seconds that all workers together have after the `GRACE` of Ctrl-C: to say what unfinished items have cost, to end.
+_LAST_WORDS, _ENDING = 2.5, 0.5
 
 
 class _Member(NamedTuple):
@@ -156,11 +164,9 @@ class ProcessPool(Generic[Item, Result]):
         return self._costs
 
     def close(self) -> None:
-        """End the processes."""
-        for member in self._members:
-            member.process.terminate()
-        for process, link in self._opened:
-            process.join(_LAST_WORDS)
+        """End the processes, with SIGKILL those that SIGTERM does not end."""
+        end_processes([process for process, _ in self._opened], _ENDING)
+        for _, link in self._opened:
             link.close()
         self._members = []
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel, ConfigDict
+
 from experiments.pipeline.tuning.candidates import Prepared
 from experiments.runs.experiment import differing_field, value_of
 from optimizers.tuning.objective import Goal
@@ -75,15 +77,20 @@ def open_study(
     """
     import optuna
 
+    from optimizers.tuning.checks import readable
+
     joined, mine = False, False
-    try:
-        study = optuna.create_study(storage=storage, study_name=name, directions=goal.directions)
-        mine = True
-    except optuna.exceptions.DuplicatedStudyError:
-        study = optuna.load_study(storage=storage, study_name=name)
-        joined = True
+    with readable(name):
+        try:
+            study = optuna.create_study(storage=storage, study_name=name, directions=goal.directions)
+            mine = True
+        except optuna.exceptions.DuplicatedStudyError:
+            study = optuna.load_study(storage=storage, study_name=name)
+            joined = True
+        if [direction.name.lower() for direction in study.directions] != goal.directions:
+            raise ValueError("it was to find something else")
     while True:
-        attributes = study.user_attrs
+        attributes = _attributes(study)
         if mine or (not grace and not attributes.get(READY)):
             if REQUEST in attributes:
                 _check(attributes[REQUEST], request, name)
@@ -99,6 +106,37 @@ def open_study(
             return Opened(study, prepared, spent, joined)
         say("Waiting for the process that prepares the study.")
         mine = _abandoned(study, grace)
+
+
+class _Prepared(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    queued: list[dict[str, Any]]
+    notes: list[str]
+    spent: dict[str, float]
+
+
+class _Attributes(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    request: dict[str, Any] = {}
+    questions: list[str] = []
+    prepared: _Prepared | None = None
+    ready: bool = False
+    preparing: str | None = None
+    spent_preparing: dict[str, float] = {}
+
+
+def _attributes(study: "optuna.Study") -> dict[str, Any]:
+    """Return what a study says of itself, checked."""
+    from optimizers.tuning.checks import readable
+
+    with readable(study.study_name):
+        attributes: dict[str, Any] = study.user_attrs
+        read = _Attributes.model_validate(attributes)
+        if read.ready and not (read.prepared and REQUEST in attributes):
+            raise ValueError("it does not say what it searches")
+        return attributes
 
 
 def _check(stored: dict[str, Any], request: dict[str, Any], name: str) -> None:

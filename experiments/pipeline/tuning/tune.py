@@ -108,6 +108,10 @@ def tune_program(
             for text in opened.prepared.notes:
                 bar.say(f"Note: {text}")
             space = whole_space(knobs, opened.prepared)
+            if opened.joined:
+                from optimizers.tuning.checks import check_trials
+
+                check_trials(opened.study, space, len(questions))
             live = LiveEvaluator(student, opened.prepared.prompts, config.metric, config.threads)
             if alone:
                 from optimizers.tuning.worker import fail_running

@@ -3,22 +3,43 @@
 import shutil
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import ujson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from optimizers.distill.training.lm.student import SAVED, SAVING, Student
 from optimizers.distill.training.log import LOG, is_log
-from signatures.common.errors import UserError, one_line
+from signatures.common.errors import UserError, first_problem, one_line
 from signatures.common.files import atomic_write, remove_temporaries
 
 FOLDER, MEASURED, BEST = "checkpoint", ".measured-", "best"
 _WEIGHTS, _OPTIMIZER, _STATE = "weights.safetensors", "optimizer.safetensors", "state.json"
 _OLD = "old"
-_IN_STATE: dict[str, type | tuple[type, ...]] = {
-    "step": int, "tokens": int, "seconds": (int, float), "measured": list, "data": str, "base": str, "settings": dict,
-}  # fmt: skip
+_Count = Annotated[int, Field(ge=0)]
 _FOREIGN = ("*.safetensors", "*.bin", "*.gguf", "adapter_config.json")
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+
+class _Measured(_Record):
+    step: _Count
+    losses: dict[str, float | None]
+    metrics: dict[str, float]
+
+
+class _State(_Record):
+    step: _Count
+    tokens: _Count
+    seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    measured: list[_Measured]
+    data: str
+    base: str
+    settings: dict[str, Any]
+    evaluated: dict[str, Any] = {}
+    skipped: _Count = 0
 
 
 def write_checkpoint(run: Path, student: Student, optimizer: Any, state: dict[str, Any]) -> None:
@@ -76,14 +97,12 @@ def read_state(checkpoint: Path) -> dict[str, Any]:
     """
     try:
         state = ujson.loads((checkpoint / _STATE).read_text(encoding="utf-8"))
-        if not isinstance(state, dict):
-            raise ValueError(f"{_STATE} is no JSON object")
-        for name, kind in _IN_STATE.items():
-            if not isinstance(state.get(name), kind):
-                raise ValueError(f"{_STATE} has no {name}")
+        _State.model_validate(state)
+    except ValidationError as error:
+        raise _damaged(checkpoint, f"{_STATE}: {first_problem(error)}") from error
     except (OSError, ValueError) as error:
         raise _damaged(checkpoint, error) from error
-    return state
+    return dict(state)
 
 
 def check_unchanged(state: dict[str, Any], run: dict[str, Any]) -> None:
@@ -121,11 +140,11 @@ def restore_weights(checkpoint: Path, student: Student) -> None:
 
     try:
         student.read_weights(checkpoint / _WEIGHTS)
-    except (OSError, KeyError, RuntimeError, SafetensorError) as error:
+    except (OSError, KeyError, ValueError, RuntimeError, SafetensorError) as error:
         raise _damaged(checkpoint, error) from error
 
 
-def _damaged(checkpoint: Path, error: Exception) -> UserError:
+def _damaged(checkpoint: Path, error: Exception | str) -> UserError:
     return UserError(f"{str(checkpoint)!r} is damaged ({one_line(error)}). Start the training anew.")
 
 
@@ -139,15 +158,19 @@ def restore(checkpoint: Path, student: Student, optimizer: Any) -> None:
     from safetensors.torch import load_file
 
     restore_weights(checkpoint, student)
-    try:
-        tensors = load_file(checkpoint / _OPTIMIZER)
-    except (OSError, SafetensorError) as error:
-        raise _damaged(checkpoint, error) from error
     names = list(student.weights)
     states: dict[int, dict[str, Any]] = {}
-    for name, value in tensors.items():
-        weight, _, entry = name.rpartition("/")
-        states.setdefault(names.index(weight), {})[entry] = value
+    try:
+        for name, value in load_file(checkpoint / _OPTIMIZER).items():
+            weight, _, entry = name.rpartition("/")
+            states.setdefault(names.index(weight), {})[entry] = value
+        for number, state in states.items():
+            size = tuple(student.weights[names[number]].shape)
+            shapes = {entry: tuple(value.shape) for entry, value in state.items()}
+            if shapes != {"step": (), "exp_avg": size, "exp_avg_sq": size}:
+                raise ValueError(f"the optimizer's state of {names[number]} is of another shape")
+    except (OSError, ValueError, SafetensorError) as error:
+        raise _damaged(checkpoint, error) from error
     optimizer.load_state_dict({"state": states, "param_groups": optimizer.state_dict()["param_groups"]})
 
 

@@ -6,6 +6,7 @@ from typing import IO
 
 import ujson
 
+from signatures.common.errors import UserError
 from signatures.common.files import atomic_write
 
 LOG = "training.jsonl"
@@ -64,7 +65,11 @@ def cut_log(folder: Path, last: int) -> None:
     path = folder / LOG
     if not path.exists():
         return
-    kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _number(line) <= last]
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise UserError(f"{path} cannot be read ({error.strerror}): remove it, and resume again.") from None
+    kept = [line for line in lines if _number(line) <= last]
     with atomic_write(path) as file:
         file.write("".join(f"{line}\n" for line in kept))
 

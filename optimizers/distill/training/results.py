@@ -63,7 +63,7 @@ def best(measured: Sequence[dict[str, Any]], name: str) -> dict[str, Any]:
     """
     values = []
     for one in measured:
-        there = {**one["metrics"], **({"loss": -one["losses"]["all"]} if one["losses"] else {})}
+        there = {**one["metrics"], **({"loss": -one["losses"]["all"]} if "all" in one["losses"] else {})}
         if not there:
             raise UserError(f"Nothing is measured to keep the best weights by {name!r}: {NONE_HELD_BACK}")
         if name not in there:

@@ -3,7 +3,7 @@
 from dspy.clients.call_result import CallResult
 
 from signatures.common.errors import with_causes
-from signatures.common.secrets import redact, redacted
+from signatures.common.secrets import redacted
 
 
 def without_keys(result: CallResult) -> CallResult:
@@ -20,7 +20,7 @@ def without_keys(result: CallResult) -> CallResult:
 def hide_keys_in(error: BaseException | None) -> None:
     """Hide keys in the texts of an error and of its causes, which a traceback prints."""
     for each in with_causes(error):
-        each.args = tuple(redact(part) if isinstance(part, str) else part for part in each.args)
-        for name, value in vars(each).items():
-            if isinstance(value, str):
-                setattr(each, name, redact(value))
+        each.args = tuple(redacted(part) for part in each.args)
+        for name, value in list(vars(each).items()):  # notes, too
+            if (clean := redacted(value)) is not value:
+                setattr(each, name, clean)

@@ -15,7 +15,7 @@ from programs.lms.servers.http_connection import NoReply, NoReplyInTime
 from programs.lms.servers.http_pool import HttpPool, Reply, UnreadableReply
 from programs.lms.servers.streaming import event_values
 from signatures.common.errors import one_line
-from signatures.common.secrets import HIDDEN
+from signatures.common.secrets import redact, register
 
 _ERRORS: dict[int, type[lm15.ProviderError]] = {  # by HTTP status; others of 5xx are server errors, of 4xx refusals
     401: lm15.AuthError,
@@ -52,7 +52,8 @@ class ServerClient:
     """
 
     def __init__(self, api_base: str, key: str | None = None, transport: Transport = Transport()):
-        self.api_base, self._key, self.transport = api_base, key, transport
+        register(key)
+        self.api_base, self.transport = api_base, transport
         self._pool = HttpPool(api_base, key, transport.connections)
 
     def post(self, path: str, body: Mapping[str, Any], seconds: float | None = None) -> Any:
@@ -102,7 +103,7 @@ class ServerClient:
         except NoReplyInTime as error:
             raise lm15.TimeoutError(f"no complete reply within {seconds:g} s") from error
         except NoReply as error:
-            raise lm15.TransportError(self._without_key(str(error))) from error
+            raise lm15.TransportError(redact(str(error))) from error
 
     def close(self) -> None:
         """Close the connections; the next call opens new ones."""
@@ -110,18 +111,14 @@ class ServerClient:
 
     def _failure(self, reply: Reply, content: bytes) -> lm15.ProviderError:
         status, hint = reply.status, retry_after(reply.headers)
-        reason = self._without_key(error_message(content))
+        reason = error_message(content)
         if 300 <= status < 400 and (location := reply.headers.get("Location")):
-            target = self._without_key(location)
-            message = f"HTTP {status}: it redirects to {target!r}; give that address"
+            message = f"HTTP {status}: it redirects to {redact(location)!r}; give that address"
             return lm15.InvalidRequestError(message, status=status)
         kind = _ERRORS.get(status, lm15.ServerError if status >= 500 else lm15.InvalidRequestError)
         if status in (400, 413, 422, 500) and _TOO_LONG.search(reason):
             kind = lm15.ContextLengthError
         return kind(f"HTTP {status}: {reason}", status=status, retry_after=hint)
-
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._key, HIDDEN) if self._key else text
 
 
 def _json(reply: Reply, content: bytes) -> Any:

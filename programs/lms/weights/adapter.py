@@ -6,6 +6,7 @@ An adapter is an untrusted file: everything that would change the computation an
 import json
 import math
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ CONFIG, TENSORS = "adapter_config.json", "adapter_model.safetensors"
 LARGEST_RANK = 1024
 LARGEST_UPDATE = 10.0  # norm of an update over the norm of the weights; training stays far below 1
 
+_MOST = sys.float_info.max  # integers of JSON may be larger
 _NAME = re.compile(r"base_model\.model\.model\.layers\.(\d{1,4})\.([a-z_.]+)\.lora_([AB])(?:\.default)?\.weight")
 _PLAIN = re.compile(r"\w+(\.\w+)*")  # a pattern that is the end of a module's name
 _REFUSED = (
@@ -143,7 +145,7 @@ class Adapter:
                     )
 
     def _number(self, field: str, value: Any) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _MOST:
             raise self._error(f"{field} is {value!r}; it must be a positive number. Train it again")
         return float(value)
 
@@ -176,6 +178,8 @@ class Adapter:
             return
         present = {tuple(module.split(".", 1)) for module in self._parts}
         layers = [layers] if isinstance(layers, int) else layers or sorted({int(layer) for layer, _ in present})
+        if not isinstance(layers, list) or not all(isinstance(layer, int) for layer in layers):
+            raise self._error("layers_to_transform must be a list of numbers. Save or copy it again")
         for layer in layers:
             for module in modules:
                 if not any(number == str(layer) and kind.endswith(str(module)) for number, kind in present):

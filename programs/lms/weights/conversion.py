@@ -3,13 +3,12 @@
 import functools
 import json
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from programs.lms.caches import cache_dir
-from signatures.common.files import sha256_file
+from signatures.common.files import sha256_file, temporary_folder
 
 MANIFEST = "verihop.json"
 
@@ -59,10 +58,8 @@ def convert_into(folder: Path, write: Callable[[Path], None]) -> None:
 
 
 def _make(folder: Path, weights_hash: str, write: Callable[[Path], None]) -> None:
-    for left in folder.parent.glob(".merging-*"):  # the caller has the lock, so no process is writing there
-        shutil.rmtree(left, ignore_errors=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".merging-") as name:
-        model = Path(name) / "model"
+    with temporary_folder(folder.parent, ".merging-") as temporary:
+        model = temporary / "model"
         convert_into(model, write)
         files = {file.name: sha256_file(file) for file in sorted(model.iterdir())}
         manifest = {"weights_hash": weights_hash, "files": files}

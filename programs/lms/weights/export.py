@@ -7,7 +7,6 @@ spaces before a number); the one written here splits text as the embedded LM doe
 import json
 import re
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +21,7 @@ from programs.lms.weights.gguf_files import FileType, read_metadata, write_gguf
 from programs.lms.weights.llama import Shape
 from programs.lms.weights.sources import Source
 from signatures.common.errors import UserError
+from signatures.common.files import temporary_folder
 
 Float = Literal["float16", "bfloat16"]
 GGUF_FILE = "model.gguf"
@@ -145,8 +145,8 @@ def _write_folder(folder: Path | None, output: Path, write: Callable[[Path], Non
     if output.exists():
         raise UserError(f"{str(output)!r} exists. Name a new folder.")
     output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=f".{output.name}-") as name:
-        new = Path(name) / "model"
+    with temporary_folder(output.parent, f".{output.name}-") as temporary:
+        new = temporary / "model"
         new.mkdir()
         write(new)
         for path in _descriptions(folder) if folder is not None else ():

@@ -1,14 +1,55 @@
 """A loopback server that answers every call with one text in each field, or refuses; it can echo the headers it got."""
 
+import base64
 import contextlib
+import html
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 from tests.conftest import load_module
 
 loopback = load_module(Path(__file__).parents[2] / "loopback.py")
+
+KEY = "sk-live-4f9a/8b+7c&6d\"5e<4f'3a\\2b7c"
+FORMS: dict[str, Callable[[str], str]] = {  # in which a server may send back what it got
+    "plain": str,
+    "html": html.escape,
+    "html decimal": lambda text: "".join(f"&#{ord(sign)};" for sign in text),
+    "html hexadecimal": lambda text: "".join(sign if sign.isalnum() else f"&#x{ord(sign):X};" for sign in text),
+    "html by name": lambda text: html.escape(text).replace("/", "&sol;").replace("+", "&plus;"),
+    "repr": lambda text: repr(text)[1:-1],
+    "repr of repr": lambda text: repr(repr(text))[1:-1],
+    "json": lambda text: json.dumps(text)[1:-1].replace("/", r"\/"),
+    "json in json": lambda text: json.dumps(json.dumps(text)),
+    "json of unicode": lambda text: "".join(sign if sign.isalnum() else f"\\u{ord(sign):04x}" for sign in text),
+    "hexadecimal": lambda text: "".join(f"\\x{ord(sign):02x}" for sign in text),
+    "url": lambda text: quote(text, safe=""),
+    "url in lower case": lambda text: "".join(s if s.isalnum() else f"%{ord(s):02x}" for s in text),
+    "url in url": lambda text: quote(quote(text, safe=""), safe=""),
+    "form": quote_plus,
+    "url in html": lambda text: "".join(f"&#{ord(sign)};" for sign in quote(text, safe="")),
+    "html in json": lambda text: json.dumps(html.escape(text).replace("&", "\\u0026")),
+    "base64": lambda text: base64.b64encode(text.encode()).decode(),
+    "base64 with a user": lambda text: base64.b64encode(f"ann:{text}".encode()).decode(),
+    "base64 for urls": lambda text: base64.urlsafe_b64encode(f"me:{text}".encode()).decode(),
+}
+
+
+def every_form(headers: dict[str, str]) -> str:
+    """Return an answer with the key of the header in every form."""
+    key = headers["Authorization"].removeprefix("Bearer ")
+    return "Ansa Merrow " + " ".join(f"({name}: {form(key)})" for name, form in FORMS.items())
+
+
+def leaked(text: str) -> list[str]:
+    """Return the forms of `KEY` in a text, also where the text is JSON."""
+    spelled = {name: form(KEY) for name, form in FORMS.items()}
+    in_json = {name: json.dumps(form)[1:-1] for name, form in spelled.items()}
+    return [name for name, form in spelled.items() if form in text or in_json[name] in text or "5e<4f" in text]
+
 
 Text = Callable[[dict[str, str]], str]  # what to send, from the headers of the request
 

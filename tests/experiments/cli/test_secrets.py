@@ -8,7 +8,8 @@ import pytest
 
 from tests.conftest import load_module
 
-hostile_server = load_module(Path(__file__).with_name("hostile_server.py")).hostile_server
+hostile = load_module(Path(__file__).with_name("hostile_server.py"))
+hostile_server = hostile.hostile_server
 pytestmark = pytest.mark.filterwarnings("default")  # notices of the server are errors elsewhere
 KEY = "sk-live-4f9a8b7c6d5e4f3a"
 PASSWORD = "Tr0ub4dor-and-3"
@@ -50,6 +51,62 @@ def test_a_run_keeps_no_key(how, status, connected, verihop, world, tmp_path, mo
     assert code == (0 if status == 200 else 2)
     assert not [secret for secret in (KEY, PASSWORD, BASIC) if secret in out + err]
     assert found_in(tmp_path, KEY, PASSWORD, BASIC) == []
+
+
+@pytest.mark.parametrize("form", hostile.FORMS)
+@pytest.mark.parametrize("status", [400, 401])
+def test_a_key_that_a_refusal_sends_back_in_another_form_is_nowhere(
+    form, status, verihop, world, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("LAB_SECRET", hostile.KEY)
+
+    def refusal(headers):
+        return f"no such user: <{hostile.FORMS[form](headers['Authorization'].removeprefix('Bearer '))}> "
+
+    with hostile_server(refusal, status=status) as host:
+        server = ["--lm", "m", "--api-base", f"http://{host}/v1", "--api-key-env", "LAB_SECRET", "--retries", 0]
+        said = verihop(
+            "eval", world / "questions.jsonl", "--limit", 1, "--program", "cot", "--out", tmp_path / "run", *server
+        )
+    assert "***" in said[2].partition("no such user: <")[2] or status == 400
+    shown = "".join(map(str, said)) + "".join(
+        path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()
+    )
+    assert hostile.leaked(shown) == []
+
+
+def test_keys_that_a_reply_has_in_every_form_are_in_no_file_report_trace_export_or_line(
+    verihop, world, tmp_path, monkeypatch
+):
+    from experiments.runs.calls import call_frames, read_calls
+
+    monkeypatch.setenv("LAB_SECRET", hostile.KEY)
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "run"
+    with hostile_server(hostile.every_form) as host:
+        server = ["--lm", "m", "--api-base", f"http://{host}/v1", "--api-key-env", "LAB_SECRET", "--retries", 0]
+        asked = ["eval", world / "questions.jsonl", "--limit", 2, "--program", "cot", "--out", run, "--report", *server]
+        said = [
+            verihop(*asked, "--log", "json:debug"),
+            verihop("ask", "Who?", "--program", "cot", "--trace", *server),
+            verihop("ask", "Who?", "--program", "cot", "--json", *server),
+            verihop("doctor", *server),
+        ]
+    for command in (
+        ["export", run, "--to", "inspect", "--out", tmp_path / "run.eval"],
+        ["export", run, "--to", "mlflow", "--store", f"sqlite:///{tmp_path}/mlflow.db"],
+        ["trace", run],
+    ):
+        said.append(verihop(*command))
+    calls = [json.dumps(call) for frame in call_frames(run) for call in read_calls(run, frame)]
+    assert "Ansa Merrow" in calls[0]
+    texts = [
+        *calls,
+        *("".join(map(str, each)) for each in said),
+        *(path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()),
+    ]
+    assert sum("Ansa Merrow" in text for text in texts) >= 6
+    assert [forms for forms in map(hostile.leaked, texts) if forms] == []
 
 
 def test_neither_ask_nor_an_artifact_shows_the_key(connected, verihop, world, tmp_path):

@@ -77,6 +77,15 @@ DESCRIPTIONS = {
     "'repeats'": lambda description: description.update(repeats=2**31),
     "'corpus.fingerprint'": lambda description: description["corpus"].update(fingerprint=[]),
     "'lm'": lambda description: description.update(lm="embedded"),
+    "'lm.settings'": lambda description: description["lm"].update(settings=[1]),
+    "'lm.settings.temperature'": lambda description: description["lm"].update(settings={"temperature": "hot"}),
+    "'lm.model'": lambda description: description["lm"].update(model={}),
+    "'judge.settings'": lambda description: description.update(judge={"id": "m", "adapter": "a", "settings": 2.5}),
+    "'notes.0'": lambda description: description.update(notes=[1]),
+    "'paths.questions'": lambda description: description.update(paths={"questions": 3}),
+    "'versions'": lambda description: description.update(versions=[1]),
+    "'given'": lambda description: description.update(given=[1]),
+    "'merged.parts'": lambda description: description.update(merged={"parts": 1}),
 }
 
 

@@ -6,7 +6,14 @@ from pathlib import Path
 import pytest
 
 from signatures.common.errors import UserError
-from signatures.common.files import atomic_write, exclusive_lock, sha256_file, sha256_text
+from signatures.common.files import (
+    atomic_write,
+    exclusive_lock,
+    remove_temporaries,
+    sha256_file,
+    sha256_text,
+    temporary_folder,
+)
 
 
 def test_a_finished_block_leaves_the_complete_file(tmp_path):
@@ -61,6 +68,53 @@ def test_concurrent_holders_of_a_lock_get_it_one_at_a_time(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(work, range(8)))
     assert max(most) == 1
+
+
+WRITER = """
+import time
+from pathlib import Path
+from signatures.common.files import atomic_write, temporary_folder
+
+with atomic_write({path!r}) as file, temporary_folder({folder!r}, ".making-") as made:
+    (made / "a").touch()
+    print("writing", flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="open files cannot be removed there anyway")
+def test_temporaries_of_a_killed_process_are_removed_by_the_next_write_and_those_of_a_living_one_are_kept(tmp_path):
+    path = tmp_path / "a[1].txt"
+    (tmp_path / ".other.txt.abcdefgh.tmp").touch()  # of another file
+
+    def write() -> set[str]:
+        with atomic_write(path) as file, temporary_folder(tmp_path, ".making-"):
+            file.write("whole")
+        return {item.name for item in tmp_path.iterdir()} - {path.name, ".other.txt.abcdefgh.tmp"}
+
+    command = [sys.executable, "-c", WRITER.format(path=str(path), folder=str(tmp_path))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parents[3]) as writer:
+        assert writer.stdout.readline() == b"writing\n"
+        assert len(write()) == 2
+        remove_temporaries(tmp_path)
+        assert len(write()) == 2
+        writer.kill()
+        writer.wait()
+    assert write() == set()
+    assert path.read_text() == "whole"
+
+
+def test_threads_that_write_the_same_file_do_not_remove_what_the_others_write(tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    def work(number):
+        for _ in range(50):
+            with atomic_write(tmp_path / "a.txt") as file:
+                file.write(str(number))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(work, range(8)))
+    assert [item.name for item in tmp_path.iterdir()] == ["a.txt"]
 
 
 HOLDER = """

@@ -1,5 +1,7 @@
 """Keys and passwords become stars; ordinary words do not."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from signatures.common import secrets
 from signatures.common.errors import one_line
 from signatures.common.secrets import redact, redacted, without_secrets, without_userinfo
+from tests.conftest import load_module
 
 KEY = "sk-4f9a8b7c6d5e"
 
@@ -30,6 +33,32 @@ def test_a_registered_key_is_hidden_in_all_its_spellings():
     secrets.register('a"key/with+signs 12345', None, "")
     for text in ('a"key/with+signs 12345', 'a\\"key/with+signs 12345', "a%22key%2Fwith%2Bsigns%2012345"):
         assert redact(f"<{text}>") == "<***>"
+
+
+FORMS = load_module(Path(__file__).parents[2] / "experiments" / "cli" / "hostile_server.py").FORMS
+AWKWARD = "sk-a/b+c&d\"e<f'g\\h=i4f9a8b7c"
+
+
+@pytest.mark.parametrize("key", [KEY, AWKWARD, "pass%40word&amp;1\\u0041", "gr\u00fc\u00dfe-aus-4-L\u00e4ndern"])
+@pytest.mark.parametrize("form", FORMS)
+def test_a_key_is_hidden_in_whatever_form_it_is_sent_back(form, key):
+    if not key.isascii() and form in ("hexadecimal", "url in lower case"):
+        pytest.skip("two digits are a byte")
+    secrets.register(key)
+    sent = FORMS[form](key)
+    hidden = redact(f"<{sent}>, <x{sent[:3]}>")
+    assert "***" in hidden
+    assert hidden.endswith(f">, <x{sent[:3]}>")
+    assert hidden.startswith("<")
+    for part in range(0, len(sent) - 12):
+        assert sent[part : part + 12] not in hidden
+    assert redacted({"a": [sent]}) == {"a": [redact(sent)]}
+
+
+@given(st.text(alphabet='&#;%\\ux0123456789abcdefALT<>"', max_size=60))
+def test_a_text_without_keys_stays_as_it_is_whatever_its_escapes(text):
+    secrets.register("sk-no-such-key-4f9a")
+    assert redact(text) == text
 
 
 @pytest.mark.parametrize("key", ["none", "test", "EMPTY", "question", "placeholder", "12345678", "sk-1"])
@@ -108,7 +137,25 @@ def test_the_environment_is_read_once_for_all_texts_of_a_value(monkeypatch):
     assert len(reads) == 1
 
 
-@pytest.mark.parametrize("unit", ["://", "://a:", "authorization: bearer ", "bearer ", "a", ":", "@", "://a:@"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "://",
+        "://a:",
+        "authorization: bearer ",
+        "bearer ",
+        "a",
+        ":",
+        "@",
+        "://a:@",
+        "&amp;",
+        "\\\\",
+        "%25",
+        "&#38;#38;",
+        "\\\\u005c",
+        "&",
+    ],
+)
 def test_a_long_text_takes_linear_time(unit):
     """With a quadratic pattern, 600,000 characters would take minutes."""
     assert redact(unit * 150_000)

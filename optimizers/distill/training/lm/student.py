@@ -147,4 +147,6 @@ class Student:
         saved = load_file(path)
         with torch.no_grad():
             for name, weight in self.weights.items():
+                if saved[name].shape != weight.shape:
+                    raise ValueError(f"{name} has another shape")
                 weight.copy_(saved[name])

@@ -101,6 +101,20 @@ def test_processes_end_if_one_cannot_be_started(monkeypatch):
     assert not started[0].is_alive()
 
 
+def test_a_worker_that_ignores_sigterm_is_killed():
+    ready = multiprocessing.get_context("fork").SimpleQueue()
+
+    def prepare(number):
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        ready.put(number)
+
+    pool = ProcessPool(job(prepare=prepare), range(4), threads=2, processes=2)
+    processes = [process for process, _ in pool._opened]
+    assert {ready.get(), ready.get()} == {0, 1}
+    pool.close()
+    assert [process.exitcode for process in processes] == [-signal.SIGKILL] * 2
+
+
 class Dead:
     """A process that was killed."""
 

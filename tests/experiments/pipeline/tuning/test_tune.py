@@ -1,5 +1,6 @@
 """A study from start to artifact: what it writes, how it goes on, and what it refuses."""
 
+import contextlib
 import json
 import sqlite3
 
@@ -174,6 +175,58 @@ def test_a_trial_that_cannot_be_is_not_frozen_and_nothing_is_asked(tune, engine,
         tune(trials=3, chosen=3, resume=True)
     assert len(engine.requests) == asked
     assert tune(trials=3, chosen=2, resume=True).chosen.number == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE trial_values SET value = 'high'",
+        "UPDATE trials SET number = 7 WHERE number = 1",
+        "UPDATE trials SET state = 'DONE' WHERE number = 1",
+        "UPDATE trials SET datetime_complete = 'yesterday'",
+        "UPDATE trial_params SET distribution_json = '[]'",
+        "UPDATE trial_params SET param_name = 'j' WHERE param_id = 1",
+        "UPDATE trial_params SET param_value = 2000 WHERE param_id = 1",
+        "UPDATE trial_user_attributes SET value_json = '[0.5]' WHERE key = 'scores'",
+        "UPDATE trial_user_attributes SET value_json = '{\"calls\": \"x\"}' WHERE key = 'costs'",
+        "UPDATE trial_system_attributes SET value_json = '3'",
+        "UPDATE study_user_attributes SET value_json = '3' WHERE key = 'request'",
+        "UPDATE study_user_attributes SET value_json = '[[]]' WHERE key = 'questions'",
+        "UPDATE study_user_attributes SET value_json = '{\"queued\": 1}' WHERE key = 'prepared'",
+        "UPDATE study_user_attributes SET value_json = '{' WHERE key = 'ready'",
+        "UPDATE study_directions SET direction = 'MINIMIZE'",
+        "CREATE TABLE t AS SELECT * FROM trials; DROP TABLE trials; ALTER TABLE t RENAME TO trials",
+        "DELETE FROM trial_values WHERE trial_value_id = 1",
+    ],
+)
+def test_a_damaged_study_is_one_line(change, tune, tmp_path):
+    tune(trials=2)
+    with contextlib.closing(sqlite3.connect(tmp_path / "s" / "study.db")) as database:
+        database.executescript(change)
+    with pytest.raises(UserError) as caught:
+        tune(trials=3, resume=True)
+    assert len(str(caught.value).splitlines()) == 1
+    assert tune(trials=2, overwrite=True).record["counts"]["complete"] == 2
+
+
+@pytest.mark.parametrize("line", ['{"op_code": 4, "worker_id": 3}', '{"op_code": 99}', "[]", "\u00e4"])
+def test_a_damaged_journal_is_one_line(line, tune, tmp_path):
+    storage = f"journal:{tmp_path / 'j.log'}"
+    tune(trials=2, storage=storage)
+    with open(tmp_path / "j.log", "a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+    with pytest.raises(UserError, match="j.log|cannot be read") as caught:
+        tune(trials=3, storage=storage)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+def test_a_folder_or_a_loop_of_links_in_the_place_of_a_study_is_one_line(tune, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    for place in ("folder", "loop"):
+        for kind in ("journal:", ""):
+            with pytest.raises(UserError, match=place):
+                tune(trials=1, storage=f"{kind}{tmp_path / place}")
 
 
 def test_a_disk_that_gets_full_ends_a_study_in_one_line_and_it_can_be_resumed(tune, monkeypatch):

@@ -1,5 +1,6 @@
 """Runs that go wrong: an error, a kill, Ctrl-C or SIGTERM at a bad moment, a disk that fails in a write."""
 
+import json
 import os
 import re
 import signal
@@ -50,13 +51,56 @@ def test_a_full_disk_is_reported_not_the_checkpoint_that_does_not_fit(
     assert "No checkpoint could be written: No space left on device" in raised.value.__notes__
 
 
-@pytest.mark.parametrize("content", ["{}", "[]", "{", '{"step": "1"}'])
-def test_a_damaged_state_is_one_line(content: str, tiny: Path, folder: Path, tmp_path: Path) -> None:
+def stopped(tiny: Path, folder: Path, out: Path) -> None:
+    """Stop a run after its first step."""
+
     def interrupt(step: Step) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        make_training(tiny, folder, tmp_path / "out").run(report=interrupt)
+        make_training(tiny, folder, out).run(report=interrupt)
+
+
+@pytest.mark.parametrize(
+    ("entry", "value"), [("evaluated", [1]), ("measured", [3]), ("skipped", "1"), ("step", -1), ("seconds", -0.5)]
+)
+def test_a_state_of_other_types_is_one_line(
+    entry: str, value: object, tiny: Path, folder: Path, tmp_path: Path
+) -> None:
+    stopped(tiny, folder, tmp_path / "out")
+    (path,) = (tmp_path / "out").glob("checkpoint-*/state.json")
+    path.write_text(json.dumps({**json.loads(path.read_text()), entry: value}))
+    with pytest.raises(UserError, match=rf"damaged \(state.json: '{entry}") as raised:
+        make_training(tiny, folder, tmp_path / "out").run(resume=True)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["weights", "optimizer"])
+@pytest.mark.parametrize("change", ["name", "shape"])
+def test_tensors_of_another_model_are_one_line(
+    name: str, change: str, tiny: Path, folder: Path, tmp_path: Path
+) -> None:
+    from safetensors.torch import load_file, save_file
+
+    stopped(tiny, folder, tmp_path / "out")
+    (path,) = (tmp_path / "out").glob(f"checkpoint-*/{name}.safetensors")
+    first, *rest = load_file(path).items()
+    changed = (f"{first[0]}x", first[1]) if change == "name" else (first[0], first[1].new_zeros(1))
+    save_file(dict([changed, *rest]), path)
+    with pytest.raises(UserError, match="is damaged") as raised:
+        make_training(tiny, folder, tmp_path / "out").run(resume=True)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_a_damaged_log_is_no_reason_to_stop(tiny: Path, folder: Path, tmp_path: Path) -> None:
+    stopped(tiny, folder, tmp_path / "out")
+    (tmp_path / "out" / "training.jsonl").write_bytes(b'\xff\xfe{"step": 1}\n')
+    assert make_training(tiny, folder, tmp_path / "out").run(resume=True)["steps"] > 1
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "{", '{"step": "1"}'])
+def test_a_damaged_state_is_one_line(content: str, tiny: Path, folder: Path, tmp_path: Path) -> None:
+    stopped(tiny, folder, tmp_path / "out")
     (state,) = (tmp_path / "out").glob("checkpoint-*/state.json")
     state.write_text(content)
     with pytest.raises(UserError, match=r"checkpoint-0000001' is damaged \(.+\). Start the training anew") as raised:
