@@ -19,7 +19,7 @@ import dspy
 
 from programs.genground_demos import DEDUCTIONS
 from programs.parts.knobs import Range, set_knobs
-from programs.parts.passages import quoted_passage
+from programs.parts.passages import Quoted, find_quote
 from programs.parts.predict import drop_from_trace, try_predict
 from programs.parts.prediction import is_answer, make_prediction, retrieve_passages, settled
 from programs.parts.ranking import is_no_item
@@ -54,15 +54,17 @@ class Claim(NamedTuple):
     draft: str
 
     def settled(
-        self, answer: str, verdict: str, *, evidence: str | None = None, passages: Sequence[Passage] = ()
+        self, answer: str, verdict: str, *, quoted: Quoted | None = None, passages: Sequence[Passage] = ()
     ) -> Hop:
-        """Return the claim as a settled hop."""
+        """Return the claim as a settled hop, which read the passage that it quotes, or `passages`."""
+        read = [quoted.passage] if quoted and quoted.passage else passages
         return Hop(
             question=self.sub_question,
             answer=answer,
             draft=self.draft,
-            evidence=evidence,
-            passage_ids=[passage.id for passage in passages],
+            evidence=quoted.text if quoted else None,
+            match=quoted.match if quoted else None,
+            passage_ids=[passage.id for passage in read],
             verdict=verdict,
         )
 
@@ -247,7 +249,7 @@ class GenGround(dspy.Module):
         while len(queue) > size:
             batch, queue = queue[:size], queue[size:]
             reply = try_predict(self.citing, passages=batch, **claim._asdict())
-            cited = quoted_passage(reply.evidence, batch) if reply else None
+            cited = find_quote(reply.evidence, batch).passage if reply else None
             queue += [cited] if cited else []
             if reply and reply.evidence.strip() and not cited:
                 drop_from_trace(reply)  # a quote that is not in the passages must not become a demo
@@ -258,17 +260,17 @@ class GenGround(dspy.Module):
         """Ground the draft in one batch; None if nothing in it is citable.
 
         Departure: an unparseable reply cites nothing, and evidence counts as cited only if it stands in a passage,
-        verbatim or nearly (`quoted_passage`). The paper describes no such check. A citation without an answer, or with
-        "unknown", settles nothing: the next batch is read.
+        verbatim or as a paraphrase (`find_quote`). The paper describes no such check. A citation without an answer, or
+        with "unknown", settles nothing: the next batch is read.
         """
         reply = try_predict(self.grounding, passages=batch, **claim._asdict())
-        cited = quoted_passage(reply.evidence, batch) if reply else None
-        if reply is None or cited is None or not is_answer(reply.answer):
+        cited = find_quote(reply.evidence, batch) if reply else None
+        if reply is None or cited is None or cited.passage is None or not is_answer(reply.answer):
             if reply is not None and (reply.evidence.strip() or same_words(reply.answer) != same_words(claim.draft)):
                 drop_from_trace(reply)  # evidence that is in no passage, or an answer that is not used: no demo
             return None
         verdict = CONFIRMED if same_words(reply.answer) == same_words(claim.draft) else CORRECTED
-        return claim.settled(reply.answer, verdict, evidence=reply.evidence, passages=[cited])
+        return claim.settled(reply.answer, verdict, quoted=cited)
 
     def _conclude(self, question: str, hops: list[Hop]) -> str:
         """Ask for the conclusion from the settled hops; return the last hop's answer if it is unparseable.

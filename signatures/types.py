@@ -4,10 +4,14 @@ This module imports nothing of the project.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
 from pydantic_core import to_jsonable_python
+
+QuoteMatch: TypeAlias = Literal["verbatim", "near", "absent"]
+"""How a quote stands in a passage: word for word; as a paraphrase that keeps its names, numbers, dates and negations;
+not at all, so that it is no evidence."""
 
 
 class _Value(BaseModel):
@@ -90,6 +94,8 @@ class Hop(_Value):
         answer: The answer that later hops use.
         draft: The answer before it was checked against passages; None if there was no draft.
         evidence: Quote from a passage that supports the answer; None if there is none.
+        match: How the evidence stands in the passages read; None without evidence, and in runs written before this was
+            recorded.
         passage_ids: Passages read for this hop, in reading order.
         verdict: Result of the check of the draft; the strategy's docstring defines the values.
         candidates: Evidence weighed in this hop, kept and dropped, in the order weighed.
@@ -99,6 +105,7 @@ class Hop(_Value):
     answer: str
     draft: str | None = None
     evidence: str | None = None
+    match: QuoteMatch | None = None
     passage_ids: list[str] = []
     verdict: str | None = None
     candidates: list[Candidate] = []

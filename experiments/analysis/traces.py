@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from experiments.analysis.paired_runs import labels_of
 from experiments.runs.files import Json, Row, read_rows, read_run, repeat_of
-from experiments.runs.sources import source_line
+from experiments.runs.sources import evidence_line, source_line
 from optimizers.metrics.cost import costs_known
 from signatures.common.errors import UserError
 
@@ -107,7 +107,7 @@ def _hop(hop: Json) -> str:
     if hop.get("verdict"):
         lines.append(f"verdict: {hop['verdict']}")
     if hop.get("evidence"):
-        lines.append(f"“{hop['evidence']}”")
+        lines.append(evidence_line(hop["evidence"], hop.get("match")))
     if hop.get("passage_ids"):
         lines.append(f"read: {', '.join(hop['passage_ids'])}")
     return "\n".join(lines)

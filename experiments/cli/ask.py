@@ -12,7 +12,7 @@ from experiments.cli.shared.console import Activity, emit, next_step, note, note
 from experiments.cli.shared.next_commands import command, used
 from experiments.cli.shared.option_groups import with_option_groups
 from experiments.cli.shared.watching import Otel, spans_sent
-from experiments.runs.sources import source_line
+from experiments.runs.sources import evidence_line, source_line
 from signatures.common.errors import UserError
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def show_hop(number: int, hop: "Hop") -> None:
     if hop.answer:
         say(f"    {hop.answer}{_verdict(hop)}")
     if hop.evidence:
-        say(textwrap.indent(textwrap.fill(f'"{hop.evidence}"', 100), "    "))
+        say(textwrap.indent(textwrap.fill(evidence_line(hop.evidence, hop.match), 100), "    "))
     for candidate in hop.candidates:
         text = textwrap.shorten(candidate.text, 90, placeholder=" ...")
         say(f"    {'kept' if candidate.kept else 'dropped'}: {text} ({candidate.reason})")

@@ -13,6 +13,18 @@ _LONGEST, _LONGEST_URL = 80, 200  # characters
 _WEB = re.compile(r"https?://[^\s\x00-\x1f\x7f]+", re.IGNORECASE)
 
 
+def evidence_line(evidence: str, match: str | None) -> str:
+    """Return the evidence of a hop as it is shown: in quotation marks only if it is a quotation.
+
+    Args:
+        evidence: What the hop relies on.
+        match: "verbatim", "near", "absent", or None if nobody checked it, as in older runs.
+    """
+    if match is None or match == "verbatim":
+        return f'"{evidence}"' + (f" ({match})" if match else "")
+    return f"{'paraphrase' if match == 'near' else 'in no passage'} ({match}): {evidence}"
+
+
 def source_line(metadata: Mapping[str, Any]) -> str:
     """Return source, page or section, and URL of a passage, e.g. "report.pdf, page 12, https://...".
 

@@ -23,6 +23,7 @@ from experiments.service.leaving import Exchanges, ended, unless_left
 from experiments.service.models import is_unicode
 from experiments.service.searching import Searching
 from signatures.common.errors import one_line
+from signatures.types import QuoteMatch
 
 if TYPE_CHECKING:
     from experiments.service.app import Service
@@ -38,7 +39,8 @@ class Step(BaseModel):
 
     question: str
     answer: str
-    evidence: str | None = None
+    evidence: str | None = Field(None, description="Quoted or paraphrased from a passage; `match` says which.")
+    match: QuoteMatch | None = Field(None, description="How the evidence stands there: verbatim, near or absent.")
 
 
 class Found(BaseModel, extra="allow"):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from optimizers.distill.trajectories import Step, Trajectory
-from programs.parts.passages import quoted_passage
+from programs.parts.passages import find_quote
 from signatures.citation_marks import citation_numbers
 from signatures.types import Passage
 
@@ -49,12 +49,12 @@ def citations_exist(trajectory: Trajectory, question: Any) -> bool:
 
 
 def evidence_of_hops_is_quoted(trajectory: Trajectory, question: Any) -> bool:
-    """Return whether the evidence of every hop stands in a passage that was read (`quoted_passage`)."""
+    """Return whether the evidence of every hop stands in a passage that was read (`find_quote`)."""
     if trajectory.prediction is None:
         return False
     passages = list(trajectory.prediction.get("passages") or [])
     quotes = [hop.evidence for hop in trajectory.prediction.get("hops") or [] if hop.evidence]
-    return all(quoted_passage(quote, passages) is not None for quote in quotes)
+    return all(find_quote(quote, passages).passage is not None for quote in quotes)
 
 
 def answer_is_right(score: Callable[[Any, Any], float | None], accept: float = 1.0) -> TrajectoryRule:
@@ -86,7 +86,7 @@ def evidence_is_quoted(step: Step) -> bool:
     evidence, passages = step.outputs.get("evidence"), shown(step)
     if not isinstance(evidence, str) or not evidence.strip() or passages is None:
         return True
-    return quoted_passage(evidence, passages) is not None
+    return find_quote(evidence, passages).passage is not None
 
 
 def marks_exist(step: Step) -> bool:

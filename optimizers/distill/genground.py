@@ -30,7 +30,7 @@ from optimizers.distill.mixture import MADE_LABELS, MADE_SOURCE
 from optimizers.distill.negatives import states_any
 from optimizers.distill.student import Made, Source, Student
 from optimizers.distill.trajectories import Step, Trajectory
-from programs.parts.passages import quoted_passage
+from programs.parts.passages import find_quote
 from programs.parts.prediction import is_answer
 from signatures.common.errors import UserError
 from signatures.reading import AnswerFromMemory
@@ -180,7 +180,7 @@ class GroundingDistillation:
             return "evidence_is_given"
         if not is_answer(reply.answer):
             return "answer_is_given"
-        if quoted_passage(reply.evidence, [gold]) is None:
+        if find_quote(reply.evidence, [gold]).passage is None:
             return "evidence_is_quoted"
         example = dspy.Example(question=item.sub_question, answers=item.answers)
         revised = Trajectory(dspy.Prediction(answer=reply.answer, response=reply.answer))

@@ -10,7 +10,7 @@ from typing import Any
 
 from optimizers.feedback.gold import Gold, Step, matches, quoted
 from optimizers.feedback.prediction import on_short_answer
-from programs.parts.passages import quoted_passage
+from programs.parts.passages import find_quote
 from signatures.citation_marks import citation_numbers, strip_citations
 from signatures.refusals import refuses
 from signatures.types import Hop, Passage
@@ -120,7 +120,7 @@ def _on_evidence(call: Call) -> list[str]:
     """Judge a quote: it must stand in a passage, and that passage should be gold."""
     quote = str(call.outputs["evidence"] or "")
     gold = [passage for passage in call.passages if passage.id in call.needed]
-    cited = quoted_passage(quote, call.passages) if quote.strip() else None
+    cited = find_quote(quote, call.passages).passage
     if quote.strip() and cited is None:
         return ["The evidence is in none of the passages: a sentence must be copied word for word."]
     if not call.needed:

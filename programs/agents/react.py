@@ -165,4 +165,7 @@ def _is_invalid(turn: Turn) -> bool:
 
 def _hop(turn: Turn, verdict: str, passages: list[Passage], evidence: str | None = None) -> Hop:
     ids = [passage.id for passage in passages]
-    return Hop(question=turn.argument.strip(), answer="", evidence=evidence, passage_ids=ids, verdict=verdict)
+    match = "verbatim" if evidence else None  # a lookup shows a sentence as it stands
+    return Hop(
+        question=turn.argument.strip(), answer="", evidence=evidence, match=match, passage_ids=ids, verdict=verdict
+    )

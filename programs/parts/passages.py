@@ -3,12 +3,15 @@
 import re
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
+from unicodedata import normalize
 
+from programs.parts.quotes import behind_title, is_paraphrase, verbatim_part
 from signatures.citation_marks import find_marks
 from signatures.common.words import FUNCTION_WORDS, strip_suffix
 from signatures.text import CJK
 from signatures.text_words import contains_words, same_words, text_words
-from signatures.types import Passage
+from signatures.types import Passage, QuoteMatch
 from signatures.yes_no import parse_yes_no
 
 # Whole quotes that say there is nothing to quote, and such statements within a longer one. Empty items of a list are in
@@ -29,41 +32,62 @@ _SAYS_NOTHING = re.compile(
 )
 
 _LEAD = re.compile(r"^\W*(?:passage|document|source|reference|段落|文档|资料|参考)\s*\d+\s*[:：.、\-–—]", re.IGNORECASE)
-_ELLIPSIS = re.compile(r"[\[［(（]?(?:\.{3,}|…+|\. \. \.)[\]］)）]?")
-_SHORTEST_INEXACT = 4  # words
 _QUESTION = re.compile(r"[?？]\W*$")
 _HAN = re.compile(f"[{CJK}]")
 
 
-def quoted_passage(quote: str, passages: Sequence[Passage], *, above: float = 0.5) -> Passage | None:
-    """Return the passage whose text contains `quote`, verbatim or nearly; None if there is none.
+class Quoted(NamedTuple):
+    """How a quote stands in passages.
 
-    A verbatim quote may have any length, one word or a name included, if it is not made of function words alone and
-    does not say that there is nothing to quote. A title, which an LM sees in front of the text, states nothing by
-    itself: alone it is a quote only of a text that contains it. Case, punctuation, quotation marks, passage numbers and
-    a title in front do not count, and words may be omitted where the quote has an ellipsis.
-
-    LMs also copy with changes. A quote of four words or more that no passage contains verbatim is matched to the
-    passage with the largest share of its distinct terms, if that share is above `above` in [0, 1]. Terms are the stems
-    of content words, and pairs of neighbouring characters in Chinese. A question, as when an LM repeats the one asked,
-    states nothing and counts only verbatim.
-
-    Measured on HotpotQA and MuSiQue (`tests/programs/parts/test_quotes_on_real_data.py`): accepted are 99 % of 248 gold
-    sentences with 40 % of their words changed and 84 % of 140 sub-questions rewritten as statements with their gold
-    answers; of gold sentences shown beside three other passages, 12 % if these are of the same question, none if not.
+    Args:
+        match: "verbatim", "near" (a paraphrase) or "absent".
+        passage: The passage that contains it; None if it is absent.
+        text: What of the quote stands there: all but a name that is cut at its end; empty if it is absent.
     """
-    bare = _LEAD.sub("", _without_marks(quote))
+
+    match: QuoteMatch
+    passage: Passage | None
+    text: str
+
+
+_ABSENT = Quoted("absent", None, "")
+
+
+def find_quote(quote: str, passages: Sequence[Passage]) -> Quoted:
+    """Return which of `passages` contains `quote`, and how: word for word, as a paraphrase, or not at all.
+
+    "verbatim": its words stand in the text in order. Case, accents, punctuation, spacing, citation marks, passage
+    numbers and a title in front do not count; an ellipsis stands for words without a negation; the last word may be
+    cut. A quote may have any length, one word or a name included, if it is not made of function words alone and does
+    not say that there is nothing to quote. A title, which an LM sees in front of the text, states nothing by itself:
+    alone it is a quote only of a text that contains it.
+
+    "near": each of its sentences, four words or more, paraphrases one or two neighbouring sentences of one passage,
+    and every name, number, date and negation in it stands there as in the quote: the words of a name next to each
+    other, names and numbers in the same order or behind the same preposition, nothing else in their place. Names may
+    also be those of the title. A question, as when an LM repeats the one asked, states nothing and counts only
+    verbatim. What is unclear, such as a passive for an active, is absent.
+
+    `experiments/benchmarks/quotes` measures both on real passages, with attacks. Time is linear in the length of the
+    passages.
+    """
+    bare = normalize("NFC", _LEAD.sub("", _without_marks(quote)))
     if _is_nothing(bare):
-        return None
-    texts = [_without_marks(passage.text) for passage in passages]
-    for passage, text in zip(passages, texts, strict=True):
-        if _is_verbatim(bare, text) or _is_verbatim(_without_title(bare, passage.title), text):
-            return passage
-    if _SAYS_NOTHING.search(bare) or _QUESTION.search(bare):
-        return None
-    shares = [_share(_without_title(bare, passage.title), text) for passage, text in zip(passages, texts, strict=True)]
-    best = max(range(len(shares)), key=shares.__getitem__, default=None)
-    return passages[best] if best is not None and shares[best] > above else None
+        return _ABSENT
+    texts = [normalize("NFC", _without_marks(passage.text)) for passage in passages]
+    tried = [
+        (passage, text, said)
+        for passage, text in zip(passages, texts, strict=True)
+        for said in dict.fromkeys((bare, behind_title(bare, passage.title)))
+    ]
+    for passage, text, said in tried:
+        if part := verbatim_part(said, text):
+            return Quoted("verbatim", passage, quote if part == said else part)
+    if not _SAYS_NOTHING.search(bare) and not _QUESTION.search(bare):
+        for passage, text, said in tried:
+            if is_paraphrase(said, passage.title, text):
+                return Quoted("near", passage, quote)
+    return _ABSENT
 
 
 def _is_nothing(quote: str) -> bool:
@@ -78,32 +102,6 @@ def _without_marks(text: str) -> str:
     for mark in reversed(find_marks(text)):
         text = f"{text[: mark.start]} {text[mark.end :]}"
     return text
-
-
-def _is_verbatim(quote: str, text: str) -> bool:
-    """Return whether `text` contains the words of `quote` in order, those between two ellipses next to each other."""
-    parts = [key for key in map(same_words, _ELLIPSIS.split(quote)) if key]
-    rest = f" {same_words(text)} "
-    for part in parts:
-        _, found, after = rest.partition(f" {part} ")
-        if not found:
-            return False
-        rest = f" {after}"
-    return bool(parts)
-
-
-def _without_title(quote: str, title: str) -> str:
-    """Return the words of a quote, without those of a title in front of it."""
-    words, front = text_words(quote), text_words(title)
-    return " ".join(words[len(front) :]) if front and words[: len(front)] == front else quote
-
-
-def _share(quote: str, text: str) -> float:
-    """Return the share of the distinct terms of `quote` that `text` contains; 0 for a quote that is too short."""
-    if len(text_words(quote)) < _SHORTEST_INEXACT:
-        return 0.0
-    terms = terms_of(quote)
-    return len(terms & terms_of(text)) / len(terms) if terms else 0.0
 
 
 def terms_of(text: str) -> set[str]:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import dspy
 
-from programs.parts.passages import deduplicate
+from programs.parts.passages import deduplicate, find_quote
 from programs.parts.stop_reasons import DONE
 from signatures.common.errors import UserError
 from signatures.types import Hop, Passage
@@ -81,6 +81,7 @@ def completed(prediction: Any) -> dspy.Prediction:
     """Return the prediction of any program with all fields that programs share; one that has them is returned itself.
 
     Where an own program states none or None, the response is the answer, lists are empty, and it has not abstained.
+    Evidence of its hops that it has not checked itself is compared with the passages read.
 
     Raises:
         UserError: It is no prediction.
@@ -100,11 +101,28 @@ def completed(prediction: Any) -> dspy.Prediction:
         "details": {},
     }
     missing = {name: default for name, default in defaults.items() if name not in stated}
+    hops = stated.get("hops", [])
+    if any(isinstance(hop, Hop) and hop.evidence and hop.match is None for hop in hops):
+        missing["hops"] = with_matches(hops, stated.get("passages", []))
     if not missing:
         return prediction
     filled = dspy.Prediction(prediction, **missing)  # a copy: the one given may be part of a trace
     filled.set_lm_usage(prediction.get_lm_usage())
     return filled
+
+
+def with_matches(hops: Sequence[Hop], passages: Sequence[Passage]) -> list[Hop]:
+    """Return the hops, each with how its evidence stands in the passages that it read, or in all if it names none."""
+    return [
+        hop.model_copy(update={"match": find_quote(hop.evidence, _read_by(hop, passages)).match})
+        if isinstance(hop, Hop) and hop.evidence and hop.match is None
+        else hop
+        for hop in hops
+    ]
+
+
+def _read_by(hop: Hop, passages: Sequence[Passage]) -> list[Passage]:
+    return [passage for passage in passages if passage.id in hop.passage_ids] or list(passages)
 
 
 def is_answer(answer: str) -> bool:

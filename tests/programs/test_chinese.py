@@ -6,7 +6,7 @@ from programs.catalog import build
 from programs.cov_rag import CoVRAG
 from programs.genground import GenGround
 from programs.lms.tolerant import coerce
-from programs.parts.passages import passages_stating, quoted_passage
+from programs.parts.passages import find_quote, passages_stating
 from programs.parts.prediction import is_answer
 from programs.parts.ranking import new_items
 from programs.retro_rag import RetroRAG
@@ -101,18 +101,18 @@ def test_genground_reads_a_chinese_verdict(scripted, retriever, said, answer):
         "安莎·梅罗，她于１８８８年上任",  # full-width digits
         "[2] 奎隆港：奎隆港建于十七世纪。",
         "奎隆港的港务长……1888年上任。",
-        "奎隆港的现任港务长是安莎·梅罗女士",  # changed
+        "奎隆港的现任港务长是安莎·梅罗",  # changed
     ],
 )
 def test_a_chinese_quote_is_found_verbatim_and_with_changes(quote):
-    assert quoted_passage(quote, PASSAGES[:2]).id == "port"
+    assert find_quote(quote, PASSAGES[:2]).passage.id == "port"
 
 
 @pytest.mark.parametrize(
     "quote", ["无。", "没有相关证据", "文中没有提到奎隆港的港务长是谁", "特伦岛位于琥珀海的北部", "是", "不是的"]
 )
 def test_an_invented_chinese_quote_and_one_that_says_there_is_nothing_are_refused(quote):
-    assert quoted_passage(quote, PASSAGES[:2]) is None
+    assert find_quote(quote, PASSAGES[:2]).passage is None
 
 
 def test_citations_of_chinese_and_mixed_answers():

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from pydantic_core import to_json
 
 from experiments.runs.files import Json, Row, repeat_of
-from experiments.runs.sources import source_and_link
+from experiments.runs.sources import evidence_line, source_and_link
 from optimizers.metrics.cost import costs_known
 from signatures.common.secrets import redact, redacted
 
@@ -149,6 +149,6 @@ def _hop(hop: Json) -> list[Any]:
         hop["question"],
         hop["answer"],
         None if draft == hop["answer"] else draft,
-        hop.get("evidence"),
+        hop.get("evidence") and evidence_line(hop["evidence"], hop.get("match")),
         hop.get("verdict"),
     ]

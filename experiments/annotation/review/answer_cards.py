@@ -10,6 +10,7 @@ from experiments.annotation.review.keyfact_cards import gold_references, pick_pa
 from experiments.annotation.review.rating_scales import STEPWISE, Scale
 from experiments.annotation.review.review_folder import Review, Source, start_review
 from experiments.runs.files import RUN, Json, Row, read_rows, read_run
+from experiments.runs.sources import evidence_line
 from signatures.citation_marks import citation_numbers, renumber_citations
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
@@ -70,7 +71,8 @@ def _hop_details(hop: Json, row: Row) -> list[tuple[str, str]]:
     draft = hop.get("draft")
     lines = [] if draft is None else [("First answer", str(draft) or "none")]
     lines.append(("Answer", _hop_answer(hop, row)))
-    return [*lines, ("Evidence", str(hop["evidence"]))] if hop.get("evidence") else lines
+    evidence = hop.get("evidence")
+    return [*lines, ("Evidence", evidence_line(str(evidence), hop.get("match")))] if evidence else lines
 
 
 def _parts(scale: Scale, row: Row) -> list[tuple[str, list[tuple[str, str]]]]:

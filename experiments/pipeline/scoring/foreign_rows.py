@@ -12,8 +12,10 @@ from experiments.pipeline.scoring.rebuild import IDS, UNKNOWN
 from experiments.runs.files import Row
 from optimizers.metrics.cost import UNKNOWN_COSTS
 from optimizers.metrics.retrieval import article, converted_article
+from programs.parts.prediction import with_matches
 from signatures.citation_marks import citation_numbers
 from signatures.common.errors import UserError
+from signatures.types import Hop, Passage
 
 _NOTHING_COUNTED = {  # rows need the numbers; `UNKNOWN_COSTS` says that nobody knows them
     "calls": 0, "cached_calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cached_tokens": 0, "rounds": 0,
@@ -135,7 +137,7 @@ def _prediction_fields(example: Any, given: Given, title_of: Mapping[str, str]) 
         "response": answer if given.response is None else given.response,
         "abstained": abstained,
         "citations": citations or [],
-        "hops": [hop.model_dump() for hop in given.hops or []],
+        "hops": [hop.model_dump() for hop in _checked(given.hops or [], passages or [])],
         "details": {},
         "passage_ids": [passage["id"] for passage in passages or []],
         "cited_passages": [passage for passage in passages or [] if passage["id"] in (citations or [])],
@@ -143,6 +145,12 @@ def _prediction_fields(example: Any, given: Given, title_of: Mapping[str, str]) 
         **({} if facts is None else {"supporting_facts": facts}),
         UNKNOWN: [*unknown, *([IDS] if unnamed else []), UNKNOWN_COSTS],
     }
+
+
+def _checked(hops: Sequence[Hop], passages: Sequence[Row]) -> Sequence[Hop]:
+    """Return the hops with how their evidence stands in the passages; as they are if the texts of some are unknown."""
+    known = passages and all(each["text"].strip() for each in passages)
+    return with_matches(hops, [Passage.model_validate(each) for each in passages]) if known else hops
 
 
 def _passage(given: Any) -> Row:

@@ -1,7 +1,7 @@
 // One hop: its question and answer, the draft it corrected, what it quotes and weighed, and what it cost.
 
 import { clean, make, said } from "./elements.js";
-import { costWords, count, verdictWords } from "./words.js";
+import { costWords, count, matchWords, verdictWords } from "./words.js";
 
 const same = (one, other) => one.trim().toLowerCase() === other.trim().toLowerCase();
 
@@ -19,16 +19,21 @@ function answerLine(hop) {
   return lines;
 }
 
-function quotation(hop, passages) {
-  if (!hop.evidence) return [];
-  const quote = make("blockquote", {}, said("p", hop.evidence));
-  if (passages) {
-    const numbers = passages.quotedIn(hop);
-    const links = numbers.flatMap((number) => [" ", passages.link(number)]);
-    quote.append(make("p", { className: "soft" }, ...(numbers.length ? ["Word for word in", ...links]
-      : ["Not word for word in a passage that was read."])));
+// A paraphrase stands beside its passage and never looks like a quotation; evidence in no passage says so.
+function quotation({ evidence, match, passage_ids: ids }, passages) {
+  if (!evidence) return [];
+  const read = passages && match !== "absent" ? passages.numbersOf(ids) : [];
+  const numbers = read.length === 1 ? read : []; // of several, nobody said which
+  const links = numbers.flatMap((number) => [" ", passages.link(number)]);
+  const words = passages || match !== "verbatim" ? matchWords(match, numbers.length) : "";
+  const line = words ? [make("p", { className: "soft" }, words, ...links)] : [];
+  if (match !== "near") {
+    return [make(match === "absent" ? "div" : "blockquote", { className: "evidence" }, said("p", evidence), ...line)];
   }
-  return [quote];
+  const beside = numbers.map((number) => make("div", {},
+    make("p", { className: "soft" }, "The passage ", passages.link(number)),
+    said("p", passages.passages[number - 1].text, {}, { longest: 800 })));
+  return [make("div", { className: "evidence beside" }, make("div", {}, ...line, said("p", evidence)), ...beside)];
 }
 
 function readLine({ passage_ids: ids = [] }, passages) {

@@ -1,7 +1,7 @@
 // The passages of an answer: cited ones first, each opens with the quoted words marked.
 
 import { button, clean, dotted, make, reveal, said } from "./elements.js";
-import { marked, stands } from "./quotes.js";
+import { marked } from "./quotes.js";
 import { count } from "./words.js";
 
 const MOST_OPEN = 2; // cited passages that a wide window shows open
@@ -41,9 +41,9 @@ function pieces(passage, quotes, answer) {
   });
 }
 
-// Of the hops that read the passage; a hop that does not say what it read may quote any.
+// Of the hops that quote the passage; a hop that does not say what it read may quote any.
 const quotesFor = (passage, hops) => hops
-  .filter(({ evidence, passage_ids: ids }) => evidence && (!ids?.length || ids.includes(passage.id)))
+  .filter(({ match, passage_ids: ids }) => match === "verbatim" && (!ids?.length || ids.includes(passage.id)))
   .map(({ evidence }) => clean(evidence));
 
 export class Passages {
@@ -111,14 +111,5 @@ export class Passages {
 
   numbersOf(ids) {
     return (ids ?? []).map((id) => this.passages.findIndex((passage) => passage.id === id) + 1).filter(Boolean);
-  }
-
-  // Passages read by a hop in which its evidence stands word for word.
-  quotedIn(hop) {
-    const read = hop.passage_ids?.length ? this.numbersOf(hop.passage_ids) : [...this.cards.keys()];
-    return read.filter((number) => {
-      const { text, title } = this.passages[number - 1];
-      return stands(clean(text), clean(hop.evidence), clean(title));
-    });
   }
 }

@@ -124,8 +124,6 @@ function findAnswer(folds, answer) {
   return found.length || wanted.key.length < LONG ? found : occurrences(folds, wanted);
 }
 
-export const stands = (text, quote, title = "") => findWhole(folded(text), quote, title).length > 0;
-
 // The text as pieces: [words, what they are]: "quote", "answer", "quote answer" or "".
 export function marked(text, quotes, answer, title = "") {
   const folds = folded(text);

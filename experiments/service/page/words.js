@@ -37,6 +37,13 @@ export function verdictWords({ verdict, draft, answer }) {
   return words ? ((draft && words[1]) || words[0]) : `Verdict: ${verdict}.`;
 }
 
+const MATCHES = { verbatim: "Word for word", near: "A paraphrase", absent: "In no passage that was read" };
+
+export function matchWords(match, found) {
+  if (!Object.hasOwn(MATCHES, match ?? "")) return "";
+  return `${MATCHES[match]} (${match})${found ? (match === "near" ? " of" : " in") : ""}`;
+}
+
 const STOPS = {
   done: "All steps of this program were taken.",
   finished: "Finished: the program considers the answer settled.",

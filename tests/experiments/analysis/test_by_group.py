@@ -146,7 +146,7 @@ def test_a_question_is_shown_side_by_side(toy: ModuleType, tmp_path: Path) -> No
     assert (found.text, found.golds) == ("q1", ["odd"])
     assert found.rows["short"] is None
     text = shown(found)
-    for part in ("lost", "hop 2", "“quoted”", "inferential_evidence: true", "not answered in this run"):
+    for part in ("lost", "hop 2", "quoted", "inferential_evidence: true", "not answered in this run"):
         assert part in text
     assert "x" * 400 not in text.replace("\n", "").replace(" ", "")
     assert json.loads(json.dumps(found.as_dict()))["runs"]["retro"]["id"] == "id1"

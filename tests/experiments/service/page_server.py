@@ -87,6 +87,7 @@ HOPS = [
         "answer": "Edrin Tollavar",
         "draft": "Gorran Pike",
         "evidence": "“It opened in 1858 to designs by EDRIN TOLLAVAR”",
+        "match": "verbatim",
         "passage_ids": ["demo-new-chandler-bridge", "demo-old-chandler-bridge"],
         "verdict": "corrected",
         "candidates": [],
@@ -96,6 +97,7 @@ HOPS = [
         "answer": "Quillbay",
         "draft": "quillbay",
         "evidence": "He was born in Quillbay, the son of a sail maker",
+        "match": "verbatim",
         "passage_ids": ["demo-edrin-tollavar"],
         "verdict": "confirmed",
         "candidates": [

@@ -88,7 +88,7 @@ def test_marks_open_passages_in_which_quoted_words_are_marked(page, server):
     assert texts(page, f"{third} mark.answer") == ["Quillbay", "Quillbay"]
     link = "document.querySelector('.passage a')"
     assert page.run(f"[{link}.href, {link}.rel]") == [scripted.PASSAGES[2]["url"], "noopener noreferrer"]
-    assert texts(page, "blockquote .cite") == ["[1]", "[3]"]  # where the evidence stands word for word
+    assert texts(page, "blockquote .cite") == ["[3]"]  # the passage of the hop that read one
     page.run("document.querySelector('.candidates').open = true")
     candidates = [
         "kept [3] Edrin Tollavar was born in Quillbay.",
@@ -96,16 +96,26 @@ def test_marks_open_passages_in_which_quoted_words_are_marked(page, server):
     ]
     assert texts(page, ".candidates li")[0].split("\n") == candidates
     assert texts(page, ".candidates li")[1].split("\n") == ["dropped Carts paid a toll.", "no score"]
-    page.click("document.querySelectorAll('.hop')[0].querySelectorAll('.cite')[2]")  # one that is not cited
+    page.click("document.querySelectorAll('.hop')[0].querySelectorAll('.cite')[1]")  # one that is not cited
     page.wait("document.querySelector('.others').open && document.querySelector('.others .passage').open")
     assert page.problems == []
 
 
 def test_evidence_that_no_passage_holds_is_not_marked_and_said_to_be_missing(page, server):
-    hop = {**FOUND["hops"][0], "evidence": "It was built of glass and opened with a party."}
+    hop = {**FOUND["hops"][0], "evidence": "It was built of glass and opened with a party.", "match": "absent"}
     answered(page, server, hops=[hop], answer="art")
-    assert "Not word for word in a passage that was read." in text(page, ".hop")
+    assert "In no passage that was read (absent)" in text(page, ".hop")
+    assert texts(page, "blockquote") == []
     assert page.run("document.querySelectorAll('mark').length") == 0  # "art" does not stand in "Carts"
+
+
+def test_a_paraphrase_stands_beside_its_passage_and_is_no_quotation(page, server):
+    hop = {**FOUND["hops"][1], "evidence": "The sail maker's son was born in Quillbay", "match": "near"}
+    answered(page, server, hops=[hop], answer="art")
+    said, passage = texts(page, ".hop .beside > div")
+    assert said.split("\n")[::2] == ["A paraphrase (near) of [3]", "The sail maker's son was born in Quillbay"]
+    assert passage.split("\n")[2].startswith("Edrin Tollavar (1811-1889) was an engineer.")
+    assert (texts(page, "blockquote"), texts(page, "mark.quote"), page.problems) == ([], [], [])
 
 
 @pytest.mark.parametrize(

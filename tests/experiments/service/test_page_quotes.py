@@ -22,10 +22,9 @@ def marks(browser, *cases) -> list[list[str]]:
     return [[words for words, kind in pieces if kind] for pieces in on_page(browser, "marked", cases)]
 
 
-def both(browser, cases: list[tuple[str, ...]]) -> list[tuple[bool, list[str]]]:
-    """Return for each text, quote and title whether the quote stands there, and what is marked."""
-    marked = marks(browser, *[[text, [quote], "", *title] for text, quote, *title in cases])
-    return list(zip(on_page(browser, "stands", cases), marked, strict=True))
+def of_quotes(browser, cases: list[tuple[str, ...]]) -> list[list[str]]:
+    """Return what is marked of each text, quote and title."""
+    return marks(browser, *[[text, [quote], "", *title] for text, quote, *title in cases])
 
 
 def test_parts_of_words_and_numbers_are_no_quote(page):
@@ -41,7 +40,7 @@ def test_parts_of_words_and_numbers_are_no_quote(page):
         ("He was an engineer.", "Mira was an engineer", "Mira"),  # the title as the subject is not in the text
         ("在1812年出生", "12年"),
     ]
-    assert both(page, cases) == [(False, [])] * len(cases)
+    assert of_quotes(page, cases) == [[]] * len(cases)
 
 
 def test_what_models_add_to_a_quote_does_not_count(page):
@@ -55,9 +54,9 @@ def test_what_models_add_to_a_quote_does_not_count(page):
         "Passage 1: Edrin Tollavar - he was born in Quillbay",
         "'he was born in Quillbay,'",
     ]
-    assert both(page, [(text, quote, "Edrin Tollavar") for quote in quotes]) == [(True, [words])] * len(quotes)
+    assert of_quotes(page, [(text, quote, "Edrin Tollavar") for quote in quotes]) == [[words]] * len(quotes)
     joined = "He was born in Quillbay ... the son of a sail maker"
-    assert both(page, [(text, joined)]) == [(False, [words, "the son of a sail maker"])]
+    assert of_quotes(page, [(text, joined)]) == [[words, "the son of a sail maker"]]
 
 
 def test_a_mark_is_a_range_of_the_text_as_it_is(page):
@@ -71,12 +70,12 @@ def test_a_mark_is_a_range_of_the_text_as_it_is(page):
         ("彼はサーバーを1812年に作った", "サーバーを"): "サーバーを",
         ("在12年出生", "12"): "12",
     }
-    assert both(page, list(cases)) == [(True, [words]) for words in cases.values()]
+    assert of_quotes(page, list(cases)) == [[words] for words in cases.values()]
 
 
 def test_sentences_of_a_chinese_quote_are_looked_for_one_by_one(page):
     first, second = "新钱德勒桥是一座横跨索雷尔河的铁桥", "它的设计者是埃德林托拉瓦尔先生"
-    assert both(page, [(f"{first}。中间。{second}。", f"{first}。{second}。")]) == [(False, [first, second])]
+    assert of_quotes(page, [(f"{first}。中间。{second}。", f"{first}。{second}。")]) == [[first, second]]
 
 
 def test_an_answer_is_marked_with_its_capitals_and_not_within_a_number(page):
@@ -104,12 +103,15 @@ def test_the_time_to_mark_a_passage_grows_with_its_length(page):
         assert marks(page, [f"{text} The end.", ["another fox", "the END"], "Zebra"]) == [["The end"]]
 
 
-def test_the_page_does_not_confirm_evidence_that_begins_in_a_word(page, server):
+def test_the_page_says_what_the_answer_says_of_a_quote(page, server):
     passage = {"id": "mira", "title": "Mira", "text": "She was born in Quillbay. It is known since 1812.", "score": 1.0}
-    said = ["He was born in Quillbay", "12", "Mira: She was born in Quillbay [1]."]
-    found = [{**scripted.HOPS[1], "evidence": one, "passage_ids": ["mira"], "candidates": []} for one in said]
+    said = [("He was born in Quillbay", "absent"), ("12", None), ("Mira: She was born in Quillbay [1].", "verbatim")]
+    found = [
+        {**scripted.HOPS[1], "evidence": quote, "match": match, "passage_ids": ["mira"], "candidates": []}
+        for quote, match in said
+    ]
     driver.answered(page, server, hops=found, passages=[passage], citations=["mira"], response="", answer="no")
-    lines = [line.split("\n")[-1] for line in driver.texts(page, "blockquote")]
-    assert lines == ["Not word for word in a passage that was read."] * 2 + ["Word for word in [1]"]
+    lines = [line.split("\n")[-1] for line in driver.texts(page, ".evidence")]
+    assert lines == ["In no passage that was read (absent)", "12", "Word for word (verbatim) in [1]"]
     assert driver.texts(page, "mark") == ["She was born in Quillbay"]
     assert page.problems == []

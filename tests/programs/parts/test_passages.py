@@ -2,22 +2,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from programs.parts.passages import deduplicate, passages_stating, quoted_passage
+from programs.parts.passages import deduplicate, find_quote, passages_stating
 from signatures.types import Passage
 
 
 def test_a_literal_quote_finds_its_passage(passages):
-    assert quoted_passage("harbour master of Quillon is ansa merrow", passages).id == "p4"
+    assert find_quote("harbour master of Quillon is ansa merrow", passages).passage.id == "p4"
 
 
 def test_a_slightly_changed_quote_still_finds_it(passages):
-    assert quoted_passage("The harbour master of Quillon is named Ansa Merrow", passages).id == "p4"
+    assert find_quote("The harbour master of Quillon is named Ansa Merrow", passages).passage.id == "p4"
 
 
 def test_an_invented_or_empty_quote_finds_nothing(passages):
-    assert quoted_passage("The duke of Vell was crowned in spring", passages) is None
-    assert quoted_passage("", passages) is None
-    assert quoted_passage("words", []) is None
+    assert find_quote("The duke of Vell was crowned in spring", passages).passage is None
+    assert find_quote("", passages).passage is None
+    assert find_quote("words", []).passage is None
 
 
 NOTHING = ["Not mentioned.", "None of the passages", "N/A", "is", "of the", "[]", "[5]", "yes", "无", "没有相关证据。"]
@@ -26,7 +26,7 @@ NOTHING = ["Not mentioned.", "None of the passages", "N/A", "is", "of the", "[]"
 @pytest.mark.parametrize("quote", NOTHING)
 def test_a_phrase_that_says_there_is_nothing_is_no_quote(quote, passages):
     told = Passage(id="told", title="T", text="It is not mentioned; none of the passages. N/A, yes 5 无 没有相关证据")
-    assert quoted_passage(quote, [*passages, told]) is None
+    assert find_quote(quote, [*passages, told]).passage is None
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_phrase_that_says_there_is_nothing_is_no_quote(quote, passages):
     ],
 )
 def test_a_sentence_that_says_there_is_nothing_is_no_inexact_quote(quote, passages):
-    assert quoted_passage(quote, passages) is None
+    assert find_quote(quote, passages).passage is None
 
 
 @pytest.mark.parametrize(
@@ -53,26 +53,26 @@ def test_a_sentence_that_says_there_is_nothing_is_no_inexact_quote(quote, passag
         "Passage 5: harbour master of Quillon [5]",
         "Title 4: The harbour master of Quillon is Ansa Merrow.",
         "The harbour master ... is Ansa Merrow",
-        "… master of Quillon […] Merrow.",
+        "… master of Quillon […] Ansa Merrow.",
         "The **harbour master** of Quillon",
     ],
 )
 def test_a_verbatim_quote_of_any_length_with_marks_around_it_finds_its_passage(quote, passages):
-    assert quoted_passage(quote, passages).id == "p4"
+    assert find_quote(quote, passages).passage.id == "p4"
 
 
 def test_the_words_around_an_ellipsis_stand_in_their_order(passages):
-    assert quoted_passage("is Ansa ... The harbour", passages) is None
+    assert find_quote("is Ansa ... The harbour", passages).passage is None
 
 
 def test_a_title_is_a_quote_where_the_text_contains_it():
     text = "Quillon is an island."
-    assert quoted_passage("Quillon", [Passage(id="a", title="Quillon", text=text)]).id == "a"
-    assert quoted_passage("Isle of Quillon", [Passage(id="a", title="Isle of Quillon", text=text)]) is None
+    assert find_quote("Quillon", [Passage(id="a", title="Quillon", text=text)]).passage.id == "a"
+    assert find_quote("Isle of Quillon", [Passage(id="a", title="Isle of Quillon", text=text)]).passage is None
 
 
-def test_the_citation_that_the_paper_prints_is_accepted():
-    """Table 7, first hop; the text is that of HotpotQA's paragraph."""
+def test_the_citation_that_the_paper_prints_names_what_its_passage_does_not():
+    """Table 7, first hop; the text is that of HotpotQA's paragraph, which says nothing of a British journal."""
     text = (
         "The London International Documentary Festival (or LIDF) is an annual documentary film festival that takes "
         "place in the months of March and April every year. The event is presented in association with the London "
@@ -82,7 +82,90 @@ def test_the_citation_that_the_paper_prints_is_accepted():
         "The annual documentary film festival presented by the fortnightly published British journal of literary "
         "essays is called the London International Documentary Festival (LIDF)"
     )
-    assert quoted_passage(cited, [Passage(id="lidf", text=text)]).id == "lidf"
+    assert find_quote(cited, [Passage(id="lidf", text=text)]).match == "absent"
+
+
+CLUB = Passage(
+    id="club",
+    title="Quillon FC",
+    text="The club was founded on 5 May 1990 in Quillon. Its manager is Agneta Blom, who has won 3 titles in 12 years, "
+    "and the coach of the youth team is Tomasz Wrona. She did not sign Karl Voss. Agneta Blom beat Lena Dahl in 2001. "
+    "It has 1,234 members and an income of 5.5 million crowns. The unhappy owner never returned. Twenty-five players "
+    "were nonsmokers.",
+)
+
+
+@pytest.mark.parametrize(
+    "quote",
+    [
+        "Its manager is Tomasz Wrona",
+        "The manager is tomasz wrona, who has won 3 titles in 12 years",
+        "THE MANAGER IS TOMASZ WRONA",
+        "Its manager is Agneta Wrona, who has won 3 titles",
+        "Its manager … is Tomasz Wrona",
+        "Its manager, Karl Voss, has won 3 titles in 12 years",
+        "Agneta Blom is the coach of the youth team",
+        "Lena Dahl beat Agneta Blom in 2001.",
+        "Its manager is Agneta Blom, who has won 12 titles in 3 years",
+        "Its manager is Agneta Blom, who has won 3 titles in 12 months",
+        "It has 1,234 members and an income of 55 million crowns",
+        "It has 1,234 members and an income of 5.5",
+        "Five players were nonsmokers",
+        "Twenty-five players were smokers",
+        "The club was founded on 5 June 1990 in Quillon",
+        "The club was founded on May 6, 1990 in Quillon",
+        "Agneta Blom beat Lena Dahl before 2001",
+        "She did sign Karl Voss",
+        "sign Karl Voss",
+        "She did … sign Karl Voss",
+        "Agneta Blom didn't beat Lena Dahl in 2001",
+        "The happy owner never returned",
+        "The unhappy owner returned",
+    ],
+)
+def test_a_changed_name_number_date_or_negation_is_no_quote(quote):
+    assert find_quote(quote, [CLUB]) == ("absent", None, "")
+
+
+@pytest.mark.parametrize(
+    ("quote", "match"),
+    [
+        ("its manager is agneta blom", "verbatim"),
+        ("Its  manager is “Agneta Blom”, who has won 3 ti", "verbatim"),
+        ("who has won … in 12 years", "verbatim"),
+        ("She didn’t sign Karl Voss", "verbatim"),
+        ("It has 1234 members … 5.5 million crowns.", "verbatim"),
+        ("The coach of the youth team of Quillon FC is Tomasz Wrona", "near"),
+        ("The club was established on May 5, 1990 in Quillon.", "near"),
+        ("In Quillon the club was founded in 1990.", "near"),
+        ("25 players were nonsmokers", "near"),
+        ("Agneta Blom beat Lena Dahl in 2001. The unhappy owner never returned.", "near"),
+    ],
+)
+def test_a_quote_is_verbatim_or_a_paraphrase(quote, match):
+    assert find_quote(quote, [CLUB]) == (match, CLUB, quote)
+
+
+def test_a_name_that_is_cut_at_the_end_is_left_out():
+    quote = "the coach of the youth team is Tomasz Wro"
+    assert find_quote(quote, [CLUB]) == ("verbatim", CLUB, "the coach of the youth team is Tomasz")
+    assert find_quote("the youth team is Tomasz Wro", [CLUB]).match == "absent"
+    assert find_quote("The club was founded on 5 May 19", [CLUB]).match == "absent"
+
+
+@pytest.mark.parametrize(
+    ("quote", "text"),
+    [
+        ("The Quick brown cat jumped over 12 lazy dogs of Oslo", "The Quick brown fox jumps over 12 dogs. " * 25_000),
+        ("a a a a b", "a " * 300_000),
+        ("fox ... " * 12_000, "The Quick brown fox jumps. " * 20_000),
+        ("Fox and Cat met in 1991 with the not known dog", "fox Cat 1990 not dog " * 30_000),
+        ("quick brown " * 9_000 + "cat", "quick brown " * 60_000),
+    ],
+)
+def test_the_time_to_find_a_quote_grows_with_the_length_of_the_texts(quote, text):
+    """Quadratic code would take hours."""
+    assert find_quote(quote, [Passage(id="long", text=text)]).match == "absent"
 
 
 @given(st.data())
@@ -92,16 +175,14 @@ def test_every_run_of_words_of_a_text_is_a_quote(data):
     )
     start = data.draw(st.integers(0, len(words) - 1))
     quote = " ".join(words[start : data.draw(st.integers(start + 1, len(words)))])
-    found = quoted_passage(f"“{quote}”", [Passage(id="a", text=" ".join(words))])
-    assert (found is None) == (set(quote.split()) == {"the"})
+    found = find_quote(f"“{quote}”", [Passage(id="a", text=" ".join(words))])
+    assert (found.passage is None) == (set(quote.split()) == {"the"})
 
 
 @given(st.text(), st.text(), st.text())
 def test_no_quote_is_an_error(quote, title, text):
-    assert quoted_passage(quote, [Passage(id="a", title=title, text=text)]) in (
-        None,
-        Passage(id="a", title=title, text=text),
-    )
+    passage = Passage(id="a", title=title, text=text)
+    assert find_quote(quote, [passage]).passage in (None, passage)
 
 
 def test_words_are_whole():
@@ -122,7 +203,7 @@ def test_repeats_go_and_the_first_order_stays(passages):
 @pytest.mark.parametrize("mark", ["?", "？", '?"'])
 def test_a_question_that_an_lm_repeats_is_no_quote(mark):
     place = Passage(id="s", title="Stanar", text="Stanar is a town that is located in the hills of Veld.")
-    assert quoted_passage("In which hills is Stanar located", [place]) == place
-    assert quoted_passage(f"In which hills is Stanar located{mark}", [place]) is None
+    assert find_quote("In which hills is Stanar located", [place]).passage == place
+    assert find_quote(f"In which hills is Stanar located{mark}", [place]).passage is None
     asked = Passage(id="a", title="", text="In which hills is Stanar located? Nobody knew.")
-    assert quoted_passage("In which hills is Stanar located?", [asked]) == asked
+    assert find_quote("In which hills is Stanar located?", [asked]).passage == asked

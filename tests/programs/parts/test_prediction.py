@@ -3,6 +3,7 @@ import pytest
 
 from programs.parts.prediction import completed, is_answer, make_prediction
 from signatures.common.errors import UserError
+from signatures.types import Hop, Passage
 
 
 @pytest.mark.parametrize(
@@ -28,3 +29,16 @@ def test_a_complete_prediction_stays_itself_and_what_is_none_is_refused():
     assert completed(whole) is whole
     with pytest.raises(UserError, match="returned str"):
         completed("Tolmen")
+
+
+def test_evidence_that_a_program_has_not_checked_is_compared_with_what_its_hop_read():
+    read = [Passage(id="a", text="Its manager is Agneta Blom."), Passage(id="b", text="The coach is Tomasz Wrona.")]
+    hops = [
+        Hop(question="q", answer="", evidence="manager is Agneta Blom", passage_ids=["a"]),
+        Hop(question="q", answer="", evidence="The coach is Tomasz Wrona", passage_ids=["a"]),
+        Hop(question="q", answer="", evidence="Tomasz Wrona", match="near"),
+        Hop(question="q", answer=""),
+    ]
+    given = make_prediction("x", hops=hops, passages=read)
+    assert [hop.match for hop in completed(given).hops] == ["verbatim", "absent", "near", None]
+    assert [hop.match for hop in given.hops] == [None, None, "near", None]

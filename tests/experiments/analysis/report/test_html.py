@@ -31,7 +31,11 @@ def test_one_run_shows_scores_hops_and_cited_passages(run: Make, unpack: Unpack,
     first = unpack(page, "traces0")[0]
     assert first["passages"] == [["p1", "Title 1", "Text <b>1</b>"]]
     row = first["rows"][0]
-    assert (row["response"], row["hops"], row["cited"]) == ("even [1]", [["q0", "even", None, "quoted", None]], [0])
+    assert (row["response"], row["hops"], row["cited"]) == (
+        "even [1]",
+        [["q0", "even", None, "in no passage (absent): quoted", None]],
+        [0],
+    )
     assert row["costs"][:3] == [1, 75, 1]
 
 

@@ -73,7 +73,7 @@ def test_a_question_is_opened_and_shows_the_traces_of_both_runs(shown: Any) -> N
     shown.click(f"{LISTED}[3]")
     shown.wait("document.querySelectorAll('.answer').length === 2")
     text = shown.run("document.querySelector('.q[open]').innerText")
-    for part in ("gold: even", "A one", "B two", "even [1]", "“quoted”", "Title 1", "other 100", "1 LM calls"):
+    for part in ("gold: even", "A one", "B two", "even [1]", "quoted", "Title 1", "other 100", "1 LM calls"):
         assert part in text, (part, text)
 
 

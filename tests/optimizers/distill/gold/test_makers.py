@@ -9,7 +9,7 @@ from optimizers.distill.gold.catalog import GOLD, gold_examples, signature_of
 from optimizers.distill.verification_labels import gold_verification
 from programs.lms.adapter import ChatForm, JsonForm
 from programs.parts.longform import cited_passages, gives_answer
-from programs.parts.passages import quoted_passage
+from programs.parts.passages import find_quote
 from programs.parts.questions import find_question
 from signatures.common.errors import UserError
 from signatures.text_words import contains_words
@@ -88,7 +88,7 @@ def test_grounding_quotes_a_passage_or_keeps_the_draft():
     assert cited
     assert kept
     for call in cited:
-        assert quoted_passage(call.outputs["evidence"], call.inputs["passages"]) is not None
+        assert find_quote(call.outputs["evidence"], call.inputs["passages"]).passage
         assert contains_words(call.outputs["evidence"], call.outputs["answer"])
     for call in kept:
         assert call.outputs["answer"] == call.inputs["draft"]
