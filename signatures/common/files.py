@@ -5,11 +5,11 @@ import errno
 import hashlib
 import os
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shutil import rmtree
 from typing import IO, TYPE_CHECKING, Any
 
 from signatures.common.errors import UserError
@@ -103,7 +103,7 @@ def temporary_folder(parent: Path | str, prefix: str) -> Iterator[Path]:
     try:
         yield Path(name)
     finally:
-        shutil.rmtree(name, ignore_errors=True)
+        rmtree(name, ignore_errors=True)
         _release(lock)
 
 
@@ -122,7 +122,7 @@ def _remove_abandoned(folder: Path, names: re.Pattern[str]) -> None:
     with contextlib.suppress(OSError):  # a folder that cannot be listed has nothing that could be removed
         for path in [path for path in folder.iterdir() if names.fullmatch(path.name)]:
             if not path.is_symlink() and (lock := _lock(path, wait=False)) is not None:
-                shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+                rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
                 _release(lock)
 
 

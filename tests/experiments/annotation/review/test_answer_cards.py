@@ -16,7 +16,7 @@ def test_items_are_sentences_answers_or_hops(make_run, make_row, rate):
     (answer,) = rate([run], "completeness").cards[0].items
     assert answer.text == "Pell drew it [1]. She grew up in Vadley."
     (hop,) = rate([run], "hops").cards[0].items
-    assert hop.details == [("First answer", "Orme"), ("Answer", "Pell"), ("Evidence", "drawn by Mira Pell")]
+    assert hop.details == [("First answer", "Orme"), ("Answer", "Pell"), ("Evidence", '"drawn by Mira Pell"')]
     steps = rate([run], "stepwise").cards[0].steps
     assert (steps[0].question, steps[0].answer) == ("Who drew it?", "Orme \N{RIGHTWARDS ARROW} Pell")
 

@@ -66,7 +66,7 @@ def test_what_was_interrupted_leaves_nothing(made, tmp_path) -> None:
     with pytest.raises(KeyboardInterrupt):
         conversion.convert("model", "ab", interrupted)
     assert left(tmp_path) == set()
-    (tmp_path / "openvino" / ".merging-killed" / "model").mkdir(parents=True)  # a killed process cleans up nothing
+    (tmp_path / "openvino" / ".merging-ab1_2cd3" / "model").mkdir(parents=True)  # a killed process cleans up nothing
     folder = convert(made)
     assert left(tmp_path) == {folder.name}
 
