@@ -21,8 +21,6 @@ _CLOSING = "”’」』）】)\"'"
 _CLOSING_FIRST = re.compile(rf"[{_CLOSING}»\]}}]+(?:\s+|$)")  # pysbd begins the next sentence with a bracket
 _SINGLE_QUOTES = re.compile(r"(?<!\w)‘|(?<=[.!?])’(?=\s|$)")  # pysbd knows their ASCII form only
 _BLANKS = " \t\u00a0\u3000"
-# What a splitter may split at: most cells and items of lists have nothing of it, and pysbd takes half a millisecond.
-_MAY_END = re.compile(r"""[.!?。．！？)\n\r]|-["'“”]""")
 # A stop inside a title (《...？》) does not end a sentence.
 _CHINESE_SENTENCE = re.compile(rf".+?(?:[。！？!?]+[{_CLOSING}]*(?!》)|\.(?=\s)|\n|$)", re.DOTALL)
 
@@ -125,8 +123,8 @@ def _sentences(text: str) -> tuple[str, ...]:
 
 
 def _starts(plain: str) -> Iterator[int]:
-    """Yield the offset of each sentence of a text without marks; nothing for a text that is one."""
-    if not plain.strip() or not _MAY_END.search(plain):
+    """Yield the offset of each sentence of a text without marks."""
+    if not plain.strip():
         return
     if is_chinese(plain):
         found = _CHINESE_SENTENCE.findall(plain)

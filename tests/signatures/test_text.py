@@ -95,11 +95,3 @@ def test_work_grows_linearly_with_repeated_sentences():
 
     calls(2)  # imports
     assert calls(400) < 2.5 * calls(200)
-
-
-@pytest.mark.parametrize(
-    "text", ["Oil 12", "the lamp, its wick - and [1] oil", " one\ttwo ", "灯和油", 'a "b" c; d: (e']
-)
-def test_a_text_that_cannot_end_in_its_middle_costs_no_splitter(text, monkeypatch):
-    monkeypatch.setattr(text_module, "_segmenter", lambda: pytest.fail("the splitter was asked"))
-    assert split_sentences(f"{text} unique") == [f"{text} unique".strip()]
