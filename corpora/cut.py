@@ -14,6 +14,8 @@ _WORD = re.compile(r"\S{1,100}")  # a run of more characters, such as a key or a
 _CHINESE_WORD = re.compile(rf"[{CJK}][^\w\s]{{,100}}|[^\s{CJK}]{{1,100}}")
 _LONGEST = 4000  # characters of a paragraph that are split into sentences at a time
 _END = re.compile(r"[.!?][\"'”’)]*\s+(?=[A-Z\"'“‘(])|[。！？]")
+# What a sentence may end with: most cells of tables and items of lists have nothing of it, and the splitter is slow.
+_MAY_END = re.compile(r"""[.!?。．！？)\n\r]|-["'“”]""")
 _WIDE_END = re.compile(rf"[{CJK}\u3000-\u303f\uff00-\uffef][”’…]*$")
 
 
@@ -100,6 +102,8 @@ def _sentences(paragraph: str) -> list[str]:
     """Split into sentences; if the splitter would lose a character, keep the paragraph in one piece."""
     if len(paragraph) == _LONGEST and len(paragraph.split()) == 1:  # no language, which the splitter takes seconds for
         return [paragraph]
+    if not _MAY_END.search(paragraph):
+        return [paragraph.strip()]
     sentences = split_sentences(paragraph)
     if len(sentences) == 1:
         return sentences

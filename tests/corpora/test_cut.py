@@ -68,3 +68,9 @@ def test_the_splitter_gets_no_long_text_and_no_passage_is_long(text, monkeypatch
     assert max(given, default=0) <= 4000
     assert max(len(passage.text) for passage in passages) <= 20 * 101
     assert "".join("".join(p.text.split()) for p in passages) == "".join(text.split())
+
+
+@pytest.mark.parametrize("text", ["Oil 12", "the lamp, its wick - and [1] oil", "one\ttwo", "灯和油", 'a "b" c; d: (e'])
+def test_a_text_that_cannot_end_in_its_middle_costs_no_splitter(text, monkeypatch):
+    monkeypatch.setattr("corpora.cut.split_sentences", lambda part: pytest.fail("the splitter was asked"))
+    assert cut_document("T", text)[0].text == " ".join(text.split())
