@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 
 from signatures.common.errors import UserError
 
+_CONNECTIONS = 1024
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -37,3 +39,8 @@ class Limits:
                 raise UserError(f"{name} of the service must be at least {least}, got {getattr(self, name)}.")
         if self.seconds is not None and self.seconds <= 0:
             raise UserError(f"seconds of a question must be more than 0, got {self.seconds}.")
+
+    @property
+    def connections(self) -> int:
+        """Connections that may be open at a time: more than can be answered, so that others may wait for the next."""
+        return max(_CONNECTIONS, 2 * (self.width + self.queue))

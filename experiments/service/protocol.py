@@ -1,53 +1,165 @@
-"""HTTP connections with limits that uvicorn lacks: the size of a head, and the time that it may take to come."""
+"""HTTP connections with limits that uvicorn lacks: their number, and the size and time of what comes beside bodies."""
 
 import asyncio
+import http
+import json
+import logging
+import math
 from typing import Any
+
+from experiments.service.failures import Failure
+from experiments.service.waiting import Waiting
+from signatures.common.logs import event
 
 HEAD_BYTES = 1 << 16
 HEAD_SECONDS = 30.0
-_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_PIECE = 1 << 12  # bytes that are parsed at a time; so many of them may be counted for a head that are not its own
+_SAID = 60.0  # seconds between two events that say the same
+_TOO_LARGE = Failure(431, "too_large", f"The headers of a request may have at most {HEAD_BYTES:,} bytes.")
+_TOO_MANY = Failure(503, "queue_full", "Too many connections are open. Ask again in a few seconds.")
 
 
-def limited_http() -> type[asyncio.Protocol]:
-    """Return uvicorn's protocol with these limits."""
+def limited_http(connections: int) -> type[asyncio.Protocol]:
+    """Return uvicorn's protocol with these limits.
+
+    Args:
+        connections: That may be open at a time. When there is one more, one that waits for its client is closed, see
+            `Waiting`; if none does, the new one is answered with status 503.
+    """
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+    waiting: Waiting[Any] = Waiting()
+    said = -math.inf
+
     class LimitedProtocol(HttpToolsProtocol):
-        """Closes connections whose head is too large or does not come."""
+        """Closes connections that are too many, and those whose head is too large or does not come.
+
+        A connection may be closed for another one while it waits for its client: it has no whole request to answer, or
+        the client does not read; and while it has several requests at once, which only few clients send.
+        """
 
         def connection_made(self, transport: Any) -> None:
-            """Wait for a head."""
+            """Make room, and wait for a head."""
             super().connection_made(transport)
-            self._head, self._in_head = 0, True
-            self._late = self.loop.call_later(HEAD_SECONDS, self._close_if_late)
+            self._beside = self._piece = 0
+            self._begun: Any = None
+            self._late: asyncio.TimerHandle | None = None
+            if len(self.connections) > connections:
+                self._say_full()
+                if (other := waiting.first()) is None:
+                    self._refuse(_TOO_MANY)
+                    return
+                waiting.remove(other)
+                other.transport.abort()  # to close it would wait for a client that does not read
+            self._await_head()
+            waiting.add(self, self.client)
 
         def connection_lost(self, exc: Exception | None) -> None:
             """Wait no longer."""
-            self._late.cancel()
+            waiting.remove(self)
+            self._stop_clock()
+            if self._begun is not None and not self._begun.response_complete:
+                self._begun.disconnected = True  # uvicorn tells only the last of several requests
+                self._begun.message_event.set()
             super().connection_lost(exc)
 
         def data_received(self, data: bytes) -> None:
-            """Count the bytes of a head; those of a body that came with its end do not count."""
-            super().data_received(data)
-            if self._in_head:
-                self._head += len(data)
-                if self._head > HEAD_BYTES and not self.transport.is_closing():
-                    self.transport.write(_TOO_LARGE)
-                    self.transport.close()
+            """Count bytes before they are parsed, except those of bodies."""
+            if self._late is None and self._free():
+                self._await_head()
+            begin = 0
+            while begin < len(data) and not self.transport.is_closing():
+                if self._beside >= HEAD_BYTES:
+                    self._refuse(_TOO_LARGE)
+                    break
+                self._piece = min(_PIECE, HEAD_BYTES - self._beside, len(data) - begin)
+                self._beside += self._piece
+                super().data_received(data[begin : begin + self._piece])
+                begin += self._piece
+            self._sort()
 
         def on_message_begin(self) -> None:
-            """A head begins."""
-            self._in_head = True
+            """A head begins, nobody knows where in the piece."""
+            self._beside = self._piece
             super().on_message_begin()
 
         def on_headers_complete(self) -> None:
             """The head is here."""
-            self._head, self._in_head = 0, False
-            self._late.cancel()
+            self._beside = 0
+            self._stop_clock()
             super().on_headers_complete()
 
+        def on_body(self, body: bytes) -> None:
+            """A part of a body is here: lengths of parts and what follows the last are counted from now on."""
+            self._beside = 0
+            super().on_body(body)
+
+        def _start_asgi_task(self, cycle: Any, app: Any) -> None:
+            self._begun = cycle
+            super()._start_asgi_task(cycle, app)
+
+        def on_response_complete(self) -> None:
+            """Wait for another request, once the client has read the response."""
+            super().on_response_complete()
+            self._sort(idle=self.transport.get_write_buffer_size() == 0)
+
+        def pause_writing(self) -> None:
+            """The client does not read."""
+            super().pause_writing()
+            self._sort()
+
+        def resume_writing(self) -> None:
+            """The client reads again."""
+            super().resume_writing()
+            self._sort()
+
+        def _free(self) -> bool:
+            """Return whether no request is being received or answered whose head is here."""
+            return self.cycle is None or self.cycle.response_complete
+
+        def _answering(self) -> bool:
+            """Return whether the last request is here as a whole, and not answered yet."""
+            return not (self._free() or self.cycle.more_body)
+
+        def _sort(self, *, idle: bool = False) -> None:
+            if self._answering() and not self.pipeline and not self.flow.write_paused:
+                waiting.remove(self)
+            elif self in self.connections:  # a response may end after the connection
+                waiting.add(self, self.client, idle=idle)
+
+        def _await_head(self) -> None:
+            self._late = self.loop.call_later(HEAD_SECONDS, self._close_if_late)
+
+        def _stop_clock(self) -> None:
+            if self._late is not None:
+                self._late.cancel()
+                self._late = None
+
         def _close_if_late(self) -> None:
-            if self._in_head and not self.transport.is_closing():
+            if not self.transport.is_closing():
                 self.transport.close()
 
+        def _say_full(self) -> None:
+            nonlocal said
+            if (now := self.loop.time()) >= said + _SAID:
+                said = now
+                event("connections_full", level=logging.WARNING, open=connections)
+
+        def _refuse(self, failure: Failure) -> None:
+            """Close the connection, after the response to what is being answered, if anything is, else with one."""
+            if self._answering():
+                self.cycle.keep_alive = False
+                return
+            if self._free():
+                self.transport.write(_response(failure))
+            self.transport.close()
+
     return LimitedProtocol
+
+
+def _response(failure: Failure) -> bytes:
+    body = json.dumps(failure.as_dict())
+    headers = {"Content-Type": "application/json", "Content-Length": len(body), "Connection": "close"}
+    lines = [f"{name}: {value}\r\n" for name, value in {**headers, **failure.headers}.items()]
+    status = f"HTTP/1.1 {failure.status} {http.HTTPStatus(failure.status).phrase}\r\n"
+    return "".join([status, *lines, "\r\n", body]).encode()

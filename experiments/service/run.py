@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _SPARE = 16  # threads
 _BACKLOG = 2048  # connections that wait to be accepted
+_ACCEPTED = (
+    64  # at a time, before what they send is read: few, or many would be over the limit before one can be closed
+)
 _NOT_HERE = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT, errno.EINVAL)  # of an address that no device of this machine has
 _GRACE = 30  # seconds that questions in progress have after the first signal
 
@@ -163,7 +166,7 @@ def serve_tools(
         with claimed() as wire:
             serve_over_stdio(service, wire)
         return
-    _run(make_tools_app(service), address, ready, listener, lifespan="on")
+    _run(make_tools_app(service), service, address, ready, listener, lifespan="on")
 
 
 def serve(
@@ -183,11 +186,12 @@ def serve(
     """
     from experiments.service.app import make_app
 
-    _run(make_app(service), address, ready, listener)
+    _run(make_app(service), service, address, ready, listener)
 
 
 def _run(
     app: Any,
+    service: "Service",
     address: Address,
     ready: Callable[[str], None],
     listener: socket.socket | None,
@@ -198,22 +202,44 @@ def _run(
         with _errors_of(address):
             listener.listen(_BACKLOG)  # a client that connects from now on is answered
         ready(f"http://{replace(address, port=listener.getsockname()[1])}/")
-        make_server(app, lifespan=lifespan).run(sockets=[listener])
+        make_server(app, connections_of(service.answering.limits), lifespan=lifespan).run(sockets=[listener])
 
 
-def make_server(app: Any, *, lifespan: Literal["on", "off"] = "off") -> "uvicorn.Server":
-    """Return the server of an ASGI application; it listens on the sockets that it is run with."""
+def connections_of(limits: Limits) -> int:
+    """Return how many connections may be open at a time: at most half of the files that this process may open."""
+    from programs.lms.calls.transport import open_files
+
+    files = open_files()
+    return limits.connections if files is None else max(1, min(limits.connections, files // 2))
+
+
+def make_server(app: Any, connections: int, *, lifespan: Literal["on", "off"] = "off") -> "uvicorn.Server":
+    """Return the server of an ASGI application; it listens on the sockets that it is run with.
+
+    Args:
+        app: Answers requests.
+        connections: That may be open at a time.
+        lifespan: Whether the application is told when it begins and ends.
+    """
     import uvicorn
 
     from experiments.service.protocol import limited_http
 
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+            await super().startup(sockets)
+            for listener in sockets or []:  # more may wait than are accepted at a time, which uvicorn knows not apart
+                listener.listen(_BACKLOG)
+
     log = logging.getLogger("uvicorn.error")
     log.setLevel(logging.WARNING)
     log.addFilter(_not_cancelled)
-    return uvicorn.Server(
+    return Server(
         uvicorn.Config(
             app,
-            http=limited_http(),
+            http=limited_http(connections),
+            ws="none",
+            backlog=max(1, min(_ACCEPTED, connections // 8)),
             log_config=None,
             access_log=False,
             server_header=False,

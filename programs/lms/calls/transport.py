@@ -17,7 +17,7 @@ def connections_for(threads: int) -> int:
     A question makes up to `programs.parts.fanout.WIDTH` calls at a time. A notice is issued if the limit allows fewer
     connections than there are threads.
     """
-    needed, limit = threads * WIDTH, _open_files()
+    needed, limit = threads * WIDTH, open_files()
     if limit is None:
         return needed
     most = max(1, limit - OTHER_FILES)
@@ -33,11 +33,11 @@ def most_connections() -> int:
     They are those for `MOST_THREADS`, as many as the limit of open files allows; a connection that is not needed is
     never opened.
     """
-    limit, needed = _open_files(), MOST_THREADS * WIDTH
+    limit, needed = open_files(), MOST_THREADS * WIDTH
     return needed if limit is None else max(1, min(needed, limit - OTHER_FILES))
 
 
-def _open_files() -> int | None:
+def open_files() -> int | None:
     """Return how many files this process may have open; None if the system states no limit."""
     if sys.platform == "win32":
         return None

@@ -145,7 +145,7 @@ def test_an_lm_that_is_no_id_is_refused():
 
 
 def test_a_connection_has_room_for_every_number_of_threads(world, monkeypatch):
-    monkeypatch.setattr(transport, "_open_files", lambda: None)
+    monkeypatch.setattr(transport, "open_files", lambda: None)
     program = verihop.load(program="rag", index=world / "index", lm="simulated")
     for lm in (verihop.connect("simulated"), program.connection):
         assert lm.lm.transport.connections == transport.connections_for(256)

@@ -16,7 +16,7 @@ import pytest
 from experiments.service.answering import Answering
 from experiments.service.app import Service, make_app
 from experiments.service.limits import Limits
-from experiments.service.run import Address, bound, make_server
+from experiments.service.run import Address, bound, connections_of, make_server
 from programs.inference import Answerer
 from programs.lms.adapter import JsonForm
 from programs.lms.calls.budget import Budget
@@ -152,7 +152,7 @@ def serving(lm, make_service) -> Iterator[Callable[..., Running]]:
 
         def start(*arguments: Any, **more: Any) -> Running:
             service = make_service(*arguments, **more)
-            return stack.enter_context(_served(service, make_server(make_app(service))))
+            return stack.enter_context(_served(service, _server(service, make_app(service))))
 
         yield start
         lm.held.set()
@@ -167,10 +167,14 @@ def offering(lm, make_service) -> Iterator[Callable[..., Running]]:
 
         def start(*arguments: Any, **more: Any) -> Running:
             service = make_service(*arguments, **more)
-            return stack.enter_context(_served(service, make_server(make_tools_app(service), lifespan="on")))
+            return stack.enter_context(_served(service, _server(service, make_tools_app(service), lifespan="on")))
 
         yield start
         lm.held.set()
+
+
+def _server(service: Service, app: Any, **more: Any) -> Any:
+    return make_server(app, connections_of(service.answering.limits), **more)
 
 
 @contextlib.contextmanager

@@ -103,19 +103,19 @@ def test_the_address_is_held_while_models_are_loaded_and_connections_are_refused
     assert (code, err) == (2, "verihop: looked\n")
 
 
-def test_a_bound_address_listens_when_it_is_served(monkeypatch):
+def test_a_bound_address_listens_when_it_is_served(monkeypatch, make_service):
     class Server:
         def run(self, sockets):
             with socket.create_connection(sockets[0].getsockname(), timeout=30):
                 said.append("connected")
 
     said = []
-    monkeypatch.setattr("experiments.service.run.make_server", lambda app, lifespan: Server())
+    monkeypatch.setattr("experiments.service.run.make_server", lambda app, connections, lifespan: Server())
     monkeypatch.setattr("experiments.service.app.make_app", lambda service: None)
     address = Address(port=0)
     with contextlib.closing(bound(address)) as listener:
         port = listener.getsockname()[1]
-        serve(None, address, said.append, listener)
+        serve(make_service(), address, said.append, listener)
     assert said == [f"http://127.0.0.1:{port}/", "connected"]
 
 
