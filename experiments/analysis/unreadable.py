@@ -41,6 +41,11 @@ def unreadable(row: Mapping[str, Any]) -> Unreadable | None:
     return Unreadable(failures, replies, row.get("unreadable") or "") if failures and replies else None
 
 
+def unread(answer: str, row: Mapping[str, Any]) -> Unreadable | None:
+    """Return the unparseable replies of one question if it has no answer; None if it has, or if there are none."""
+    return None if answer.strip() else unreadable(row)
+
+
 def mostly_unreadable(rows: Sequence[Mapping[str, Any]]) -> Unreadable | None:
     """Return the unparseable replies of a run if they are more than half of its replies, else None.
 

@@ -39,7 +39,7 @@ def ask(
     otel: Otel = False,
 ) -> None:
     """Answer one question and show the evidence: each hop as soon as it is settled, then answer and passages."""
-    from experiments.analysis.unreadable import unreadable
+    from experiments.analysis.unreadable import unread
     from experiments.pipeline import setup
     from experiments.pipeline.defaults import with_defaults
     from programs.lms.calls.control import controlled
@@ -72,15 +72,18 @@ def ask(
         said = records_of(calls, opened)
         for call in [] if as_json or json_lines else said:
             show_call(call, whole=True)
+    lost = unread(prediction.answer, {**meter.counts(), "unreadable": meter.unreadable})
     if as_json or json_lines:
         cost = {**meter.counts(), "seconds": round(seconds, 4)}
         found = {"question": question, **_as_dict(prediction), "cost": cost, "unreadable": meter.unreadable}
         emit({**found, **({"calls": said} if trace else {})})
     else:
-        show_answer(prediction, unreadable({**meter.counts(), "unreadable": meter.unreadable}), shown=shown.hops)
+        show_answer(prediction, lost, shown=shown.hops)
         if not trace:
             asked = ["--", question] if question.startswith("-") else [question]
             next_step(command("verihop", "ask", *used(program), *used(lm), *used(limits), "--trace", *asked))
+    if lost:
+        raise typer.Exit(1)
 
 
 class _Shown:
@@ -124,19 +127,19 @@ def _as_dict(prediction: "dspy.Prediction") -> dict[str, Any]:
     }
 
 
-def show_answer(prediction: "dspy.Prediction", unread: "Unreadable | None" = None, *, shown: int = 0) -> None:
+def show_answer(prediction: "dspy.Prediction", lost: "Unreadable | None" = None, *, shown: int = 0) -> None:
     """Print each hop with its evidence, the answer, and the cited passages.
 
     Args:
         prediction: Of any program.
-        unread: Replies that could not be read, named if there is no answer.
+        lost: Replies that could not be read, if there is no answer.
         shown: Hops that are shown already.
     """
     for number, hop in enumerate(prediction.hops[shown:], start=shown + 1):
         show_hop(number, hop)
-    say(f"Answer: {prediction.answer or ('(the reply could not be read)' if unread else '(none)')}")
-    if unread and not prediction.answer:
-        note(str(unread))
+    say(f"Answer: {'(the reply could not be read)' if lost else prediction.answer or '(none)'}")
+    if lost:
+        note(str(lost))
     if prediction.response and prediction.response != prediction.answer:
         say(f"Response: {prediction.response}")
     cited = [passage for passage in prediction.passages if passage.id in set(prediction.citations)]

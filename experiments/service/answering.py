@@ -159,7 +159,8 @@ class Answering:
                 span.ended(answer=answer["answer"], facts={"stop_reason": answer["stop_reason"]})
                 # Rounds are counted when the stream is closed.
                 traced_as = {} if span.trace_id is None else {"trace_id": span.trace_id}
-                return {"id": id, "question": question, **answer, **costs.at_end(meter.counts()), **traced_as}
+                found = {"id": id, "question": question, **answer, "unreadable": meter.unreadable}
+                return {**found, **costs.at_end(meter.counts()), **traced_as}
         except BaseException as error:  # a spent budget is no Exception
             task = asyncio.current_task()
             left = isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)
@@ -171,7 +172,7 @@ class Answering:
 def _log_answer(answer: dict[str, Any]) -> None:
     cost = {name: answer["cost"][name] for name in (*_COSTS, "seconds")}
     facts = {name: answer.get(name) for name in ("id", "trace_id", "stop_reason", "abstained")}
-    event("answered", {**facts, **cost}, hops=len(answer["hops"]))
+    event("answered", {**facts, **cost}, hops=len(answer["hops"]), unread=answer["cost"]["parse_failures"] or None)
     if with_texts():
         event("answer_texts", {name: answer[name] for name in ("id", "question", "answer")}, level=logging.DEBUG)
 

@@ -19,7 +19,7 @@ from experiments.service.answering import Answering, Event
 from experiments.service.failures import Failure, Refused, failure_of
 from experiments.service.guards import Guards
 from experiments.service.leaving import unless_left
-from experiments.service.models import Asked, Chat, Searched, is_unicode
+from experiments.service.models import UNREADABLE, Asked, Chat, Searched, is_unicode
 from experiments.service.searching import Searching
 from signatures.types import Retriever
 
@@ -126,7 +126,11 @@ def _add_about(app: FastAPI, service: Service) -> None:
 
 
 def _add_answers(app: FastAPI, service: Service) -> None:
-    @app.post("/v1/answers", summary="Answer a question: answer, hops, passages, citations, costs")
+    @app.post(
+        "/v1/answers",
+        summary="Answer a question: answer, hops, passages, citations, costs",
+        description=f"`unreadable`: {UNREADABLE[0].lower()}{UNREADABLE[1:]}",
+    )
     async def answers(asked: Asked, request: Request) -> Response:
         events = await _begun(service, asked.question)
         if asked.stream:

@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any
 
+from experiments.analysis.unreadable import unread
 from experiments.service.answering import Event
 
 DONE = "data: [DONE]\n\n"
@@ -63,7 +64,10 @@ def _data(value: dict[str, Any]) -> str:
 
 
 def _content(answer: dict[str, Any]) -> str:
-    return answer["response"] or answer["answer"] or "No answer was found in the passages."
+    none = "No answer was found in the passages."
+    if unread(answer["answer"], answer["cost"]):
+        none = "No answer: a reply of the language model could not be read."
+    return answer["response"] or answer["answer"] or none
 
 
 def _reasoning(number: int, hop: dict[str, Any]) -> str:

@@ -26,7 +26,8 @@ def page(schema: dict[str, Any]) -> str:
 
 def _route(path: str, method: str, operation: dict[str, Any], schema: dict[str, Any]) -> str:
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
-    parts = [f"<h2><code>{method.upper()} {escape(path)}</code></h2><p>{escape(operation.get('summary', ''))}</p>"]
+    parts = [f"<h2><code>{method.upper()} {escape(path)}</code></h2>"]
+    parts += [f"<p>{escape(operation[name])}</p>" for name in ("summary", "description") if name in operation]
     if body:
         fields = _resolved(body, schema)
         required = fields.get("required", [])

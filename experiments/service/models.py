@@ -4,6 +4,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+UNREADABLE = (
+    "The start of the first reply of the LM that could not be read; null if all could. With an empty answer it says "
+    "why there is none."
+)
+
 
 def is_unicode(text: str) -> bool:
     """Return whether a text has no lone surrogate, which JSON can state and UTF-8 cannot."""

@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 from experiments.service.failures import Refused, failure_of
 from experiments.service.guards import Guards
 from experiments.service.leaving import Exchanges, ended, unless_left
-from experiments.service.models import is_unicode
+from experiments.service.models import UNREADABLE, is_unicode
 from experiments.service.searching import Searching
 from signatures.common.errors import one_line
 from signatures.types import QuoteMatch
@@ -58,6 +58,7 @@ class Answer(BaseModel):
     answer: str = Field(description="Short answer; empty if there is none.")
     response: str = Field(description="Longer answer; [n] are numbers of passages, from 1.")
     abstained: bool
+    unreadable: str | None = Field(description=UNREADABLE)
     steps: list[Step]
     passages: list[Found] = Field(description="What was read, in reading order.")
     cited: list[str] = Field(description="Ids of the passages that the answer rests on.")
@@ -159,7 +160,7 @@ def _add_ask(server: MCPServer, service: "Service") -> None:
 def _answer(data: dict[str, Any]) -> Answer:
     steps = [Step.model_validate({name: hop[name] for name in Step.model_fields}) for hop in data["hops"]]
     return Answer(
-        **{name: data[name] for name in ("answer", "response", "abstained", "passages")},
+        **{name: data[name] for name in ("answer", "response", "abstained", "unreadable", "passages")},
         steps=steps,
         cited=data["citations"],
         llm_calls=int(data["cost"]["calls"]),

@@ -91,8 +91,9 @@ export class Entry {
     return Boolean(this.result.answer?.trim()) && !this.result.abstained;
   }
 
-  #showAnswer({ answer, response, abstained, stop_reason: reason, cost }) {
-    const none = abstained ? "No answer: what was read does not settle the question."
+  #showAnswer({ answer, response, abstained, unreadable = null, stop_reason: reason, cost }) {
+    const none = unreadable !== null && !answer?.trim() ? "No answer: a reply of the language model could not be read."
+      : abstained ? "No answer: what was read does not settle the question."
       : "No answer: the program gave none.";
     const main = this.#answered() ? said("p", answer, { className: answer.length > 90 ? "found long" : "found" })
       : make("p", { className: "found none" }, none);

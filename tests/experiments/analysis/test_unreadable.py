@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from experiments.analysis.unreadable import mostly_unreadable, unreadable
+from experiments.analysis.unreadable import mostly_unreadable, unread, unreadable
 
 
 def row(failures: int, replies: int | None, example: str | None = None) -> dict[str, Any]:
@@ -36,3 +36,9 @@ def test_control_characters_of_a_reply_do_not_reach_the_terminal() -> None:
     shown = str(unreadable(row(1, 1, "\x1b[2J\x9b1m\u202eevil")))
     assert "\\x1b[2J\\x9b1m\\u202eevil" in shown
     assert "\x1b" not in shown
+
+
+def test_replies_are_the_reason_only_if_there_is_no_answer():
+    assert unread(" ", row(1, 3, "junk")) == unreadable(row(1, 3, "junk"))
+    assert unread("Veld", row(1, 3, "junk")) is None
+    assert unread("", row(0, 3)) is None

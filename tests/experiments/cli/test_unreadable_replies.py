@@ -71,10 +71,24 @@ def test_unreadable_replies_are_asked_again_by_the_next_run_and_others_are_not(v
 
 def test_ask_says_that_the_reply_could_not_be_read(verihop, world, junk):
     junk(1000)
-    code, out, err = verihop("ask", "Who?", "--program", "rag", "--lm", "simulated", "--index", world / "index")
-    assert code == 0
+    command = ("ask", "Who?", "--program", "rag", "--lm", "simulated", "--index", world / "index")
+    code, out, err = verihop(*command)
+    assert code == 1
     assert out.splitlines()[0] == "Answer: (the reply could not be read)"
     assert f"e.g. {SHOWN!r}" in err
+    for form in ("--json", "--json-lines"):
+        code, out, _ = verihop(*command, form)
+        found = json.loads(out.splitlines()[-1] if form == "--json-lines" else out)
+        assert (code, found["answer"], found["unreadable"]) == (1, "", SHOWN)
+
+
+def test_an_answer_in_spite_of_a_reply_that_could_not_be_read_is_a_success(verihop, world, junk):
+    junk(1)
+    question = json.loads((world / "questions.jsonl").read_text().splitlines()[0])["question"]
+    command = ("ask", question, "--program", "genground", *SIMULATED[:2], "--index", world / "index", "--json")
+    code, out, err = verihop(*command)
+    found = json.loads(out)
+    assert (code, bool(found["answer"]), found["unreadable"]) == (0, True, SHOWN), err
 
 
 def test_no_cache_reaches_the_judge(verihop, world, tmp_path, junk):

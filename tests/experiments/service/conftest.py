@@ -12,6 +12,7 @@ from typing import Any
 import dspy
 import httpx
 import pytest
+from dspy.utils.exceptions import AdapterParseError
 
 from experiments.service.answering import Answering
 from experiments.service.app import Service, make_app
@@ -52,6 +53,20 @@ class TwoHops(dspy.Module):
 
     def max_calls(self) -> int:
         return 2
+
+
+class OneStep(dspy.Module):
+    """Ask the LM once; a reply that cannot be read is no answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ask = dspy.Predict("question -> answer")
+
+    def forward(self, question: str, passages: list[Passage] | None = None) -> dspy.Prediction:
+        try:
+            return make_prediction(self.ask(question=question).answer)
+        except AdapterParseError:
+            return make_prediction("")
 
 
 class Corpus:

@@ -12,6 +12,7 @@ from experiments.service.limits import Limits
 from programs.lms.calls.budget import Budget
 from signatures.common.errors import UserError
 from signatures.types import Passage
+from tests.experiments.service.conftest import OneStep
 
 QUESTION = {"question": "Where does the Ossa end?"}
 
@@ -48,6 +49,19 @@ def test_what_a_program_leaves_out_of_its_answer_is_empty(serving):
     service.answering.answerer.program = Terse()
     answer = service.client.post("/v1/answers", json=QUESTION).json()
     assert (answer["answer"], answer["response"], answer["citations"], answer["hops"]) == ("Veld", "Veld", [], [])
+
+
+def test_a_reply_that_could_not_be_read_is_said_whole_and_streamed(serving, lm):
+    service = serving()
+    service.answering.answerer.program = OneStep()
+    answer = service.client.post("/v1/answers", json=QUESTION).json()
+    assert (answer["answer"], answer["unreadable"]) == ("Veld", None)
+    lm.reply = lambda prompt: "I  cannot\nsay."
+    answer = service.client.post("/v1/answers", json=QUESTION).json()
+    assert (answer["answer"], answer["unreadable"], answer["cost"]["parse_failures"] > 0) == ("", "I cannot say.", True)
+    with service.client.stream("POST", "/v1/answers", json={**QUESTION, "stream": True}) as response:
+        assert dict(_events(response.iter_lines()))["answer"]["unreadable"] == "I cannot say."
+    assert "reply of the LM that could not be read" in service.client.get("/docs").text
 
 
 def test_hops_are_sent_as_they_settle_with_what_they_cost(serving, lm):

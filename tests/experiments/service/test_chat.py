@@ -6,6 +6,7 @@ import openai
 import pytest
 
 from signatures.types import Passage
+from tests.experiments.service.conftest import OneStep
 
 ASKED = [
     {"role": "system", "content": "Be brief."},
@@ -80,6 +81,16 @@ def test_cited_passages_with_an_address_are_annotations(serving):
     assert message["content"] == "Veld"
     assert [each["url_citation"]["url"] for each in message["annotations"]] == ["https://x.example/marn"]
     assert completion({**answer, "answer": ""}, "m")["choices"][0]["message"]["content"].startswith("No answer")
+
+
+def test_a_reply_that_could_not_be_read_is_not_told_as_a_search_that_found_nothing(serving, lm):
+    service = serving()
+    service.answering.answerer.program = OneStep()
+    lm.reply = lambda prompt: "I cannot say."
+    found = service.client.post("/v1/chat/completions", json={"messages": ASKED}).json()
+    content = found["choices"][0]["message"]["content"]
+    assert content == "No answer: a reply of the language model could not be read."
+    assert found["verihop"]["unreadable"] == "I cannot say."
 
 
 def test_parts_of_a_message_are_joined(serving):

@@ -123,6 +123,7 @@ def test_a_paraphrase_stands_beside_its_passage_and_is_no_quotation(page, server
     [
         ({"answer": "", "abstained": True}, "No answer: what was read does not settle the question."),
         ({"answer": " "}, "No answer: the program gave none."),
+        ({"answer": "", "unreadable": ""}, "No answer: a reply of the language model could not be read."),
         ({"stop_reason": "cap"}, "so the answer may be incomplete."),
         ({"citations": [], "response": "Quillbay"}, "Finished"),
         ({"passages": [], "citations": [], "hops": []}, "[1]"),  # marks of passages that are not there stay text

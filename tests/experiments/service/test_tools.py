@@ -12,6 +12,7 @@ from mcp.client.streamable_http import create_mcp_http_client, streamable_http_c
 
 from experiments.service.limits import Limits
 from experiments.service.tools import make_tools
+from tests.experiments.service.conftest import OneStep
 
 PATIENCE = 30  # seconds; only what is broken waits so long
 HOPS = [(1.0, "part 1 Veld"), (2.0, "part 2 Veld")]
@@ -47,6 +48,18 @@ def test_asking_returns_the_evidence_and_tells_of_hops_on_the_way(make_service):
     assert [step["question"] for step in found["steps"]] == ["part 1", "part 2"]
     assert [passage["title"] for passage in found["passages"]] == ["Ossa", "Lake Marn"]
     assert told == HOPS
+
+
+def test_an_answer_says_that_a_reply_could_not_be_read(make_service, lm):
+    async def ask(client):
+        return (await client.call_tool("ask", {"question": "Where?"})).structured_content
+
+    service = make_service()
+    service.answering.answerer.program = OneStep()
+    assert _with_client(make_tools(service), ask)["unreadable"] is None
+    lm.reply = lambda prompt: "I cannot \ud800 say."
+    found = _with_client(make_tools(service), ask)
+    assert (found["answer"], found["unreadable"]) == ("", "I cannot \ufffd say.")
 
 
 def test_searching_and_reading(make_service):
