@@ -1,6 +1,7 @@
 """What holds for the whole tree: parameters of functions, `__init__.py` files with only a docstring, the top level."""
 
 import ast
+import functools
 import re
 import subprocess
 from collections.abc import Iterator
@@ -36,8 +37,13 @@ def name(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
+@functools.cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
@@ -59,7 +65,7 @@ def test_no_function_has_more_than_ten_parameters(package: str) -> None:
 def test_a_package_file_holds_a_docstring_and_nothing_else(package: str) -> None:
     for path in sources(package):
         if path.name == "__init__.py":
-            body = ast.parse(path.read_text(encoding="utf-8")).body
+            body = parsed(path).body
             assert len(body) == 1, name(path)
             assert isinstance(body[0], ast.Expr), name(path)
 
@@ -80,7 +86,7 @@ def test_nothing_imports_the_door() -> None:
     imports = {
         name(path)
         for path in sources(*PACKAGES)
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if (isinstance(node, ast.Import) and any(each.name == "verihop" for each in node.names))
         or (isinstance(node, ast.ImportFrom) and node.module == "verihop")
     }

@@ -1,13 +1,17 @@
 """The README is correct: its commands exist, its figures are those of the result files."""
 
+import functools
 import json
 import re
 import shlex
-import subprocess
 import sys
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 import pytest
+
+from experiments.cli.main import main
 
 README = Path(__file__).parents[1] / "README.md"
 PROGRAMS_README = README.parent / "programs" / "README.md"
@@ -25,16 +29,21 @@ def commands() -> list[list[str]]:
     return [shlex.split(line[2:], comments=True) for line in lines if line.startswith("$ verihop")]
 
 
+@functools.cache
+def help_of(*words: str) -> str:
+    """Return what a command prints about itself, 200 columns wide."""
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as shown:
+        patch.setenv("COLUMNS", "200")
+        patch.setattr(sys, "argv", ["verihop", *words, "--help"])
+        with pytest.raises(SystemExit, check=lambda ended: not ended.code):
+            main()
+    return shown.getvalue()
+
+
 @pytest.mark.parametrize("command", commands(), ids=lambda command: " ".join(command[1:3]))
 def test_every_command_and_option_of_the_readmes_exists(command):
     words = command[1:3] if command[1] in ("artifact", "data", "distill", "keyfacts", "review") else command[1:2]
-    shown = subprocess.run(
-        [sys.executable, "-m", "experiments.cli.main", *words, "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={"COLUMNS": "200", "PATH": ""},
-    ).stdout
+    shown = help_of(*words)
     for option in (word for word in command if word.startswith("--")):
         assert option in shown
 
