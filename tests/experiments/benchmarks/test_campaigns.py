@@ -13,7 +13,6 @@ from experiments.benchmarks.campaigns.faulty_server import FAULTS, FaultyServer
 from experiments.benchmarks.campaigns.kill_cases import Materials, differing, names_of
 from experiments.benchmarks.campaigns.kill_commands import CASES
 from experiments.benchmarks.campaigns.kills import Trial, totals
-from experiments.benchmarks.run_memory import growth
 
 RESULTS = Path(__file__).parents[3] / "experiments" / "results"
 QUESTION = {"role": "user", "content": "Is it?\n\nAnswer with one word, yes or no."}
@@ -107,13 +106,6 @@ def test_a_command_is_killed_in_front_of_a_change_of_a_file(tmp_path: Path) -> N
     trial = Trial(CASES["index"](Materials(tmp_path / "given", "", MODEL), 0), tmp_path / "work")
     assert trial.kill_at(1)
     assert not any(path.is_file() for path in (tmp_path / "work").rglob("*"))
-
-
-@pytest.mark.parametrize(("slope", "readings"), [(2.0, range(10)), (0.0, [5] * 10)])
-def test_growth_is_the_slope_after_the_warm_up(slope: float, readings: Any) -> None:
-    points = [(1000 * number, slope * number) for number, _ in enumerate(readings)]
-    assert growth([(0, 99.0), (0, 999.0), (0, -5.0), *points]) == slope
-    assert growth(points[:5]) is None
 
 
 def test_the_committed_kills_lost_nothing() -> None:
