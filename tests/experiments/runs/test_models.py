@@ -9,7 +9,7 @@ from experiments.analysis.report.html import write_report
 from experiments.analysis.summary import summarise
 from experiments.runs.files import read_rows, read_run
 from signatures.common.errors import UserError
-from tests.campaigns.inputs import INPUTS
+from tests.experiments.campaigns.inputs import INPUTS
 
 
 @pytest.fixture(scope="module")

@@ -15,20 +15,20 @@ from types import SimpleNamespace
 import pytest
 
 from signatures.common.errors import UserError
-from tests.campaigns.inputs import INPUTS, Input
-from tests.campaigns.reading import digest_of, mutated, outcome_of, written
+from tests.experiments.campaigns.inputs import INPUTS, Input
+from tests.experiments.campaigns.reading import digest_of, mutated, outcome_of, written
 
 FIRST, CASES = 0, 24  # of the seeds of an input
 QUICK = ("artifact", "key facts")  # read in every test run
 SECONDS = 300  # for all cases of an input: more is a hang
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in INPUTS]
 )
 def test_a_mutated_file_is_refused_in_one_line_or_leads_to_what_it_did(name: str, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.campaigns.reading", name, str(FIRST), str(CASES), str(tmp_path)]
+    command = [sys.executable, "-m", "tests.experiments.campaigns.reading", name, str(FIRST), str(CASES), str(tmp_path)]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired as error:

@@ -20,8 +20,8 @@ from programs.artifacts.state import check_state
 from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from signatures.common.strict_json import parse_strict_json
-from tests.campaigns.changes import changed
-from tests.campaigns.inputs import INPUTS
+from tests.experiments.campaigns.changes import changed
+from tests.experiments.campaigns.inputs import INPUTS
 
 ROUNDS = 40  # of changes of every valid file, for each reader
 LONGEST = 4096  # bytes of one input

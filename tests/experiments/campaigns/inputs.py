@@ -40,9 +40,9 @@ from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 from signatures.types import Hop, Passage
-from tests.campaigns import continued
-from tests.campaigns.continued import root_of
-from tests.campaigns.samples import EMBEDDER, QUERIES, connection, passages, questions, retriever
+from tests.experiments.campaigns import continued
+from tests.experiments.campaigns.continued import root_of
+from tests.experiments.campaigns.samples import EMBEDDER, QUERIES, connection, passages, questions, retriever
 from tests.tiny_gguf import write_tiny_gguf
 
 

@@ -10,7 +10,7 @@ from unittest import mock
 
 from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
-from tests.campaigns.samples import connection, questions, retriever
+from tests.experiments.campaigns.samples import connection, questions, retriever
 from tests.tiny_llama import write_servable_llama
 
 JOURNAL = "journal:{folder}/study.jsonl"

@@ -1,6 +1,6 @@
 """A process that reads mutated files one after another, so that a crash or a hang ends it and not the tests.
 
-python -m tests.campaigns.reading INPUT FIRST COUNT ROOT
+python -m tests.experiments.campaigns.reading INPUT FIRST COUNT ROOT
 
 prints a line of JSON before each case, and one with its outcome after it: accepted; refused (a UserError of one line);
 traceback (anything else was raised); memory (it took more than 1 GiB); written outside (a file outside of the input's
@@ -21,8 +21,8 @@ from typing import Any
 
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_text
-from tests.campaigns.changes import copied, mutate
-from tests.campaigns.inputs import INPUTS, Input
+from tests.experiments.campaigns.changes import copied, mutate
+from tests.experiments.campaigns.inputs import INPUTS, Input
 
 _MEMORY = 6 << 30  # bytes
 _MUCH = 1 << 30  # bytes that one input may take
