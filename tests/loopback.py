@@ -40,12 +40,16 @@ class JsonHandler(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
 
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 512  # connections that wait to be accepted
+
+
 class Loopback:
     """A running server on a free port; `base` is its URL, followed by `path`."""
 
     def __init__(self, handler: type[BaseHTTPRequestHandler], path: str = "/v1"):
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._http.daemon_threads = True
+        self._http = _Server(("127.0.0.1", 0), handler)
         self.port = self._http.server_port
         self.base = f"http://127.0.0.1:{self.port}{path}"
         threading.Thread(target=self._http.serve_forever, daemon=True, kwargs={"poll_interval": 0.01}).start()

@@ -2,7 +2,7 @@
 
 Navigation, scripts, controls of forms and hidden elements are left out; page headers, footers and sidebars as well,
 unless they belong to the main content (`<main>`, or the only `<article>`). On the HTML of four manuals this keeps more
-of the text, and less else, than extractors that guess what is content (`experiments/benchmarks/extraction`).
+of the text, and less else, than extractors that guess what is content (`experiments/benchmarks/README.md`).
 """
 
 import re

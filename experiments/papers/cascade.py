@@ -23,10 +23,9 @@ import typer
 
 from experiments.papers import cascade_curves as curves
 from experiments.papers.cascade_plot import draw
-from experiments.papers.cascade_runs import ASKED, rankings_of, recorded, vote
+from experiments.papers.cascade_runs import ASKED, METRICS, rankings_of, recorded, vote
 from experiments.papers.command import help_of, run_command, say
 from experiments.papers.embedded_lm import student
-from experiments.papers.embedded_lm.small_lm_runs import METRICS
 from experiments.papers.embedded_lm.student_sets import SETS, Runs, open_lms, open_set
 from optimizers.cascade.fitting import as_record, fit, threshold_for
 from optimizers.cascade.rules import GAIN, LOGISTIC

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
-from experiments.papers.embedded_lm.small_lm_runs import F1, Variant, ask
 from experiments.papers.embedded_lm.student_sets import EvaluationSet, Runs
 from experiments.pipeline.defaults import SMALL
 from optimizers.cascade.fitting import Sample
@@ -25,6 +24,9 @@ from signatures.types import Passage, Retriever
 if TYPE_CHECKING:
     from experiments.runs.files import Row
 
+LM = "trained"
+F1 = "f1[hotpot]"
+METRICS = ("em", F1, "acc[substring]", "all_gold@20")
 # Label -> name in the catalog and the knobs that differ from the preset `small`, if it has one, else from the paper's.
 ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "standard": ("standard", {}),
@@ -81,15 +83,11 @@ class Recorded:
         return "" if row["abstained"] else normalize_answer(row["answer"])
 
 
-def variant(label: str) -> Variant:
-    """Return the run of a program of `ASKED`."""
-
-    def program(retrieve: Retriever | None) -> dspy.Module:
-        name, knobs = ASKED[label]
-        preset = SMALL if SMALL in PROGRAMS[name].PRESETS else "paper"
-        return build(name, retrieve, preset=preset, **knobs)
-
-    return Variant(label.replace(" k=", ""), program)
+def program_of(label: str, retrieve: Retriever) -> dspy.Module:
+    """Return a program of `ASKED`."""
+    name, knobs = ASKED[label]
+    preset = SMALL if SMALL in PROGRAMS[name].PRESETS else "paper"
+    return build(name, retrieve, preset=preset, **knobs)
 
 
 def rankings_of(of: EvaluationSet) -> dict[str, Sequence[Passage]]:
@@ -102,11 +100,21 @@ def rankings_of(of: EvaluationSet) -> dict[str, Sequence[Passage]]:
 
 def recorded(runs: Runs, label: str, rankings: Mapping[str, Sequence[Passage]]) -> tuple[Recorded, dict[str, Any]]:
     """Return the rows of a program, after asking what is not answered yet, and its scores and costs."""
+    from corpora.retrievers.rerank import OWN, open_reranker
+    from experiments.analysis.statistics import mean_of
     from experiments.runs.files import read_rows
 
-    of = variant(label)
-    summary = ask(runs, of)
-    rows = read_rows(runs.folder_of(of.lm, of.name))
+    folder = runs.folder_of(LM, label.replace(" k=", ""))
+    program = program_of(label, open_reranker(runs.of.retrieve, OWN))
+    scores = runs.measure(folder, program, runs.lms[LM], runs.of.questions, None)
+    rows = read_rows(folder)
+    summary = {
+        "lm": LM,
+        "passages": f"retrieved, rerank {OWN}",
+        **scores,
+        "prompt_tokens": mean_of([row["prompt_tokens"] for row in rows]).as_dict(),
+        "unparsed": mean_of([float(row["parse_failures"] > 0) for row in rows]).as_dict(),  # share of the questions
+    }
     answered = {row["id"]: row for row in rows if row["error"] is None}
     return Recorded(answered, rankings, CHEAP.get(label)), summary
 

@@ -32,7 +32,7 @@ CALLS = [
     ("self_rag", "relevance", {}, "passages", PASSAGES, ["question"]),
     ("self_rag", "usefulness", {}, "answer", CLAIMS, ["question"]),
     # A batch that is found for another hop as well. The batches of a hop share the system message alone: other orders
-    # cost the embedded LM answers, and share little more (`experiments/benchmarks/speed`, "Prefix share").
+    # cost the embedded LM answers, and share little more (`experiments/benchmarks`, "Prefix share").
     ("genground", "grounding", {}, "sub_question", CLAIMS, ["passages", "question"]),
 ]
 

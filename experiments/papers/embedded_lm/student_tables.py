@@ -195,16 +195,11 @@ def scale(runs: Runs, sizes: Sequence[str]) -> dict[str, Any]:
 
 def differences(runs: Runs, old: Asked, new: Asked) -> dict[str, Any]:
     """Return the paired difference of each score, new minus old, on the questions that both runs answered."""
-    return run_differences(runs.folder(old), runs.folder(new))
-
-
-def run_differences(old: Path, new: Path) -> dict[str, Any]:
-    """Return the same of two runs, each by its folder."""
     from experiments.analysis.paired_runs import load_runs
     from experiments.analysis.repeats import question_values
     from experiments.analysis.statistics import paired
 
-    first, second = load_runs([old, new])
+    first, second = load_runs([runs.folder(old), runs.folder(new)])
 
     def values(run: Any, name: str) -> list[float | None]:
         return question_values(run.questions, lambda row: row["scores"].get(name))

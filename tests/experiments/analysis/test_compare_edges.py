@@ -12,11 +12,11 @@ import pytest
 from experiments.analysis import statistics
 from experiments.analysis.compare import compare_runs
 from experiments.analysis.report.html import write_report
-from experiments.benchmarks.speed.generated_runs import METRICS, generate_runs
 from experiments.cli.runs.compare import compare
 from experiments.runs import files
 from optimizers.metrics.cost import COSTS
 from signatures.common.errors import UserError
+from tests.experiments.analysis.generated_runs import METRICS, generate_runs
 
 Rows = list[dict[str, Any]]
 

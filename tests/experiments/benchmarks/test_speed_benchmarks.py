@@ -1,6 +1,5 @@
 """The speed benchmarks: the loopback server makes programs take their steps, and what is fitted is what is stated."""
 
-import json
 import subprocess
 import sys
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 import dspy
 import pytest
 
-from experiments.benchmarks.speed import growth, loopback, throughput
+from experiments.benchmarks.speed import loopback, throughput
 from experiments.benchmarks.speed.loopback_replies import HOPS, completion
 from programs.genground import GenGround
 from programs.lms.adapter import ChatForm, JsonForm
@@ -95,21 +94,3 @@ def test_variants_are_chosen_by_the_beginning_of_their_names(tmp_path) -> None:
     assert command[command.index("--processes") + 1] == "2"
     before = found["eval rag bm25 [before]"]
     assert (before.folder, before.command("URL", tmp_path)[0]) == (tmp_path, "python9")
-
-
-def test_exponents_tell_linear_from_quadratic() -> None:
-    def size(count: int) -> dict[str, Any]:
-        seconds = {"read": 0.001 * count, "evaluate": 0.002 * count, "resume": 1e-6 * count**2}
-        steps = {name: {"seconds": 1.0, "cpu_seconds": value} for name, value in seconds.items()}
-        return {"questions": count, "steps": steps, "mb_peak": 100 + 0.02 * count}
-
-    found = growth.fits([size(count) for count in (500, 2000, 8000)])
-    assert found["steps"]["evaluate"] == {"exponent": 1.0, "linear": True}
-    assert found["steps"]["resume"] == {"exponent": 2.0, "linear": False}
-    assert found["mb_per_1000_questions"] == 20.0
-
-
-def test_growth_measures_a_run(tmp_path) -> None:
-    found = json.loads(json.dumps(growth.measure(20, tmp_path, 2)))
-    assert set(found["steps"]) == set(growth.STEPS)
-    assert found["mb_peak"] >= found["mb_before"] > 0

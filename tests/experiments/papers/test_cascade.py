@@ -11,7 +11,8 @@ import pytest
 from experiments.papers import cascade_curves as curves
 from experiments.papers.cascade import as_text, evaluated
 from experiments.papers.cascade_plot import draw, mixtures, upper_hull
-from experiments.papers.cascade_runs import Recorded, as_samples, vote
+from experiments.papers.cascade_runs import LM, METRICS, Recorded, as_samples, rankings_of, recorded, vote
+from experiments.papers.embedded_lm.student_sets import EvaluationSet, Runs
 from experiments.runs.files import read_rows
 from optimizers.cascade.fitting import replayed
 from programs.cascade import Cascade
@@ -20,7 +21,7 @@ from programs.lms.adapter import JsonForm
 from programs.lms.calls.metered import metered_lm
 from programs.lms.connect import Connection
 from signatures.types import Passage
-from tests.conftest import ScriptedEngine, load_module
+from tests.conftest import ListRetriever, ScriptedEngine, load_module
 
 toy = load_module(Path(__file__).parents[1] / "toy.py")
 ROOT = Path(__file__).parents[3]
@@ -85,6 +86,18 @@ def test_rows_say_exactly_what_running_the_cascade_does(name, knobs, shown, befo
     for id in ids:
         features = recorded[0].features_before(id) if before else recorded[0].features(id)
         assert features == rows["live"][id]["details"]["features"]
+
+
+def test_a_program_of_the_cascades_is_asked_once_and_its_rows_are_kept(tmp_path, passages):
+    asked = toy.questions(4)
+    of = EvaluationSet("toy", asked, passages, ListRetriever(passages), {})
+    runs = Runs(of, {LM: connection()}, tmp_path, threads=1, resume=True, metrics=METRICS)
+    rankings = rankings_of(of)
+    program, summary = recorded(runs, "rag k=2", rankings)
+    assert program.rows.keys() == rankings.keys() == {question.id for question in asked}
+    assert (program.shown, summary["n"], summary["lm_calls"]["mean"], summary["unparsed"]["mean"]) == (2, 4, 1, 0)
+    assert {len(row["passage_ids"]) for row in program.rows.values()} == {2}
+    assert recorded(runs, "rag k=2", rankings)[0].rows == program.rows
 
 
 def made(n=120):

@@ -7,9 +7,9 @@ import pytest
 from experiments.analysis.compare import compare_runs
 from experiments.analysis.report.html import write_report
 from experiments.analysis.summary import summarise
-from experiments.benchmarks.mutations.inputs import INPUTS
 from experiments.runs.files import read_rows, read_run
 from signatures.common.errors import UserError
+from tests.experiments.campaigns.inputs import INPUTS
 
 
 @pytest.fixture(scope="module")

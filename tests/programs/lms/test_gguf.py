@@ -4,11 +4,11 @@ import struct
 
 import pytest
 
-from experiments.benchmarks.mutations.samples import write_tiny_gguf
 from programs.lms import gguf
 from programs.lms.gguf import GgufEngine, check_gguf
 from programs.lms.weights.sources import open_gguf
 from signatures.common.errors import UserError
+from tests.tiny_gguf import write_tiny_gguf
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import shutil
 import numpy as np
 import pytest
 
-from experiments.benchmarks.mutations.samples import write_tiny_gguf
 from programs.lms import smollm
 from programs.lms.weights import choice
 from programs.lms.weights.adapter import Adapter
@@ -15,6 +14,7 @@ from programs.lms.weights.sources import folder_source, gguf_source
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 from tests.programs.lms.weights.made import SHAPE, SMALL, factors, make_adapter, make_model
+from tests.tiny_gguf import write_tiny_gguf
 
 UP = "model.layers.1.mlp.up_proj.weight"
 

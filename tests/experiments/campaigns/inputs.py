@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,6 @@ from experiments.analysis.report.html import write_report
 from experiments.analysis.traces import traces
 from experiments.annotation.build_keyfacts import build_key_facts
 from experiments.annotation.judge_runs import judge_runs
-from experiments.benchmarks.mutations import continued
-from experiments.benchmarks.mutations.samples import (
-    EMBEDDER,
-    QUERIES,
-    Fixed,
-    connection,
-    passages,
-    questions,
-    write_tiny_gguf,
-)
 from experiments.pipeline.defaults import with_artifact_defaults
 from experiments.pipeline.evaluate import evaluate
 from experiments.pipeline.merging.merge import merge
@@ -49,6 +40,10 @@ from programs.single_step.rag import RAG
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, sha256_text
 from signatures.types import Hop, Passage
+from tests.experiments.campaigns import continued
+from tests.experiments.campaigns.continued import root_of
+from tests.experiments.campaigns.samples import EMBEDDER, QUERIES, connection, passages, questions, retriever
+from tests.tiny_gguf import write_tiny_gguf
 
 
 @dataclass(frozen=True)
@@ -71,21 +66,21 @@ class Input:
 
 
 def _make_artifact(folder: Path) -> None:
-    program = GenGround(Fixed(), k=3)
+    program = GenGround(retriever(), k=3)
     hop = Hop(question="h?", answer="x", evidence="e", passage_ids=["p1"])
     program.deduction.demos = [
         dspy.Example(augmented=True, question="Q?", hops=[hop], finished=False, sub_question="s?", answer="b")
     ]
-    freeze(program, folder / "artifact", corpus="fixed", data={"index": "../index"}, optimizer={"name": "labeled"})
+    freeze(program, folder / "artifact", corpus="list", data={"index": "../index"}, optimizer={"name": "labeled"})
 
 
 def _use_artifact(folder: Path) -> Any:
     with_artifact_defaults(ProgramConfig(artifact=folder / "artifact"), LMConfig())
-    program = load(folder / "artifact", Fixed())
+    program = load(folder / "artifact", retriever())
     link, engine = connection()
     with link.use():
         answer = program(question="Where?").answer
-    return [answer, engine.prompts]
+    return [answer, [[str(request.system), str(request.messages)] for request in engine.requests]]
 
 
 def _seal_artifact(folder: Path) -> None:
@@ -107,10 +102,6 @@ def _index(retriever: str, dense_kind: str = "auto", files: str = "**/*") -> Inp
         return [[passage.model_dump() for passage in found] for k in (5, 60) for found in retrieve.many(QUERIES, k)]
 
     return Input(make, use, _seal_index, protected=True, files=files)
-
-
-def _base() -> Path:
-    return ORIGINALS["run"].parent / "base"
 
 
 def _seal_index(folder: Path) -> None:
@@ -135,19 +126,16 @@ def _corpus(suffix: str) -> Input:
 
     def use(folder: Path) -> Any:
         read = [passage.model_dump() for passage in read_passages(folder / f"passages.jsonl{suffix}")]
-        open_index(ORIGINALS["index"], folder / f"passages.jsonl{suffix}")
+        open_index(root_of(folder) / "originals" / "index-of-corpus", folder / f"passages.jsonl{suffix}")
         return read
 
     return Input(make, use, protected=True)
 
 
-ORIGINALS: dict[str, Path] = {}  # "index": the index of the corpora; "run": another run to compare with
-
-
 def _run(folder: Path, asked: Sequence[Question], *, resume: bool = False) -> Any:
     link, _ = connection()
     config = RunConfig(metrics=["em", "f1[squad]", "passage_recall@5"], threads=2)
-    return evaluate(RAG(Fixed(), k=2), asked, config, connection=link, folder=folder, resume=resume, progress=False)
+    return evaluate(RAG(retriever(), k=2), asked, config, connection=link, folder=folder, resume=resume, progress=False)
 
 
 def _make_run(folder: Path) -> None:
@@ -155,7 +143,7 @@ def _make_run(folder: Path) -> None:
 
 
 def _use_run(folder: Path) -> Any:
-    other = ORIGINALS["run"] / "run"
+    other = root_of(folder) / "originals" / "run" / "run"
     scored = ScoreConfig(metrics=[get_metric("acc[substring]")], progress=False)
     results: list[Any] = []
     for read in (
@@ -176,7 +164,7 @@ def _use_run(folder: Path) -> Any:
 
 def _judge(out: Path, runs: list[Path], *, resume: bool = False) -> Any:
     link, _ = connection()
-    corpus = {passage.id: passage for passage in Fixed()("", 5)}
+    corpus = {passage.id: passage for passage in retriever()("", 5)}
     return judge_runs(runs, corpus, connection=link, out=out, threads=2, resume=resume).as_dict()
 
 
@@ -255,25 +243,17 @@ def _all_or_refusal(results: list[Any]) -> Any:
     return [str(result) for result in results]
 
 
-_JOURNAL = "journal:{folder}/study.jsonl"
+_TRAINED = continued.make_training
 INPUTS: dict[str, Input] = {
     "artifact": Input(_make_artifact, _use_artifact, _seal_artifact, protected=True, files="artifact/*"),
-    "study": Input(continued.make_study, continued.use_study, files="study/study.db"),
+    "study": Input(continued.tune, partial(continued.tune, trials=4, resume=True), files="study/study.db"),
     "study journal": Input(
-        lambda folder: continued.make_study(folder, _JOURNAL),
-        lambda folder: continued.use_study(folder, _JOURNAL),
+        partial(continued.tune, storage=continued.JOURNAL),
+        partial(continued.tune, storage=continued.JOURNAL, trials=4, resume=True),
         files="*.jsonl",
     ),
-    "training": Input(
-        lambda folder: continued.make_training(folder, _base()),
-        lambda folder: continued.use_training(folder, _base()),
-        files="stopped/**/*",
-    ),
-    "adapter": Input(
-        lambda folder: continued.make_training(folder, _base()),
-        lambda folder: continued.use_adapter(folder, _base()),
-        files="adapter/*",
-    ),
+    "training": Input(_TRAINED, continued.use_training, files="stopped/**/*"),
+    "adapter": Input(_TRAINED, continued.use_adapter, files="adapter/*"),
     "settings": Input(continued.make_settings_file, continued.use_settings_file),
     "faiss": _index("dense", "ivf_rabitq", files="dense/*"),
     "tantivy": _index("bm25", files="bm25/*"),

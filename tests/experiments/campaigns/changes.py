@@ -42,26 +42,32 @@ def mutate(files: list[Path], rng: random.Random) -> str:
     return "; ".join(done)
 
 
+def changed(content: bytes, rng: random.Random) -> tuple[bytes, str]:
+    """Return bytes with some of them changed, and what was done."""
+    new = bytearray(content)
+    kind = rng.choice(["flip", "flips", "truncate", "set", "insert", "size", "delete"])
+    place = rng.randrange(min(len(new), rng.choice([64, 256, 1 << 30])) or 1)
+    if kind == "truncate":
+        del new[place:]
+    elif kind == "delete":
+        del new[place : place + rng.randrange(1, 64)]
+    elif kind == "insert":
+        new[place:place] = rng.randbytes(rng.randrange(1, 16))
+    elif kind == "size":
+        new[place : place + 8] = rng.choice(_SIZES)
+    elif new:
+        for _ in range(1 if kind != "flips" else 8):
+            new[place] = new[place] ^ (1 << rng.randrange(8)) if kind != "set" else rng.randrange(256)
+            place = rng.randrange(len(new))
+    return bytes(new), f"{kind} at {place}"
+
+
 def _bytes(path: Path, files: list[Path], rng: random.Random) -> str:
     if not path.is_file():
         return "nothing"
-    content = bytearray(path.read_bytes())
-    kind = rng.choice(["flip", "flips", "truncate", "set", "insert", "size", "delete"])
-    place = rng.randrange(min(len(content), rng.choice([64, 256, 1 << 30])) or 1)
-    if kind == "truncate":
-        del content[place:]
-    elif kind == "delete":
-        del content[place : place + rng.randrange(1, 64)]
-    elif kind == "insert":
-        content[place:place] = rng.randbytes(rng.randrange(1, 16))
-    elif kind == "size":
-        content[place : place + 8] = rng.choice(_SIZES)
-    elif content:
-        for _ in range(1 if kind != "flips" else 8):
-            content[place] = content[place] ^ (1 << rng.randrange(8)) if kind != "set" else rng.randrange(256)
-            place = rng.randrange(len(content))
+    content, what = changed(path.read_bytes(), rng)
     path.write_bytes(content)
-    return f"{kind} at {place}"
+    return what
 
 
 def _whole(path: Path, files: list[Path], rng: random.Random) -> str:

@@ -1,1 +1,0 @@
-"""Campaigns against the commands: kills, faults of servers."""

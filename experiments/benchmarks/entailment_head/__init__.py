@@ -1,1 +1,0 @@
-"""Train and measure an entailment head on the MiniLM encoder: `python -m experiments.benchmarks.entailment_head`."""
