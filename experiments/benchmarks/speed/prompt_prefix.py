@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import dspy
 
+import signatures.common.openvino_core  # noqa: F401 - before OpenVINO itself: without telemetry
 from experiments.benchmarks.speed.prompt_shares import (
     Call,
     Recorder,
