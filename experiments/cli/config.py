@@ -266,7 +266,9 @@ def _decide(held: Held, trust: bool) -> None:
         return
     approve(file.path, file.digest)
     values = {**file.values, **{name: value for name, (value, _) in file.ignored.items()}}
-    decided = ", ".join(f"{name}={shown(value)}" for name, value in values.items() if not harmless(name))
+    decided = ", ".join(
+        f"{name}={shown(value)}" for name, value in values.items() if not harmless(name) or name in file.ignored
+    )
     say(f"Approved {file.path.resolve()} as it is now: {decided or 'it needs no approval'}")
 
 

@@ -41,7 +41,7 @@ from experiments.runs.models import ROWS_OF, AnswerRow, AnyRow, Spent, check_des
 from optimizers.metrics.names import note_renamed, with_current_names
 from optimizers.replay.names import BRANCHES, REPLIES
 from signatures.common.errors import UserError
-from signatures.common.files import atomic_write, exclusive_lock, remove_temporaries
+from signatures.common.files import atomic_write, exclusive_lock, refuse_links, remove_temporaries
 from signatures.common.secrets import redacted
 from signatures.common.strict_json import read_strict_json
 
@@ -205,6 +205,7 @@ def run_lock(folder: Path) -> Iterator[None]:
     try:
         with contextlib.ExitStack() as stack:
             with writing(folder):
+                refuse_links(folder)
                 stack.enter_context(exclusive_lock(folder / _LOCK, busy))
                 remove_temporaries(folder)
             yield

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import signatures.common.openvino_core  # noqa: F401 - before OpenVINO itself: without telemetry
+
 THREADS = 2
 WIDTH = 16  # requests decoded together
 GATHER = 0.003  # seconds to wait for further requests before a step, unless the batch is full

@@ -10,6 +10,7 @@ import re
 import shutil
 from pathlib import Path
 
+import signatures.common.openvino_core  # noqa: F401 - before OpenVINO itself: without telemetry
 from programs.lms.caches import cache_dir
 from signatures.common.errors import UserError
 from signatures.common.files import sha256_file, temporary_folder

@@ -166,6 +166,24 @@ def _release(lock: int | None) -> None:
         os.close(lock)
 
 
+def refuse_links(folder: Path | str) -> None:
+    """Raise UserError if something in a folder, which may be missing, is a symbolic link.
+
+    What is continued is written into its files, and a folder that a stranger packed could have links to files of the
+    user's in their place.
+
+    Raises:
+        UserError: There is a link.
+        OSError: The folder cannot be read.
+    """
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as found:
+        for each in found:
+            if each.is_symlink():
+                raise UserError(
+                    f"{each.path} is a link, and nothing is written through links: put the file itself in its place."
+                )
+
+
 @contextlib.contextmanager
 def exclusive_lock(path: Path | str, busy: str) -> Iterator[None]:
     """Hold the file `path` as a lock while the block runs; the lock of a killed process is released.

@@ -1,4 +1,7 @@
-"""OpenVINO's entry point, made once in each process and never closed.
+"""OpenVINO, without its telemetry; its entry point is made once in each process and never closed.
+
+To import OpenVINO sends an event to www.google-analytics.com, under a number that it writes into `~/intel`, and each
+conversion sends more. What runs offline tells nobody: every module that imports OpenVINO imports this one first.
 
 Its CPU plugin gives the thread that loads it a stack for signal handlers. When a plugin is unloaded, it frees its stack
 and puts back the one that it found, which another plugin may have freed by then: the next Ctrl-C, whose handler Python
@@ -6,9 +9,13 @@ runs on that stack, would end the process by a segmentation fault (openvino 2026
 https://github.com/openvinotoolkit/openvino/blob/master/src/plugins/intel_cpu/src/plugin.cpp).
 """
 
-from typing import Any
+import sys
+from typing import Any, cast
 
 from signatures.common.per_process import PerProcess
+
+# As if the package of its telemetry were not installed: OpenVINO has a replacement that does nothing.
+sys.modules.setdefault("openvino_telemetry", cast(Any, None))
 
 
 def _make() -> Any:

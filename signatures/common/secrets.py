@@ -2,9 +2,9 @@
 
 A server may send the key it was given back in an error or a reply. `redact` replaces every key registered here, those
 in the environment variables that providers' clients read, and `user:password@` in addresses, also where they are
-written with the escapes of HTML, JSON, `repr` or URLs, or in base64 as in Basic authorization. It is applied to replies
-before they are cached (`programs.lms.calls.metered`), to the rows and descriptions of runs (`experiments.runs.files`)
-and to all that commands print (`signatures.common.terminal`).
+written with the escapes of HTML, JSON, `repr` or URLs, in base64 as in Basic authorization, or in hexadecimal. It is
+applied to replies before they are cached (`programs.lms.calls.metered`), to the rows and descriptions of runs
+(`experiments.runs.files`) and to all that commands print (`signatures.common.terminal`).
 
 A key that could be an ordinary word or number is replaced only behind a name such as `Bearer`: as a plain text it would
 turn answers into stars. Such a key is shorter than 16 characters and not a mixture of letters and digits, or shorter
@@ -17,6 +17,7 @@ import html
 import json
 import os
 import re
+import sys
 import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
@@ -36,8 +37,8 @@ _BEFORE_A_KEY = r"(?:bearer|basic|api[-_ ]?key|token|authorization)\W{1,5}"
 _HEX = "[0-9A-Fa-f]"
 _ESCAPE = re.compile(  # of HTML; of JSON and `repr`; of URLs, bytes of one character together; first what is looked for
     rf"[&\\%](?:(?<=&)(?:#(?:[0-9]{{1,7}}|[xX]{_HEX}{{1,6}});?|[A-Za-z][A-Za-z0-9]{{1,31}};)"
-    rf"|(?<=\\)(?:u{_HEX}{{4}}|x{_HEX}{{2}}|[\"'/\\])"
-    rf"|(?<=%)(?:[0-7]{_HEX}|[89A-Fa-f]{_HEX}(?:%[89A-Fa-f]{_HEX}){{0,3}}))"
+    rf"|(?<=\\)(?:u{_HEX}{{4}}|u\{{{_HEX}{{1,6}}\}}|U{_HEX}{{8}}|x{_HEX}{{2}}|[0-3][0-7]{{2}}|[\"'/\\])"
+    rf"|(?<=%)(?:u{_HEX}{{4}}|[0-7]{_HEX}|[89A-Fa-f]{_HEX}(?:%[89A-Fa-f]{_HEX}){{0,3}}))"
 )
 _MOST_LAYERS = 4  # of escapes, such as those of JSON in JSON in HTML
 
@@ -151,7 +152,7 @@ def _unescaped(text: str) -> _Layer | None:
     layer, parts, end, length = _Layer("", [], [], [], []), [], 0, 0
     for found in _ESCAPE.finditer(text):
         sign = _sign(found[0])
-        if sign == found[0]:  # an entity that HTML has not
+        if sign == found[0]:  # an entity that HTML has not, a number that no character has
             continue
         parts += [text[end : found.start()], sign]
         layer.at.append(length + found.start() - end)
@@ -165,9 +166,12 @@ def _unescaped(text: str) -> _Layer | None:
 def _sign(escape: str) -> str:
     if escape[0] == "&":
         return html.unescape(escape)
-    if escape[0] == "%":
+    if escape[0] == "%" and escape[1] != "u":
         return unquote(escape)
-    return chr(int(escape[2:], 16)) if len(escape) > 2 else escape[1]
+    if len(escape) == 2:
+        return escape[1]
+    number = int(escape[1:], 8) if escape[1].isdigit() else int(escape[2:].strip("{}"), 16)
+    return chr(number) if number <= sys.maxunicode else escape
 
 
 def redacted(value: Any) -> Any:
@@ -226,9 +230,10 @@ def _spellings(key: str) -> set[str]:
     return {key, plain, json.dumps(key)[1:-1], json.dumps(key, ensure_ascii=False)[1:-1], *urls}
 
 
-def _base64(key: str) -> set[str]:
-    """Return what base64 of any text makes of the key in it, such as that of `user:key`, in both alphabets."""
-    raw, found = key.encode(errors="replace"), set()
+def _coded(key: str) -> set[str]:
+    """Return what base64 of any text makes of the key in it, such as that of `user:key`, in both alphabets; and hex."""
+    raw = key.encode(errors="replace")
+    found = {raw.hex(), raw.hex().upper(), raw.hex(" "), raw.hex(":")}
     for before in range(3):  # bytes, as their number decides which signs come of the key alone
         coded = base64.b64encode(bytes(before) + raw).decode()[-(-8 * before // 6) : 8 * (before + len(raw)) // 6]
         found |= {coded, coded.translate(str.maketrans("+/", "-_"))}
@@ -252,7 +257,7 @@ def _patterns(keys: frozenset[str]) -> _Patterns:
         return sorted({text for key in chosen for text in of(key)}, key=len, reverse=True)
 
     unmistakable = [key for key in keys if _unmistakable(key)]
-    plain, coded = forms(unmistakable, _spellings), forms(unmistakable, _base64)
+    plain, coded = forms(unmistakable, _spellings), forms(unmistakable, _coded)
     bound = _any_of(forms([key for key in keys if not _unmistakable(key)], _spellings))
     return _Patterns(
         (*plain, *coded),

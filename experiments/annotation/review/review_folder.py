@@ -14,7 +14,7 @@ from experiments.annotation.review.decisions import Ratings, read_decisions
 from experiments.annotation.review.rating_scales import SCALES, Scale
 from experiments.runs.files import complete_lines, read_json, write_json, writing
 from signatures.common.errors import UserError, unknown
-from signatures.common.files import atomic_write, exclusive_lock, sha256_text
+from signatures.common.files import atomic_write, exclusive_lock, refuse_links, sha256_text
 
 SCHEMA = 1
 REVIEW, CARDS = "review.json", "cards.jsonl"
@@ -175,6 +175,7 @@ def exclusive_access(folder: Path) -> Iterator[None]:
     busy = f"Another process is reviewing in {folder}: end it first, or use a copy and import its ratings."
     with contextlib.ExitStack() as stack:
         with writing(folder):
+            refuse_links(folder)
             stack.enter_context(exclusive_lock(folder / _LOCK, busy))
         yield
 

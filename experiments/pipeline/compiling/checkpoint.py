@@ -16,7 +16,7 @@ from experiments.runs.files import read_json, read_rows, write_json
 from programs.lms.calls.control import controlled
 from programs.parts.meter import Meter, metered
 from signatures.common.errors import UserError
-from signatures.common.files import exclusive_lock, sha256_file, sha256_text
+from signatures.common.files import exclusive_lock, refuse_links, sha256_file, sha256_text
 
 _STOPPED_COSTS = "costs.json"
 _BUDGETS = "budgets"  # in that file: what was spent from them
@@ -86,6 +86,7 @@ def compile_checkpoint(
     busy = f"Another process is compiling into {out}: wait for it or choose another folder."
     with exclusive_lock(out.parent / f".{out.name}.compiling.lock", busy), metered() as meter, controlled() as control:
         clean_up(out)
+        refuse_links(folder)
         done = _done(out, folder, request) if resume else None
         if done == "finished":
             shutil.rmtree(folder, ignore_errors=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from experiments.pipeline.tuning.config import DATABASE, QUICK_JOURNAL, TuneConfig
 from signatures.common.errors import UserError, with_causes
-from signatures.common.files import exclusive_lock
+from signatures.common.files import exclusive_lock, refuse_links
 
 
 @contextlib.contextmanager
@@ -20,6 +20,7 @@ def opened_storage(out: Path, config: TuneConfig, *, resume: bool, overwrite: bo
     from optimizers.tuning.storages import QUICK, open_storage
 
     out.mkdir(parents=True, exist_ok=True)
+    refuse_links(out)
     if config.storage is not None:
         with _full_disk_told():
             yield open_storage(config.storage, heartbeat=config.heartbeat, grace=config.grace), False

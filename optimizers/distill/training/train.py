@@ -19,7 +19,7 @@ from optimizers.distill.training.schedule import learning_rate
 from optimizers.distill.training.settings import EXECUTION, TrainingSettings
 from optimizers.distill.training.validation import validation_losses
 from signatures.common.errors import UserError, one_line
-from signatures.common.files import exclusive_lock
+from signatures.common.files import exclusive_lock, refuse_links
 
 Evaluate = Callable[[Path], dict[str, float]]
 BEST = checkpoints.BEST
@@ -150,6 +150,7 @@ class Training:
             Exception: Any other error after a step; a checkpoint has been written if it could be.
         """
         busy = f"Another process trains into {str(self.folder)!r}. Wait for it, or choose another folder."
+        refuse_links(self.folder)
         with exclusive_lock(self.folder / ".lock", busy), terminable():
             self._open(resume)
             try:

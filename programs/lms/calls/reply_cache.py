@@ -20,7 +20,9 @@ from dspy.utils.exceptions import AdapterParseError
 
 from programs.lms.calls.reply_store import ReplyStore
 
-_ADDRESS = re.compile(r"(?:BASE|BASE_URL|API_URL|ENDPOINT|HOST)$")  # names of variables
+_ADDRESS = re.compile(r"(?:BASE|URL|ENDPOINT|HOST)(?:$|_BEDROCK)")  # names of variables
+_OF_ANY = "_API_BASE"  # the end of what LiteLLM calls them, after many a name that is not quite the provider's
+_OTHER_WORDS = {"BEDROCK": "AWS", "SAGEMAKER": "AWS", "WATSONX": "WX"}  # in names of variables, by a word of a provider
 FILTERED = "content_filter"  # finish reason of a reply that a filter of the provider ended
 
 
@@ -186,9 +188,14 @@ def key_of(lm: dspy.LM, call: PreparedCall) -> dict[str, Any]:
 
 
 def _addresses_of(provider: str) -> dict[str, str]:
-    """Return the variables that direct the calls of a provider's LMs to another host."""
-    begins = tuple(f"{name}_" for name in (provider.upper(), "LITELLM"))
-    return {name: os.environ[name] for name in sorted(os.environ) if name.startswith(begins) and _ADDRESS.search(name)}
+    """Return the variables that may direct the calls of a provider's LMs to another host.
+
+    Rather one too many, which costs a reply that was cached, than a reply of another host.
+    """
+    words = set(re.split("[_-]", provider.upper()))
+    words |= {"LITELLM", *(other for word, other in _OTHER_WORDS.items() if word in words)}
+    names = (name for name in sorted(os.environ) if _ADDRESS.search(name))
+    return {n: os.environ[n] for n in names if n.endswith(_OF_ANY) or not words.isdisjoint(n.split("_"))}
 
 
 def _is_empty(outputs: Sequence[Any]) -> bool:

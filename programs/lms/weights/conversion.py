@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import signatures.common.openvino_core  # noqa: F401 - before OpenVINO itself: without telemetry
 from programs.lms.caches import cache_dir
 from signatures.common.files import sha256_file, temporary_folder
 

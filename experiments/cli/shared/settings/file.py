@@ -45,6 +45,7 @@ _NOT_APPROVED = "the file is merely found: read it, then approve it with `veriho
 _CHANGED = "the file has changed since it was approved: read it again, then `verihop config --trust`"
 OF_UNAPPROVED = "the LM beside it is not approved"
 _WITHOUT_LM = "a file's address and key are only for an LM that the same file names"
+_STATED = "your own {own} states it, too, and is stronger until you approve this one with `verihop config --trust`"
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class SettingsFile:
         lines: Where each stands, from 1.
         digest: SHA-256 of the content that was read, in hexadecimal.
         found: It is neither named nor the user's own, and so needs approval.
+        trusted: It needs none, or this content was approved.
     """
 
     path: Path | None = None
@@ -66,6 +68,7 @@ class SettingsFile:
     lines: Mapping[str, int] = field(default_factory=dict)
     digest: str = ""
     found: bool = False
+    trusted: bool = False
 
     def place(self, name: str) -> str:
         """Return file and line of a setting."""
@@ -85,7 +88,8 @@ def read_files() -> list[SettingsFile]:
 
     A file that is named, by `--config` or else by `VERIHOP_CONFIG`, is the only one. Otherwise there are the first
     `verihop.toml` in the working folder and its parents, up to the root of a git repository, the home folder, or a
-    folder that every user may write; and that of the user's configuration folder.
+    folder that every user may write; and that of the user's configuration folder. Until the first is approved, it
+    changes nothing that the second states: a budget there holds in a cloned repository, too.
 
     Raises:
         UserError: A named file is missing; see `read_file`, too.
@@ -100,7 +104,19 @@ def read_files() -> list[SettingsFile]:
     with contextlib.suppress(OSError):  # the folder has been removed, or may not be read
         found = _nearest(Path.cwd())
         found = None if found and own and found.samefile(own) else found
-    return [read_file(path, trusted=path is own) for path in (found, own) if path is not None]
+    mine = None if own is None else read_file(own, trusted=True)
+    near = None if found is None else read_file(found)
+    if mine is not None and near is not None and not near.trusted:
+        near = _below(near, mine)
+    return [file for file in (near, mine) if file is not None]
+
+
+def _below(found: SettingsFile, own: SettingsFile) -> SettingsFile:
+    """Return a file that was found without what the user's own file states."""
+    reason = _STATED.format(own=own.path)
+    stated = {name: (value, reason) for name, value in found.values.items() if name in own.values}
+    values = {name: value for name, value in found.values.items() if name not in stated}
+    return replace(found, values=values, ignored={**found.ignored, **stated})
 
 
 def _named(choice: str, by: str) -> Path:
@@ -160,9 +176,10 @@ def read_file(path: Path, *, trusted: bool = False) -> SettingsFile:
             raise UserError(f"{place}: this address has a password or key in it, which no file may contain: {CURE}.")
         values[name] = checked(name, value, place)
     approved = digest if trusted else approved_digest(path)
-    reasons = _reasons(values, "" if approved == digest else _NOT_APPROVED if approved is None else _CHANGED)
+    approved_now = approved == digest
+    reasons = _reasons(values, "" if approved_now else _NOT_APPROVED if approved is None else _CHANGED)
     ignored = {name: (values[name], reason) for name, reason in reasons.items()}
-    found = SettingsFile(path, {}, ignored, lines, digest, not trusted)
+    found = SettingsFile(path, {}, ignored, lines, digest, not trusted, approved_now)
     applying = {name: value for name, value in values.items() if name not in ignored}
     # Paths are looked at only where they apply: on some systems the look alone reaches another host.
     return replace(found, values={name: _resolved(found, name, value) for name, value in applying.items()})
@@ -187,7 +204,8 @@ def _resolved(file: SettingsFile, name: str, value: Any) -> Any:
     """Return a value with a path in it relative to the file's folder."""
     assert file.path is not None
     try:
-        return _from_folder(name, value, file.path.parent)
+        # A link to an approved file is that file: nothing beside the link takes the place of what is beside the file.
+        return _from_folder(name, value, file.path.resolve().parent)
     except UserError as error:
         raise UserError(f"{file.place(name)}: {name}: {error}") from None
     except OSError as error:
@@ -250,18 +268,25 @@ def _check_name(name: str, value: object, place: str) -> None:
 
 
 def _from_folder(name: str, value: Any, folder: Path) -> Any:
-    """Return a value with a path in it relative to the file's folder, where it is not in the working folder."""
+    """Return a value with a path in it relative to the file's folder, weights only if they are there."""
     if name == CACHE_DIR:
         path = expanded(value)
-        return str(path if path.is_absolute() else folder.resolve() / path)
+        return str(path if path.is_absolute() else folder / path)
     if name != "lm":
         return value
     prefix, path_text = _model_path(value)
     path = expanded(path_text)
     beside = folder / path
-    if not path_text or path.is_absolute() or path.exists() or not beside.exists():
+    if not path_text or path.is_absolute() or not beside.exists():
         return value
-    return f"{prefix}{beside}"
+    return f"{prefix}{_from_here(beside)}"
+
+
+def _from_here(path: Path) -> Path:
+    """Return a path as it is written in the working folder, if it is there."""
+    with contextlib.suppress(OSError, ValueError):  # the folder has been removed, or it is elsewhere
+        return path.relative_to(Path.cwd())
+    return path
 
 
 def _model_path(lm: str) -> tuple[str, str]:

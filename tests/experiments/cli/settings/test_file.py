@@ -169,6 +169,30 @@ def test_a_link_to_an_approved_file_is_that_file(folder, tmp_path):
     assert read_file(link).ignored == {}
 
 
+def test_a_link_takes_nothing_that_lies_beside_it(folder, tmp_path):
+    """Else a cloned repository that links to a file of its reader would supply weights and cached replies."""
+    mine, clone = tmp_path / "mine", tmp_path / "home" / "project" / "part"
+    for place in (mine, clone):
+        (place / "adapter").mkdir(parents=True)
+    path = write(mine, 'lm = "embedded:adapter"\ncache_dir = "kept"\n')
+    approve(path, read_file(path).digest)
+    (clone / "verihop.toml").symlink_to(path)
+    assert dict(read_files()[0].values) == {"lm": f"embedded:{mine / 'adapter'}", "cache_dir": str(mine / "kept")}
+
+
+def test_until_it_is_approved_a_found_file_changes_nothing_that_the_users_own_states(folder, tmp_path):
+    account = tmp_path / "account" / "verihop"
+    account.mkdir(parents=True)
+    own = write(account, 'budget = "usd=2"\nretries = 1\n')
+    path = write(folder, 'budget = "usd=1000000"\nretries = 1000\nthreads = 4\n')
+    found = read_files()[0]
+    assert (dict(found.values), set(found.ignored)) == ({"threads": 4}, {"budget", "retries"})
+    assert str(own) in found.ignored["budget"][1]
+    approve(path, found.digest)
+    approved = read_files()[0]
+    assert (set(approved.values), approved.ignored) == ({"budget", "retries", "threads"}, {})
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff", b"[" * 100_000, b'{"/a": 1}', b"null"])
 def test_damaged_approvals_approve_nothing_and_are_replaced(folder, tmp_path, content):
     path = write(folder, SERVER)
@@ -318,6 +342,8 @@ def test_paths_are_relative_to_the_file(folder):
     (folder.parent / "adapter").mkdir()
     found = read(write(folder.parent, "lm = 'embedded:adapter'\ncache_dir = 'kept'\n"))
     assert found == {"lm": f"embedded:{folder.parent / 'adapter'}", "cache_dir": str(folder.parent / "kept")}
+    (folder / "adapter").mkdir()  # of whoever wrote the working folder
+    assert read(folder.parent / "verihop.toml") == found
     for lm in ("embedded:base", "embedded", "openai/adapter", "simulated:3"):
         assert read(write(folder.parent, f"lm = '{lm}'")) == {"lm": lm}
 

@@ -246,3 +246,27 @@ def test_a_reply_of_a_provider_is_not_that_of_the_host_a_variable_names(monkeypa
     assert len(keys) == 5
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")  # of another provider
     assert dspy.cache.cache_key(key_of(lm, call), IGNORED_CACHE_KEYS) == plain
+
+
+@pytest.mark.parametrize(
+    ("lm_id", "variable"),
+    [
+        ("fireworks_ai/m", "FIREWORKS_API_BASE"),
+        ("ollama_chat/m", "OLLAMA_API_BASE"),
+        ("together_ai/m", "TOGETHERAI_API_BASE"),
+        ("text-completion-openai/m", "OPENAI_BASE_URL"),
+        ("huggingface/m", "HF_API_BASE"),
+        ("bedrock/m", "AWS_BEDROCK_RUNTIME_ENDPOINT"),
+        ("bedrock/m", "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"),
+        ("watsonx/m", "WX_URL"),
+    ],
+)
+def test_variables_that_are_not_named_exactly_as_the_provider_are_part_of_its_keys(
+    lm_id, variable, monkeypatch
+) -> None:
+    lm = metered_lm(lm_id, temperature=0.0, max_tokens=20)
+    call = prepare(lm, "hello", None, {})
+    monkeypatch.delenv(variable, raising=False)
+    plain = dspy.cache.cache_key(key_of(lm, call), IGNORED_CACHE_KEYS)
+    monkeypatch.setenv(variable, "http://127.0.0.1:1/v1")
+    assert dspy.cache.cache_key(key_of(lm, call), IGNORED_CACHE_KEYS) != plain
