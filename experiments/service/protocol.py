@@ -12,10 +12,15 @@ from experiments.service.waiting import Waiting
 from signatures.common.logs import event
 
 HEAD_BYTES = 1 << 16
+HEAD_FIELDS = 256
 HEAD_SECONDS = 30.0
-_PIECE = 1 << 12  # bytes that are parsed at a time; so many of them may be counted for a head that are not its own
+AT_ONCE = 16  # requests of a connection that wait for the answers to those before them
+_PIECE = 1 << 9  # bytes that are parsed at a time; so many of them may be counted for a head that are not its own
+_LENGTHS = (b"content-length", b"transfer-encoding")
 _SAID = 60.0  # seconds between two events that say the same
 _TOO_LARGE = Failure(431, "too_large", f"The headers of a request may have at most {HEAD_BYTES:,} bytes.")
+_FIELDS = Failure(431, "too_large", f"A request may have at most {HEAD_FIELDS} headers.")
+_NOT_HTTP = Failure(400, "invalid_request", "This is not a request of HTTP/1.1.")
 _TOO_MANY = Failure(503, "queue_full", "Too many connections are open. Ask again in a few seconds.")
 
 
@@ -26,13 +31,14 @@ def limited_http(connections: int) -> type[asyncio.Protocol]:
         connections: That may be open at a time. When there is one more, one that waits for its client is closed, see
             `Waiting`; if none does, the new one is answered with status 503.
     """
+    import httptools
     from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
     waiting: Waiting[Any] = Waiting()
     said = -math.inf
 
     class LimitedProtocol(HttpToolsProtocol):
-        """Closes connections that are too many, and those whose head is too large or does not come.
+        """Closes connections that are too many, and those whose head is too large, unreadable or does not come.
 
         A connection may be closed for another one while it waits for its client: it has no whole request to answer, or
         the client does not read; and while it has several requests at once, which only few clients send.
@@ -43,6 +49,7 @@ def limited_http(connections: int) -> type[asyncio.Protocol]:
             super().connection_made(transport)
             self._beside = self._piece = 0
             self._begun: Any = None
+            self._refused = self._in_head = self._begun_before = False
             self._late: asyncio.TimerHandle | None = None
             if len(self.connections) > connections:
                 self._say_full()
@@ -68,23 +75,57 @@ def limited_http(connections: int) -> type[asyncio.Protocol]:
             if self._late is None and self._free():
                 self._await_head()
             begin = 0
-            while begin < len(data) and not self.transport.is_closing():
+            while begin < len(data) and not (self._refused or self.transport.is_closing()):
                 if self._beside >= HEAD_BYTES:
                     self._refuse(_TOO_LARGE)
                     break
+                if len(self.pipeline) >= AT_ONCE and self._answering():
+                    self._refuse(_TOO_MANY)
+                    break
                 self._piece = min(_PIECE, HEAD_BYTES - self._beside, len(data) - begin)
                 self._beside += self._piece
-                super().data_received(data[begin : begin + self._piece])
+                self._parse(data[begin : begin + self._piece])
                 begin += self._piece
             self._sort()
 
+        def _parse(self, data: bytes) -> None:
+            self._unset_keepalive_if_required()
+            try:
+                self.parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                self._go_on(data[upgrade.args[0] :])
+            except httptools.HttpParserError:
+                self._refuse(_FIELDS if self._in_head and len(self.headers) >= HEAD_FIELDS else _NOT_HTTP)
+
+        def _go_on(self, rest: bytes) -> None:
+            """Read on as HTTP/1.1, as a server may that is asked for another protocol; here the parser would end."""
+            lines = [b"%s: %s\r\n" % (name, value) for name, value in self.headers if name in _LENGTHS]
+            self.parser = httptools.HttpRequestParser(self)
+            self._begun_before = True
+            self.parser.feed_data(b"".join([b"POST / HTTP/1.1\r\n", *lines, b"\r\n"]))
+            self._begun_before = False
+            self._parse(rest)
+
         def on_message_begin(self) -> None:
             """A head begins, nobody knows where in the piece."""
+            if self._begun_before:
+                return
+            self._in_head = True
             self._beside = self._piece
             super().on_message_begin()
 
+        def on_header(self, name: bytes, value: bytes) -> None:
+            """Take a header, but none that follows a body: what was checked would no longer hold."""
+            if self._in_head:
+                if len(self.headers) >= HEAD_FIELDS:
+                    raise ValueError("too many headers")  # which the parser reports as an error of its own
+                super().on_header(name, value)
+
         def on_headers_complete(self) -> None:
             """The head is here."""
+            if self._begun_before:
+                return
+            self._in_head = False
             self._beside = 0
             self._stop_clock()
             super().on_headers_complete()
@@ -94,6 +135,11 @@ def limited_http(connections: int) -> type[asyncio.Protocol]:
             self._beside = 0
             super().on_body(body)
 
+        def on_message_complete(self) -> None:
+            """The request is here, unless the parser leaves its body out, see `_go_on`."""
+            if not self.parser.should_upgrade():
+                super().on_message_complete()
+
         def _start_asgi_task(self, cycle: Any, app: Any) -> None:
             self._begun = cycle
             super()._start_asgi_task(cycle, app)
@@ -102,6 +148,13 @@ def limited_http(connections: int) -> type[asyncio.Protocol]:
             """Wait for another request, once the client has read the response."""
             super().on_response_complete()
             self._sort(idle=self.transport.get_write_buffer_size() == 0)
+
+        def shutdown(self) -> None:
+            """End after the answers to what is here; who has sent no whole request is not waited for."""
+            if self._answering() or self.pipeline:
+                super().shutdown()
+            else:
+                self.transport.close()
 
         def pause_writing(self) -> None:
             """The client does not read."""
@@ -147,11 +200,20 @@ def limited_http(connections: int) -> type[asyncio.Protocol]:
 
         def _refuse(self, failure: Failure) -> None:
             """Close the connection, after the response to what is being answered, if anything is, else with one."""
+            self._refused = True
+            if failure is not _TOO_MANY:
+                event("refused", level=logging.WARNING, status=failure.status, type=failure.type)
+            if self.pipeline and self.cycle.more_body:  # what is not whole is answered to nobody
+                self.pipeline.popleft()
+                self.cycle = self.pipeline[0][0] if self.pipeline else self._begun
             if self._answering():
                 self.cycle.keep_alive = False
                 return
-            if self._free():
+            if self._free() or not self.cycle.response_started:
                 self.transport.write(_response(failure))
+            if not self._free():
+                self.cycle.disconnected = True
+                self.cycle.message_event.set()
             self.transport.close()
 
     return LimitedProtocol

@@ -2,8 +2,8 @@
 
 const LONGEST = 4000; // characters of a text that are shown until the rest is asked for
 
-// Invisible, or a command to the terminal that a copied text is pasted into.
-const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]/g;
+// Invisible, or a command to the terminal that a copied text is pasted into, or an order to show letters backwards.
+const CONTROL = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202d\u202e]/g;
 
 export const find = (id) => document.getElementById(id);
 

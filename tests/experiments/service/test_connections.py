@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from experiments.service import protocol, run
+from experiments.service import guards, protocol, run
 from experiments.service.limits import Limits
 from experiments.service.waiting import Waiting
 from tests.experiments.service.conftest import PATIENCE
@@ -168,7 +168,7 @@ def test_what_follows_a_body_in_parts_is_limited_too(serving, connect):
     parts = b'16\r\n{"question": "Where?"}\r\n0\r\n'
     service = serving()
     assert connect(service.url).send(head + parts + b"X: x\r\n\r\n").status() == 200
-    assert connect(service.url).send(head + parts + b"X: x\r\n" * 20_000).status() is None
+    assert connect(service.url).send(head + parts + b"X: x\r\n" * 20_000).status() in (431, None)
 
 
 def test_requests_at_once_and_one_after_the_other_in_a_connection_are_answered(serving, connect):
@@ -177,6 +177,80 @@ def test_requests_at_once_and_one_after_the_other_in_a_connection_are_answered(s
     for _ in range(2):
         client.send(head * 3 + ASK * 2 + head)
         assert [client.status() for _ in range(6)] == [200] * 6
+
+
+def chunked(body: bytes, *after: str) -> bytes:
+    """Return a request whose body comes in parts, and headers after it."""
+    head = post(b"", "Transfer-Encoding: chunked").replace(b"Content-Length: 0\r\n", b"")
+    return head + b"%x\r\n%s\r\n0\r\n" % (len(body), body) + "\r\n".join([*after, "", ""]).encode()
+
+
+BODY = b'{"question": "Where?"}'
+
+
+def test_what_follows_a_body_is_no_header(serving, connect):
+    token = "Authorization: Bearer secret"
+    client = connect(serving(token="secret").url)
+    assert client.send(chunked(BODY, token)).status() == 401
+    assert connect(serving(token="secret").url).send(post(BODY, token)).status() == 200
+    repeated = chunked(BODY, "Host: evil.example", "Content-Type: text/plain")
+    assert connect(serving().url).send(repeated).status() == 200
+
+
+@pytest.mark.parametrize("other", ["h2c", "websocket"])
+@pytest.mark.parametrize("step", [1, 7, 100_000])
+def test_who_asks_for_another_protocol_is_answered_in_this_one(serving, connect, other, step, caplog):
+    upgrade = ("Connection: Upgrade, HTTP2-Settings", f"Upgrade: {other}", "HTTP2-Settings: AAMAAABkAAQAAP__")
+    whole = WHOLE[:-2] + "\r\n".join([*upgrade, "", ""]).encode()
+    asked = [post(BODY, *upgrade), chunked(BODY).replace(b"Host", f"{upgrade[0]}\r\n{upgrade[1]}\r\nHost".encode())]
+    client = connect(serving().url)
+    for sent in (b"".join([whole + b"\r\n", *asked, ASK]), *asked, WHOLE):
+        client.send(*(sent[start : start + step] for start in range(0, len(sent), step)))
+    assert [client.status() for _ in range(7)] == [200] * 7
+    assert not caplog.records
+
+
+def test_what_is_no_http_is_refused_after_the_answer_to_the_request_before_it(serving, connect):
+    service = serving()
+    client = connect(service.url).send(b"\x16\x03\x01\x02\r\n\r\n")
+    assert (client.status(), json.loads(client.body)["error"]["type"]) == (400, "invalid_request")
+    client = connect(service.url).send(ASK + b"\x16\x03\x01\x02\r\n\r\n")
+    assert (client.status(), client.status()) == (200, None)
+    broken = chunked(BODY).replace(b"\r\n16\r\n", b"\r\n-1\r\n")
+    client = connect(service.url).send(broken)
+    assert (client.status(), client.status()) == (400, None)
+    client = connect(service.url).send(ASK * 2 + broken)
+    assert [client.status() for _ in range(3)] == [200, 200, None]
+
+
+def test_a_head_has_few_fields_because_each_takes_much_memory(serving, connect):
+    service = serving()
+    for fields, status in ((protocol.HEAD_FIELDS - 1, 200), (protocol.HEAD_FIELDS, 431)):
+        assert connect(service.url).send(WHOLE[:-2] + b"a:\r\n" * fields + b"\r\n").status() == status
+    half = connect(service.url).send(HALF + b"\r\na:" * protocol.HEAD_FIELDS)
+    assert half.status() == 431
+
+
+def test_the_service_ends_without_waiting_for_half_requests(connect, serving, monkeypatch):
+    monkeypatch.setattr(run, "_GRACE", 20 * PATIENCE)
+    monkeypatch.setattr(guards, "_BODY_SECONDS", 20 * PATIENCE)
+    service = serving()
+    half = connect(service.url).send(WHOLE + ASK[:-5])
+    assert half.status() == 200  # and the service stops, which is before this client does
+
+
+def test_few_requests_of_a_connection_wait_and_all_that_do_are_answered(serving, connect, lm):
+    service = serving(Limits(width=64))
+    lm.held.clear()
+    client = connect(service.url).send(ASK * 3000)
+    lm.await_calls(1)
+    lm.held.set()
+    answered = 0
+    while (status := client.status()) is not None:
+        assert status == 200
+        answered += 1
+    assert protocol.AT_ONCE < answered < 4 * protocol.AT_ONCE
+    service.await_counts(answering=0, answered=answered)
 
 
 def test_a_body_may_be_larger_than_a_head(serving, connect):
