@@ -75,7 +75,7 @@ class Guards:
         if self._token is None and origin is not None and origin.partition("://")[2] != host:
             return Failure(403, "invalid_request", "Pages of other sites may not send requests to this server.")
         length = headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self._body_bytes:
+        if not length.isdecimal() or int(length) > self._body_bytes:
             return _too_large(self._body_bytes)
         if self._token is None or path in OPEN or path.endswith(".js"):
             return None
@@ -86,7 +86,7 @@ class Guards:
 
 
 def _without_port(host: str) -> str:
-    return host.rpartition(":")[0].lower() if host.rpartition(":")[2].isdigit() else host.lower()
+    return host.rpartition(":")[0].lower() if host.rpartition(":")[2].isdecimal() else host.lower()
 
 
 class _Refused(Exception):

@@ -14,6 +14,8 @@ from signatures.common.logs import event
 HEAD_BYTES = 1 << 16
 HEAD_FIELDS = 256
 HEAD_SECONDS = 30.0
+READ_BYTES = 1 << 16  # that a client reads in READ_SECONDS at least: what it has not read is held in memory
+READ_SECONDS = 30.0
 AT_ONCE = 16  # requests of a connection that wait for the answers to those before them
 _PIECE = 1 << 9  # bytes that are parsed at a time; so many of them may be counted for a head that are not its own
 _LENGTHS = (b"content-length", b"transfer-encoding")
@@ -51,6 +53,7 @@ def limited_http(connections: int) -> type[asyncio.Protocol]:
             self._begun: Any = None
             self._refused = self._in_head = self._begun_before = False
             self._late: asyncio.TimerHandle | None = None
+            self._unread: asyncio.TimerHandle | None = None
             if len(self.connections) > connections:
                 self._say_full()
                 if (other := waiting.first()) is None:
@@ -65,6 +68,7 @@ def limited_http(connections: int) -> type[asyncio.Protocol]:
             """Wait no longer."""
             waiting.remove(self)
             self._stop_clock()
+            self._stop_reading_clock()
             if self._begun is not None and not self._begun.response_complete:
                 self._begun.disconnected = True  # uvicorn tells only the last of several requests
                 self._begun.message_event.set()
@@ -160,11 +164,29 @@ def limited_http(connections: int) -> type[asyncio.Protocol]:
             """The client does not read."""
             super().pause_writing()
             self._sort()
+            self._await_reader(self.transport.get_write_buffer_size())
 
         def resume_writing(self) -> None:
             """The client reads again."""
             super().resume_writing()
+            self._stop_reading_clock()
             self._sort()
+
+        def _await_reader(self, held: int) -> None:
+            def look() -> None:
+                left = self.transport.get_write_buffer_size()
+                if left > held - READ_BYTES:
+                    self.transport.abort()
+                    event("not_read", level=logging.WARNING, bytes=left)
+                else:
+                    self._await_reader(left)
+
+            self._unread = self.loop.call_later(READ_SECONDS, look)
+
+        def _stop_reading_clock(self) -> None:
+            if self._unread is not None:
+                self._unread.cancel()
+                self._unread = None
 
         def _free(self) -> bool:
             """Return whether no request is being received or answered whose head is here."""

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import socket
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -237,6 +238,25 @@ def test_the_service_ends_without_waiting_for_half_requests(connect, serving, mo
     service = serving()
     half = connect(service.url).send(WHOLE + ASK[:-5])
     assert half.status() == 200  # and the service stops, which is before this client does
+
+
+def test_a_client_that_does_not_read_is_closed(connect, serving, monkeypatch):
+    closed = threading.Event()
+    monkeypatch.setattr(protocol, "READ_SECONDS", 0.05)
+    monkeypatch.setattr(protocol, "event", lambda name, **facts: name == "not_read" and closed.set())
+    service = serving(about={"program": "x" * 30_000_000})
+    client = connect(service.url).send(WHOLE.replace(b"/health", b"/v1/info"))
+    assert closed.wait(PATIENCE)
+    assert client.status() is None or len(client.body) < 30_000_000
+
+
+def test_a_client_that_reads_slowly_has_time(serving, connect, monkeypatch):
+    monkeypatch.setattr(protocol, "READ_SECONDS", 0.01)
+    monkeypatch.setattr(protocol, "READ_BYTES", -(1 << 30))  # whatever it reads is enough
+    service = serving(about={"program": "x" * 30_000_000})
+    client = connect(service.url).send(WHOLE.replace(b"/health", b"/v1/info"))
+    assert client.status() == 200
+    assert len(client.body) > 30_000_000
 
 
 def test_few_requests_of_a_connection_wait_and_all_that_do_are_answered(serving, connect, lm):

@@ -34,6 +34,7 @@ def test_without_a_token_only_names_of_this_machine_and_its_own_page_are_answere
     assert client.get("/v1/info", headers={"Host": "localhost:80"}).status_code == 200
     assert client.get("/v1/info", headers={"Host": "evil.example"}).status_code == 421
     assert client.get("/v1/info", headers={"Host": "evil.example:80"}).status_code == 421
+    assert client.get("/v1/info", headers={"Host": b"localhost:\xb2"}).status_code == 421  # a digit, but of no port
     own = f"http://{client.base_url.host}:{client.base_url.port}"
     assert client.post("/v1/answers", json=QUESTION, headers={"Origin": own}).status_code == 200
     for origin in ("http://evil.example", "null", f"{own}.evil.example"):
