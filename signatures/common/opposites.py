@@ -70,7 +70,7 @@ increase rise rose risen grow grew grown | decrease fall fell fallen drop reduce
 arrive come came enter join | leave left depart quit
 take took taken assume | leave left resign
 marry married marries wed | divorce separate
-build built construct construction create found establish form | close closed destroy demolish demolition abolish dissolve
+build built construct construction create found establish | close closed destroy demolish demolition abolish dissolve
 elect | defeat
 appoint elect hire | dismiss remove fire
 renew renewal extend | cancel cancellation terminate
