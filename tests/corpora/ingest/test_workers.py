@@ -14,7 +14,7 @@ from signatures.common.errors import UserError
 
 
 def work(task: int) -> int:
-    """Crash at 13, fail at 6, refuse 5, fill the memory at 99, warn at 88, and return the square of any other number."""
+    """Crash at 13, fail at 6, refuse 5, fill the memory at 99, warn at 88; return the square of any other number."""
     if task == 13:
         os._exit(1)
     if task == 77:
