@@ -1,7 +1,8 @@
 """Read and write plain, gzip (`.gz`), bzip2 (`.bz2`) and Zstandard (`.zst`) files, distinguished by their suffix.
 
 A truncated file is an error, and so is one that becomes absurdly large: at most 1 GiB, or a hundred times the size of
-the compressed file if that is more, is read. The variable VERIHOP_DECOMPRESS_LIMIT replaces the 1 GiB (in bytes).
+the compressed file if that is more, is read; of one whose records are held in memory, 16 MiB, or twenty times its size.
+The variable VERIHOP_DECOMPRESS_LIMIT replaces the 1 GiB and the 16 MiB (in bytes).
 """
 
 import bz2
@@ -21,6 +22,8 @@ from signatures.common.files import atomic_write
 LIMIT_VARIABLE = "VERIHOP_DECOMPRESS_LIMIT"
 DEFAULT_LIMIT = 1 << 30  # bytes
 _MOST_RATIO = 100  # the benchmarks' files: 3 to 12
+_MOST_HELD, _HELD_RATIO = 1 << 24, 20  # of files whose records are held in memory
+_SUFFIXES = (".gz", ".bz2", ".zst")
 LONGEST_LINE = 1 << 24  # bytes; a benchmark's longest record has about a million, and 1 as JSON may take 30 of memory
 _CHUNK = 1 << 20
 _PIECE = 1 << 10  # of Zstandard data, whose 4 bytes can become 128 KiB
@@ -55,6 +58,25 @@ def reading(path: Path) -> Iterator[None]:
         if error.errno != errno.ELOOP:
             raise
         raise UserError(f"{str(path)!r} is a symbolic link to itself. Fetch or write the file again.") from error
+
+
+def read_held(path: Path | str) -> Iterator[bytes]:
+    """Yield the lines of a file whose records are all held in memory, where JSON takes fifty times its bytes.
+
+    Raises:
+        UserError: As `read_lines`; a compressed file becomes more than 16 MiB and twenty times its size.
+    """
+    path, done = Path(path), 0
+
+    def held() -> Iterator[bytes]:
+        nonlocal done
+        for chunk in read_chunks(path):
+            done += len(chunk)
+            if path.suffix in _SUFFIXES:
+                check_size(done, size_limit(path.stat().st_size, _MOST_HELD, _HELD_RATIO), path)
+            yield chunk
+
+    return lines_of(held(), path)
 
 
 def read_lines(path: Path | str) -> Iterator[bytes]:
@@ -125,7 +147,7 @@ def unpacked(
     Raises:
         UserError: The content is larger than the limit.
     """
-    if suffix not in (".gz", ".bz2", ".zst"):
+    if suffix not in _SUFFIXES:
         while chunk := file.read(_CHUNK):
             yield chunk
         return
@@ -137,8 +159,8 @@ def unpacked(
             yield chunk[start : start + _CHUNK]
 
 
-def size_limit(size: int, default: int = DEFAULT_LIMIT) -> int:
-    """Return how many bytes a compressed file of `size` bytes may become: a hundred times that, or `default` if more.
+def size_limit(size: int, default: int = DEFAULT_LIMIT, ratio: int = _MOST_RATIO) -> int:
+    """Return how many bytes a compressed file of `size` bytes may become: `ratio` times that, or `default` if more.
 
     Raises:
         UserError: The variable that states the limit is not a number above 0.
@@ -146,7 +168,7 @@ def size_limit(size: int, default: int = DEFAULT_LIMIT) -> int:
     stated = os.environ.get(LIMIT_VARIABLE)
     if stated is not None and not (stated.isascii() and stated.isdigit() and int(stated)):
         raise UserError(f"{LIMIT_VARIABLE}={stated!r} must be a number of bytes, e.g. {DEFAULT_LIMIT}.")
-    return max(int(stated) if stated else default, _MOST_RATIO * size)
+    return max(int(stated) if stated else default, ratio * size)
 
 
 def check_size(done: int, limit: int, name: Path | str) -> None:

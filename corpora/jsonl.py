@@ -57,9 +57,18 @@ def _has_lone_surrogate(fields: dict[str, Any]) -> bool:
     return False
 
 
-def read_records(path: Path | str, kind: type[Record], rule: str) -> Iterator[tuple[int, Record]]:
-    """Yield `(line number, record)`; `rule` says in one sentence what every line must contain, for errors."""
-    for number, value in read_objects(path):
+def read_records(
+    path: Path | str, kind: type[Record], rule: str, lines: Iterable[bytes] | None = None
+) -> Iterator[tuple[int, Record]]:
+    """Yield `(line number, record)`; `rule` says in one sentence what every line must contain, for errors.
+
+    Args:
+        path: Of the file.
+        kind: Of its records.
+        rule: A sentence.
+        lines: Of the file, if something other than `read_lines` reads them.
+    """
+    for number, value in parse_objects(read_lines(path) if lines is None else lines, path):
         try:
             record = kind.model_validate(value)
         except ValidationError as error:

@@ -8,6 +8,7 @@ from typing import Annotated
 import ujson
 from pydantic import BaseModel, ConfigDict, Field
 
+from corpora.compressed import read_held
 from corpora.jsonl import bad_line, read_records, write_records
 from corpora.passages import NotBlank, unique_ids
 from signatures.common.errors import UserError
@@ -69,7 +70,7 @@ def read_questions(path: Path | str) -> list[Question]:
     """
     lines: dict[str, int] = {}
     questions: list[Question] = []
-    for line, question in read_records(path, Question, _RULE):
+    for line, question in read_records(path, Question, _RULE, read_held(path)):
         if question.id in lines:
             why = f"the id {question.id!r} is already on line {lines[question.id]}"
             raise bad_line(path, line, why, "Give each question its own id.")

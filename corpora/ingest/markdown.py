@@ -17,6 +17,7 @@ _MARKUP = frozenset(
 )
 _TAG = re.compile(r"</?([A-Za-z][A-Za-z0-9-]*)[^<>]*>")
 _LONGEST_FRONT = 1 << 16  # characters of front matter; parsing takes a thousand times the memory
+_LONGEST_NUMBER = 64  # bits; of 14,000 (a few kB as hexadecimal digits) no text can be made
 _CODE = re.compile(r"\s*<(?:script|style)\b", re.IGNORECASE)
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 
@@ -76,7 +77,7 @@ def _plain(value: Any) -> Any:
         return value.isoformat()
     if isinstance(value, float) and value not in (float("inf"), float("-inf")) and value == value:
         return value
-    if isinstance(value, (bool, int, str)):
+    if isinstance(value, (bool, str)) or (isinstance(value, int) and value.bit_length() <= _LONGEST_NUMBER):
         return value
     if isinstance(value, list):
         items = [_plain(item) for item in value]

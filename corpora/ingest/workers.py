@@ -3,11 +3,13 @@
 On Linux a process may take a limited amount of memory: a PDF of 3 kB can take gigabytes.
 """
 
+import logging
 import multiprocessing
 import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -135,6 +137,8 @@ def _serve(pipe: Connection, work: Callable[[Any], Any], memory: int) -> None:
     """Answer tasks until the other end of the pipe is closed; Ctrl-C is left to the process that waits."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+    logging.disable()  # libraries write lines about what is wrong in a file, thousands if it wants that
+    warnings.simplefilter("ignore")
     too_much = bytes(ForkingPickler.dumps(UserError(f"it needs more memory than {_limit(memory)}")))
     peak = _limit_memory(memory)
     while True:

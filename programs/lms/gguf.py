@@ -267,11 +267,14 @@ def _start(path: Path) -> Any:
     parameters.n_parallel = SLOTS
     parameters.verbosity = -1
     parameters.ui = False
+    parameters.endpoint_metrics = True
     for threads in (parameters.cpuparams, parameters.cpuparams_batch):
         threads.n_threads = THREADS
         threads.poll = 0  # busy waiting slows it down to one token per second on a busy machine
     try:
-        return xllamacpp.Server(parameters)
+        server = xllamacpp.Server(parameters)
+        server.handle_metrics()  # answered by its loop: to free a server whose loop has not begun would wait for ever
+        return server
     except RuntimeError as error:  # its log, which is off, would say why
         raise _refused(path, f"llama.cpp cannot load it: {error}") from error
 

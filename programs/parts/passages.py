@@ -65,8 +65,10 @@ def find_quote(quote: str, passages: Sequence[Passage]) -> Quoted:
     "near": each of its sentences, four words or more, paraphrases one or two neighbouring sentences of one passage,
     and every name, number, date and negation in it stands there as in the quote: the words of a name next to each
     other, names and numbers in the same order or behind the same preposition, nothing else in their place. Names may
-    also be those of the title. A question, as when an LM repeats the one asked, states nothing and counts only
-    verbatim. What is unclear, such as a passive for an active, is absent.
+    also be those of the title. No word is an opposite of the one that it replaces (`signatures/common/opposites.py`),
+    and "she" is not "he". Other ordinary words may be exchanged, so that a change of a word in no list may count. A
+    question, as when an LM repeats the one asked, states nothing and counts only verbatim. What is unclear, such as a
+    passive for an active, is absent.
 
     `experiments/benchmarks/quotes` measures both on real passages, with attacks. Time is linear in the length of the
     passages.

@@ -17,6 +17,7 @@ from difflib import Match, SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
+from signatures.common.opposites import alike, exclude_each_other, turns
 from signatures.common.words import FUNCTION_WORDS, QUERY_STOPWORDS, strip_suffix
 from signatures.text import CJK
 
@@ -29,9 +30,11 @@ _NEGATIONS = frozenset(
 _BOUND = _NEGATIONS | frozenset(
     """
     all some any every each most few fewer several both only almost nearly half except unless if least less more
-    last former formerly latter later earlier older younger elder next previous
+    last former formerly previously latter later earlier older younger elder next previous
     north south east west northern southern eastern western father mother son daughter husband wife brother sister
-    uncle aunt nephew niece false fictional allegedly deputy vice
+    uncle aunt nephew niece cousin grandson granddaughter grandchild grandchildren grandfather grandmother
+    false fictional deputy vice outside beyond
+    allegedly probably possibly perhaps supposedly reportedly likely unlikely certainly might
     """.split()
 )
 _UNITS = frozenset(
@@ -48,10 +51,12 @@ _ORDERING = frozenset("before after until since during above below over under ag
 _PREPOSITIONS = _ORDERING | frozenset("in on at by from to of for with into as".split())
 _NEVER_NAMES = _NEGATIONS | _PREPOSITIONS | frozenset("the a an i and but or while".split())
 _CONJUNCTIONS = frozenset("and but or while".split())
+_CONTRASTS = frozenset("but while 但 而".split())
 _OPENERS = frozenset("according however therefore thus moreover".split())
 _FUNCTION = (FUNCTION_WORDS | QUERY_STOPWORDS | _PREPOSITIONS | _OPENERS) - _BOUND
 _HAN_FUNCTION = frozenset("的了是在和与于之也而及其为有被由对")
 _ALSO_NAMES = frozenset({"will", "may"})
+_BOTH = (frozenset("he him his himself".split()), frozenset("she her hers herself".split()))
 _NEGATING = ("un", "in", "im", "il", "ir", "dis", "non", "mis")
 
 _ONES = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
@@ -170,6 +175,8 @@ def _words(text: str) -> list[_Word]:
             kind, capital = _kind(key, found[0]), found[0][0].isupper()
             if capital and not begins and kind in (BOUND, FUNCTION) and key not in _NEVER_NAMES:
                 kind = NAME if kind == BOUND or not stop else kind  # "Big Brother", "The Who"
+            if found[0].isalpha() and text[done : done + 1] in set("$€£¥"):
+                kind = NAME  # "A$5" is not "US$5"
             apart = _APART.search(between) is not None or text[done_before - 2 : done_before].casefold() == "'s"
             words.append(_Word(key, kind, capital, stop or begins, begins, done, apart))
             between, begins = "", False
@@ -296,7 +303,8 @@ def _is_denied(first: int, words: Words) -> bool:
     for place in range(first, max(first - 2, 0), -1):
         if words[place].stop:
             return False
-        if words[place - 1].key in _NEGATIONS:
+        before = words[place - 1].key
+        if before in _NEGATIONS or (turns(before) and words[place].key == "to"):
             return True
         if words[place - 1].kind != FUNCTION:
             return False
@@ -436,6 +444,8 @@ def _items(words: Words, names: set[tuple[str, ...]]) -> list[_Item]:
 
 def _paraphrases(quote: list[_Word], window: list[_Word], title: Words) -> bool:
     """Return whether a sentence states no more than neighbouring sentences do; all have numbers and dates merged."""
+    if _changes_gender(quote, window):
+        return False
     quote = _same_dates(quote, window)
     cased = _is_cased(quote, window)
     quote, window = _with_names(quote, window, cased), _with_names(window, window, True)
@@ -445,6 +455,14 @@ def _paraphrases(quote: list[_Word], window: list[_Word], title: Words) -> bool:
         return False
     said, there = _items(quote, names), _items(window, names)
     return _Alignment(said, there, {" ".join(name) for name in headed}).is_harmless(cased)
+
+
+def _changes_gender(quote: Words, window: Words) -> bool:
+    """Return whether a quote has "she" where its window has nothing but "he", or the other way around."""
+    said, there = {word.key for word in quote}, {word.key for word in window}
+    return any(
+        said & one and there & other and not (said & other or there & one) for one, other in (_BOTH, _BOTH[::-1])
+    )
 
 
 def _is_cased(quote: Words, window: Words) -> bool:
@@ -566,7 +584,21 @@ class _Alignment:
         ):
             return False
         gaps = all(all(self._may_add(item, gap) for item in gap.said) and self._may_omit(gap) for gap in self._gaps)
-        return gaps and all(map(self._keeps_bonds, self._runs))
+        return gaps and not any(map(self._reverses, self._gaps)) and all(map(self._keeps_bonds, self._runs))
+
+    def _reverses(self, gap: _Gap) -> bool:
+        """Return whether a quote puts an opposite for a word of the window, or adds or leaves out "failed to"."""
+        said, left = ([item.key for item in items if item.kind == WORD] for items in (gap.said, gap.left))
+        unshared = [item.key for item in self._unshared if item.kind == WORD]
+        rivals = [(item.key, unshared if self._is_unknown(item) else left) for item in gap.said if item.kind == WORD]
+        opposed = any(
+            any(exclude_each_other(word, other) for other in others) and not any(alike(word, other) for other in others)
+            for word, others in rivals
+        )
+        added = any(turns(word) and word not in unshared for word in said) and not any(map(turns, left))
+        known = {item.key for item in self._said}
+        omitted = any(turns(word) and word not in known and not any(alike(word, one) for one in said) for word in left)
+        return opposed or added or (omitted and not any(map(turns, said)))
 
     def _is_unknown(self, item: _Item) -> bool:
         return item.key not in {other.key for other in self._there} | self._headed
@@ -580,6 +612,8 @@ class _Alignment:
             of_title = {key for item in gap.said if item.key in self._headed for key in item.key.split()}
             moved = {item.key for item in self._said} if not any(item.kind == NAME for item in gap.said) else set()
             return all(item.key in of_title | moved for item in hard) and not any(item.kind == HAN for item in gap.left)
+        if gap.inner and _leads_elsewhere(gap.left):
+            return False
         if not gap.inner or gap.bracketed or all(item.key in {other.key for other in self._said} for item in hard):
             return True
         phrase = all(item.before in _PREPOSITIONS for item in hard) and len(hard) == len(gap.left)
@@ -618,18 +652,35 @@ class _Alignment:
 
     def _keeps_bonds(self, run: Match) -> bool:
         """Return whether a run keeps words such as "after", and what follows a negation or number at its end."""
-        pairs = zip(self._said[run.b :][: run.size], self._there[run.a :], strict=False)
-        if any(one.before != two.before and {one.before, two.before} & _ORDERING for one, two in pairs):
+        pairs = list(zip(self._said[run.b :][: run.size], self._there[run.a :], strict=False))
+        if any(one.before != two.before and _is_ordered(one.before, two.before) for one, two in pairs):
             return False
+        if any(one.kind == NAME and {one.before, two.before} == {"by", ""} for one, two in pairs[1:] if not one.stop):
+            return False  # "beaten by" and "beat"
         last = self._said[run.b + run.size - 1]
-        if last.kind != BOUND and (last.kind != NUMBER or _is_free(last.key)):
-            return True
         said, there = self._said[run.b + run.size :][:1], self._there[run.a + run.size :][:1]
+        if last.kind != BOUND and (last.kind != NUMBER or (_is_free(last.key) and not _are_units(said, there))):
+            return True
         if not said or said[0].stop or not there or there[0].stop:
             return True
         if last.kind == NUMBER and (said[0].kind in (NAME, NUMBER) or said[0].before):
             return True
-        return self._is_unknown(said[0]) and there[0].kind == WORD and not {said[0].key, there[0].key} & _UNITS
+        return self._is_unknown(said[0]) and there[0].kind == WORD and not _are_units(said, there)
+
+
+def _leads_elsewhere(left: Sequence[_Item]) -> bool:
+    """Return whether words that are left out lead from the middle of a clause into the middle of another."""
+    contrast = any((item.stop and item.before in _CONTRASTS) or item.key in _CONTRASTS for item in left)
+    return contrast or any(item.stop and not left[0].stop for item in left)
+
+
+def _is_ordered(one: str, other: str) -> bool:
+    """Return whether the exchange of two prepositions changes an order or a direction."""
+    return bool({one, other} & _ORDERING) or {one, other} == {"from", "to"}
+
+
+def _are_units(*items: Sequence[_Item]) -> bool:
+    return any(item.key in _UNITS for each in items for item in each)
 
 
 def _is_free(number: str) -> bool:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from corpora.compressed import LIMIT_VARIABLE, atomic_bytes
 from corpora.questions import Question, SubQuestion, read_questions, select, split_hash, write_questions
 from signatures.common.errors import UserError
 
@@ -95,3 +96,22 @@ def test_the_split_hash_tells_ids_and_their_order():
     assert split_hash(TEN) != split_hash(TEN[::-1])
     one, two = Question(id="a\nb", question="?"), [Question(id=name, question="?") for name in "ab"]
     assert split_hash([one]) != split_hash(two)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
+def test_a_small_file_that_would_fill_the_memory_with_questions_is_refused(suffix, tmp_path, monkeypatch):
+    """Each empty sub-question of 15 bytes takes a kilobyte: 450 kB took nine gigabytes."""
+    monkeypatch.setattr("corpora.compressed._MOST_HELD", 1 << 19, raising=False)
+    with atomic_bytes(tmp_path / f"q.jsonl{suffix}") as file:
+        for number in range(5):
+            parts = b'{"question":""},' * 20_000
+            file.write(b'{"id":"%d","question":"q","sub_questions":[%b{"question":""}]}\n' % (number, parts))
+    with pytest.raises(UserError, match=f"q.jsonl{suffix}.*decompresses to more.*{LIMIT_VARIABLE}"):
+        read_questions(tmp_path / f"q.jsonl{suffix}")
+
+
+def test_questions_that_compress_as_usual_have_no_limit(tmp_path, monkeypatch):
+    monkeypatch.setattr("corpora.compressed._MOST_HELD", 10, raising=False)
+    questions = [Question(id=str(number), question=f"Who is number {number * number}?") for number in range(100)]
+    write_questions(tmp_path / "q.jsonl.gz", questions)
+    assert read_questions(tmp_path / "q.jsonl.gz") == questions

@@ -47,6 +47,12 @@ def test_front_matter_headings_and_blocks():
     assert texts == ["1. wick", "2. glass", "Part | Age", "wick | 3", "# not a heading"]
 
 
+def test_numbers_of_front_matter_that_are_absurd_are_left_out():
+    front = f"a: 0x{'f' * 6000}\nb: 1{':59' * 6000}\ntitle: 0x{'f' * 6000}\nc: [12, 0x{'f' * 6000}]\nd: 12\n"
+    document = read_markdown(f"---\n{front}---\nText.\n".encode())
+    assert (dict(document.keys), document.title) == ({"d": 12}, "")
+
+
 def test_two_rules_are_no_front_matter():
     document = read_markdown(b"---\nThe lamp is lit.\n---\nIt burns.\n")
     texts = [paragraph.text for section in document.sections for paragraph in section.paragraphs]

@@ -1,9 +1,11 @@
 """Work in processes: results in order, errors of the user returned, a crash costs one task."""
 
+import logging
 import multiprocessing
 import os
 import sys
 import time
+import warnings
 
 import pytest
 
@@ -12,7 +14,7 @@ from signatures.common.errors import UserError
 
 
 def work(task: int) -> int:
-    """Crash at 13, fail at 6, refuse 5, fill the memory at 99, and return the square of any other number."""
+    """Crash at 13, fail at 6, refuse 5, fill the memory at 99, warn at 88; return the square of any other number."""
     if task == 13:
         os._exit(1)
     if task == 77:
@@ -20,6 +22,9 @@ def work(task: int) -> int:
             pass
     if task == 99:
         return sum(len(part) for part in [bytes(1 << 20) for _ in range(1 << 14)])
+    if task == 88:
+        warnings.warn("a warning", stacklevel=1)
+        logging.getLogger("a library").error("a line")
     if task == 6:
         raise KeyError("a line\nand another")
     if task == 5:
@@ -48,6 +53,11 @@ def test_an_iteration_that_ends_early_ends_its_processes():
     assert next(iterator) == 1
     iterator.close()
     assert not multiprocessing.active_children()
+
+
+def test_what_libraries_say_of_a_file_is_not_shown(capfd):
+    assert list(run_in_processes(work, [88], 1)) == [88 * 88]
+    assert capfd.readouterr() == ("", "")
 
 
 def test_no_task_needs_no_process():

@@ -114,3 +114,21 @@ def test_a_long_vocabulary_is_no_reason_to_refuse(content, tmp_path, monkeypatch
     monkeypatch.setattr(gguf, "_LONGEST_ARRAY", 10)
     with pytest.raises(UserError, match="an array of 260 values"):
         check_gguf(tmp_path / "x.gguf")
+
+
+def test_a_model_is_loaded_once_its_loop_answers(content, tmp_path, monkeypatch):
+    """To free a server of llama.cpp whose loop had not begun waited for ever, one time in four."""
+    asked = []
+
+    class Server:
+        def __init__(self, parameters):
+            assert parameters.endpoint_metrics  # else it answers without its loop
+
+        def handle_metrics(self):
+            asked.append(self)
+
+    monkeypatch.setattr("xllamacpp.Server", Server)
+    (tmp_path / "x.gguf").write_bytes(content)
+    engine = GgufEngine(str(tmp_path / "x.gguf"))
+    engine.load()
+    assert len(asked) == 1

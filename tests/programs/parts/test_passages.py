@@ -127,6 +127,45 @@ def test_a_changed_name_number_date_or_negation_is_no_quote(quote):
     assert find_quote(quote, [CLUB]) == ("absent", None, "")
 
 
+FERRY = Passage(
+    id="ferry",
+    title="Corrant Line",
+    text="She opened the small Corrant Line in the early 1950s, which a rival later bought for US$5,200. The line was "
+    "probably defeated by Ossa Ferries. Its 5,200 feet of quay were built from Veld to Merrow, but the harbour was "
+    "closed in 1961 by Tomasz Wrona. The council liked the old pier, hated the new hall and failed to sell it.",
+)
+
+
+@pytest.mark.parametrize(
+    ("quote", "match"),
+    [
+        ("She established the small Corrant Line in the early 1950s", "near"),
+        ("She opened the large Corrant Line in the early 1950s", "absent"),
+        ("She closed the small Corrant Line in the early 1950s", "absent"),
+        ("She opened the small Corrant Line in the late 1950s", "absent"),
+        ("He opened the small Corrant Line in the early 1950s", "absent"),
+        ("She refused to open the small Corrant Line in the early 1950s", "absent"),
+        ("She opened the small Corrant Line in the early 1950s, which a rival later acquired for US$5,200", "near"),
+        ("She opened the small Corrant Line in the early 1950s, which a rival later sold for US$5,200", "absent"),
+        ("She opened the small Corrant Line in the early 1950s, which a rival later acquired for A$5,200", "absent"),
+        ("in the early 1950s, which a rival later bought for us$5,200", "verbatim"),
+        ("in the early 1950s, which a rival later bought for US $5200.", "verbatim"),
+        ("The company was probably defeated by Ossa Ferries", "near"),
+        ("The line was defeated by Ossa Ferries", "absent"),
+        ("The line probably defeated Ossa Ferries", "absent"),
+        ("Its 5,200 feet of quay were constructed from Veld to Merrow", "near"),
+        ("Its 5,200 metres of quay were built from Veld to Merrow", "absent"),
+        ("Its 5,200 feet of quay were built to Veld from Merrow", "absent"),
+        ("The 5,200 feet of quay were built from Veld to Merrow in 1961 by Tomasz Wrona", "absent"),
+        ("The council liked the new hall", "absent"),
+        ("The council managed to sell it", "absent"),
+        ("to sell it", "absent"),
+    ],
+)
+def test_an_opposite_word_or_another_unit_direction_or_gender_is_no_paraphrase(quote, match):
+    assert find_quote(quote, [FERRY]).match == match
+
+
 @pytest.mark.parametrize(
     ("quote", "match"),
     [
